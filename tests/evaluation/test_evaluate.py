@@ -316,7 +316,7 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
     ("change", "message"),
     [
         ({"target": torch.zeros(51, dtype=torch.int64)}, "one row of target per row of preds"),
-        ({"preds": torch.zeros(50)}, "one row of target per row of preds"),
+        ({"preds": torch.zeros(50)}, "a single row needs a row axis"),
         ({"preds": "scores.npy"}, "evaluate: preds is the path 'scores.npy', not data in memory"),
         ({"target": torch.tensor(1)}, "one row of target"),
         ({"row_mask": torch.ones(49, dtype=torch.bool)}, "row_mask"),

@@ -184,7 +184,7 @@ def _data_of_tensors(
     scores, ids = tensors[0], tensors[-1]
     if scores.ndim == 1:
         raise wrong_axes(CALLER, scores, relevant)
-    if scores.ndim != 2 or relevant.ndim == 0 or len(scores) != len(relevant):
+    if relevant.ndim == 0 or len(scores) != len(relevant):
         raise ValueError(
             f"{CALLER}: preds is {shape_of(scores)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
             "one row of target per row of preds."

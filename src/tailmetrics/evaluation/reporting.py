@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import product, zip_longest
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -212,16 +212,15 @@ def _places(evaluation: Evaluation) -> Iterator[tuple[str, Place]]:
     for metric in evaluation.members:
         if not metric.row_keys():
             continue  # values of single labels alone
-        for stem, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=True):
-            k = cutoff if isinstance(cutoff, int) else None
-            for group in ("", *(metric.row_groups or ())):
-                start = f"{stem}/{group}" if group else stem
-                for bucket in metric.bucket_names or ("",):
-                    key = f"{start}/{bucket}" if bucket else start
-                    yield named(key), Place(named(stem), k, bucket, group)
-                if metric.buckets is not None:
-                    for what in SUMMARIES:
-                        yield named(f"{start}/{what}"), Place(named(stem), k, "", group, what)
+        buckets = [f"/{name}" for name in metric.bucket_names] or [""]
+        summaries = SUMMARIES if metric.buckets is not None else ()
+        cutoffs = zip(metric.cutoff_keys(), metric.cutoffs, strict=True)
+        for (stem, cutoff), group in product(cutoffs, metric.group_keys()):
+            place = Place(named(stem), cutoff if isinstance(cutoff, int) else None, "", group[1:])
+            for bucket in buckets:
+                yield named(f"{stem}{group}{bucket}"), place._replace(bucket=bucket[1:])
+            for summary in summaries:
+                yield named(f"{stem}{group}/{summary}"), place._replace(summary=summary)
 
 
 def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricFacts]) -> list[Record]:

@@ -65,26 +65,27 @@ class PairTest:
             swaps: Number of random swaps.
             seed: The same seed gives the same swaps.
         """
-        statistics: dict[str, Swapped] = {}
+        places: dict[str, int] = {}
+        differing: dict[str, int] = {}
+        statistics: list[Swapped] = []
+        mid: list[bool] = []
         for key, key_sides in sides.items():
             statistic = _swapped(key_sides, clusters)
-            if statistic is not None and (key in tested or key_sides[0].label_rows):
-                statistics[key] = statistic
+            if statistic is None or (key not in tested and not key_sides[0].label_rows):
+                continue
+            places[key] = len(statistics)
+            differing[key] = int(statistic.differing.sum())
+            statistics.append(statistic)
+            mid.append(key_sides[0].kind != "median")
+
         draws = None
-        single_draws = {}
+        single_draws: dict[str, SwapDraws] = {}
         if statistics:
-            draws = swap_test(list(statistics.values()), swaps, seed)
-            for key, statistic in statistics.items():
-                if not draws.exact and statistic.differing.sum() <= log2(ALL_SWAPS):
-                    single_draws[key] = swap_test([statistic], swaps, seed)
-        return cls(
-            places={key: place for place, key in enumerate(statistics)},
-            differing={key: int(statistic.differing.sum()) for key, statistic in statistics.items()},
-            draws=draws,
-            single_draws=single_draws,
-            tested=[key for key in statistics if key in tested],
-            mid=[sides[key][0].kind != "median" for key in statistics],
-        )
+            draws = swap_test(statistics, swaps, seed)
+            for key, place in places.items():
+                if not draws.exact and differing[key] <= log2(ALL_SWAPS):
+                    single_draws[key] = swap_test([statistics[place]], swaps, seed)
+        return cls(places, differing, draws, single_draws, [key for key in places if key in tested], mid)
 
     def num_swaps(self, key: str) -> int:
         """Return the number of random swaps of a key; 0 if its test went through all swaps."""
