@@ -102,6 +102,8 @@ class Aggregation(ABC):
     """Whether a value over all labels says something; a share of all places does not."""
     depends_on_catalogue = False
     """Whether a value depends on how many labels there are, seen in the data or not."""
+    keeps_labels = False
+    """Whether the states hold something of single labels, which :meth:`per_label` returns."""
     keeps_all_counts = False
     """Whether the states hold hits, predictions and support of each label."""
     not_in_key: tuple[str, ...] = ()
@@ -210,11 +212,6 @@ class Aggregation(ABC):
     def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
         """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
         return []
-
-    @property
-    def keeps_labels(self) -> bool:
-        """Whether the states hold something of single labels, which :meth:`per_label` returns."""
-        return False
 
     def per_label(
         self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float

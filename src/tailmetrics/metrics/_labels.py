@@ -270,6 +270,7 @@ class OverLabels(_CountAggregation):
     """
 
     needs = ("num_labels",)
+    keeps_labels = True
 
     def __init__(self, *arguments: Any, reads: Sequence[str], **other_arguments: Any) -> None:
         super().__init__(*arguments, **other_arguments)
@@ -349,11 +350,6 @@ class OverLabels(_CountAggregation):
         return self.row_format.floats(state)
 
     # what intervals, comparisons and captions ask
-
-    @property
-    def keeps_labels(self) -> bool:
-        """Whether the states hold counts of single labels."""
-        return True
 
     @property
     def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here

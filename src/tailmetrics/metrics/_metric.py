@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
+from itertools import chain
 from math import isfinite
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
@@ -584,15 +585,20 @@ class TopKMetric(ExactMetric):
                 not_measured=self.not_measured(),
                 tied_shares=self._tied_shares(group_states[0]),
                 denominators=self._denominators(group_states),
-                errors=self._errors(group_states),
+                errors=self._by_key(group_states, lambda states: [self.aggregation.errors(states)]),
             )
 
-    def _errors(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
-        """Return by key the largest error of a value that scores in bins leave open."""
-        errors: dict[str, float] = {}
+    def _by_key(
+        self,
+        group_states: Sequence[Mapping[str, Tensor]],
+        by_cutoff: Callable[[Mapping[str, Tensor]], Sequence[Sequence[Any]] | None],
+    ) -> dict[str, Any]:
+        """Return by key what a function of states returns by cut-off and bucket; nothing where it returns None."""
+        values: dict[str, Any] = {}
         for group, states in zip(self.group_keys(), group_states, strict=True):
-            errors |= zip(self.row_keys(group), self.aggregation.errors(states), strict=False)
-        return errors
+            flat = chain.from_iterable(by_cutoff(states) or ())
+            values |= zip(self.row_keys(group), flat, strict=False)
+        return values
 
     def _denominators(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
         """Return by key how many a value is divided by, and of what."""
@@ -602,8 +608,7 @@ class TopKMetric(ExactMetric):
             if counted is None:
                 continue
             what, by_cutoff = counted
-            numbers = [number for by_bucket in by_cutoff for number in by_bucket]
-            for key, number in zip(self.row_keys(group), numbers, strict=False):
+            for key, number in zip(self.row_keys(group), chain.from_iterable(by_cutoff), strict=False):
                 denominators[key] = number, what
         return denominators
 
@@ -625,14 +630,8 @@ class TopKMetric(ExactMetric):
         """Return the keys whose values are 0 by convention, because they are averages of no label."""
         with self.over_all_processes():
             group_states = self.states_of_groups()
-        keys = set()
-        for group, states in zip(self.group_keys(), group_states, strict=True):
-            by_cutoff = self.aggregation.not_measured(states)
-            if by_cutoff is None:
-                continue
-            flags = [flag for by_bucket in by_cutoff for flag in by_bucket]
-            keys |= {key for key, flag in zip(self.row_keys(group), flags, strict=True) if flag}
-        return frozenset(keys)
+        flags = self._by_key(group_states, self.aggregation.not_measured)
+        return frozenset(key for key, is_empty in flags.items() if is_empty)
 
     def states_of_groups(self) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""

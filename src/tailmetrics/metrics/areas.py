@@ -423,6 +423,7 @@ class AreaOfEachLabel(LabelAreas):
 
     averages = ("none",)
     has_value_per_label = True
+    keeps_labels = True
 
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         return self._areas_of_labels(states)
@@ -433,11 +434,6 @@ class AreaOfEachLabel(LabelAreas):
     def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
         """Return nothing: errors are shown for one number."""
         return ()
-
-    @property
-    def keeps_labels(self) -> bool:
-        """Whether :meth:`per_label` has values of single labels."""
-        return True
 
     def per_label(
         self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
