@@ -60,16 +60,16 @@ def disagreement(
     database: Database, table: str, word: str, paths: Sequence[FilePath], in_memory: bool = False
 ) -> DataFileError | None:
     """Return the error about a file that has no name in common with the others; None if each has one."""
-    groups = database.rows(
-        f"SELECT file, max(files) > 1, min(name, {SHOWN_NAMES}), bool_and(regexp_full_match(name, '{WHOLE}')) FROM "
-        f"(SELECT name, file, count(*) OVER (PARTITION BY name) AS files FROM {table}) GROUP BY file ORDER BY file"
-    )
-    alone = [place for place, (_, is_shared, _, _) in enumerate(groups) if not is_shared]
+    counted = f"SELECT file, count(*) OVER (PARTITION BY name) AS files FROM {table}"
+    groups = database.rows(f"SELECT file, max(files) > 1 FROM ({counted}) GROUP BY file")
+    alone = sorted(file for file, is_shared in groups if not is_shared)
     if not alone or len(groups) < 2:
         return None
-    place = next((place for place in alone if groups[place][0] != 0), alone[0])
-    file, _, names, is_whole = groups[place]
-    other_file, _, other_names, is_other_whole = groups[int(place == 0)]
+    facts = f"file, min(name, {SHOWN_NAMES}), bool_and(regexp_full_match(name, '{WHOLE}'))"
+    rows = database.rows(f"SELECT {facts} FROM {table} GROUP BY file ORDER BY file")
+    rows.sort(key=lambda row: (row[0] not in alone, row[0] == 0, row[0]))
+    (file, names, is_whole), *others = rows
+    other_file, other_names, is_other_whole = min(others)
     there, here = names_in_words(other_names), names_in_words(names)
     problem = f"has no {word} in common with {paths[other_file].name}: {there} there, {here} here"
     hint = "check that the two files belong together."
@@ -81,8 +81,8 @@ def disagreement(
 def _check_written_alike(database: Database, table: str, word: str, paths: Sequence[FilePath], in_memory: bool) -> None:
     """Raise if files have different spellings of one number, such as 7 and 007, and no file has both."""
     # most files hold no name with another spelling, and this query finds that out far faster than grouping all names
-    unusual = f"SELECT 1 FROM {table} WHERE (name < ':' OR ends_with(name, ' ')) AND name <> {WRITTEN_ALIKE} LIMIT 1"
-    if database.row(unusual) is None:
+    unusual = "starts_with(name, '0') OR starts_with(name, ' ') OR ends_with(name, ' ') OR contains(name, '.')"
+    if database.row(f"SELECT 1 FROM {table} WHERE ({unusual}) AND name <> {WRITTEN_ALIKE} LIMIT 1") is None:
         return
     spellings = database.row(
         f"SELECT arg_min(name, file), min(file), arg_max(name, file), max(file) FROM {table} "

@@ -22,6 +22,8 @@ NUMBERS_HINT = (
     "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names, from "
     "0: a column of label ids as an array, numpy.save('labels.npy', column)."
 )
+CHECKED_ROWS = 2**9
+"""First rows whose scores are compared with their places and with a rank or distance that is not read."""
 FEWEST_RISES = 2
 """Steps up of scores from which on lists may rise for a reason: one list of three items, or two lists of two."""
 NEARLY_ALL = 0.9
@@ -95,7 +97,7 @@ class ListSource(Source):
         if self.reading.second_order is not None:
             second_order = self.reading.place(self.reading.second_order)
             columns.append(second_order[0])
-        number = min(self.num_rows, LINED_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
+        number = min(self.num_rows, CHECKED_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
         for first, batch in self._batches(columns, 0, number, number):
             _, lengths = self._flat(self._items, batch, first)
             values = self._numbers(batch, lengths, first)
