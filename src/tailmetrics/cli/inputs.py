@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,7 +134,9 @@ class Files:
 
 def everywhere(path: str) -> str:
     """Return the absolute path of a file; return an address on the network unchanged."""
-    return path if is_address(path) else str(Path(path).absolute())
+    if is_address(path):
+        return path
+    return str(Path(path).absolute())
 
 
 def show_readings(preds: str, options: DataOptions) -> list[str]:
@@ -197,15 +200,15 @@ class Inputs:
     @property
     def readings(self) -> list[Reading]:
         """How each file is read."""
-        every = [reading for run in self.runs for reading in run.readings]
+        datasets: list[Any] = [*self.runs]
         if self.train is not None:
-            every += self.train.readings
-        return list(dict.fromkeys(every))
+            datasets.append(self.train)
+        return list(dict.fromkeys(chain.from_iterable(dataset.readings for dataset in datasets)))
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the numbers should know about how the files were read."""
-        notes = [note for run in self.runs for note in run.notes]
+        notes = chain.from_iterable(run.notes for run in self.runs)
         return list(dict.fromkeys([*self.label_notes, *notes]))
 
 
@@ -273,7 +276,10 @@ def _opened(preds: Sequence[str], options: DataOptions, explained: tuple[str, ..
     counts, names, notes, are_numbers = _counts_and_names(preds, options, explained)
     if are_numbers and options.string_ids is None:
         options = replace(options, string_ids=False)
-    files = Files(options, names, options.num_labels if counts is None else len(counts), explained)
+    num_labels = options.num_labels
+    if counts is not None:
+        num_labels = len(counts)
+    files = Files(options, names, num_labels, explained)
     train = files.train()
     if train is not None:
         files = replace(files, num_labels=train.num_labels)
@@ -367,7 +373,7 @@ def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     paths.append(options.label_tree)
     if options.row_groups is not None and names_a_file(options.row_groups):
         paths.append(options.row_groups)
-    return [*preds, *(path for path in paths if path is not None)]
+    return [*preds, *filter(None, paths)]
 
 
 def local_files(paths: Iterable[str]) -> list[Path]:
@@ -413,8 +419,9 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
         CommandError: If both exist and differ, or if the number of lines is not the number of labels.
     """
     if path is None:
-        missing = 0 if in_files is None or num_labels is None else num_labels - len(in_files)
-        return in_files if missing <= 0 else [*(in_files or ()), *[""] * missing]
+        if in_files is None or num_labels is None or num_labels <= len(in_files):
+            return in_files
+        return [*in_files, *[""] * (num_labels - len(in_files))]
     names = _lines(path)
     if in_files is not None and list(in_files) != names:
         problem = "--label-names: the labels of these files are names already"
@@ -423,7 +430,7 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if in_files is None and num_labels is not None and len(names) != num_labels:
         hint = "give one name per line, label 0 first."
         raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
-    return names if in_files is None else in_files
+    return names
 
 
 class Labels(NamedTuple):
@@ -535,7 +542,7 @@ def groups_of_rows(
     """
     groups = _read_groups(option, value, options, queries)
     if len(groups) * tokens == num_rows:
-        groups = [group for group in groups for _ in range(tokens)]
+        groups = np.repeat(np.array(groups, dtype=object), tokens).tolist()
     if len(groups) != num_rows:
         hint = "these rows have no names: give a text file with one line for each row, and no header."
         if tokens > 1:
@@ -567,16 +574,16 @@ def _columns_of_groups(option: str, path: str, names: Sequence[str], query: str 
     Of two columns one is the query, and the other is the group whatever its name. Two columns without a known name are
     taken by their places: then the file has no line of names.
     """
-    queries = [name for name in names if name == query] or [name for name in names if is_known(name, ALIASES["query"])]
+    queries = [name for name in names if is_known(name, ALIASES["query"])]
+    if query in names:
+        queries = [str(query)]
     groups = [name for name in names if name not in queries]
-    if GROUP in groups:
-        groups = [GROUP]
-    if len(queries) == 1 and len(groups) == 1:
-        return Columns(query=queries[0], item=groups[0])
     if len(names) == 2 and not queries:
         return Columns(query="0", item="1")
-    if not queries and len(groups) == 1:
-        return Columns(item=groups[0])
+    if GROUP in groups:
+        groups = [GROUP]
+    if len(groups) == 1 and len(queries) <= 1:
+        return Columns(query=next(iter(queries), None), item=groups[0])
     problem = f"{option} {path}: holds the columns {', '.join(map(repr, names))}"
     raise CommandError(problem, f"give two columns, the query and its {GROUP}, or call the second {GROUP!r}.")
 
@@ -603,7 +610,8 @@ def _column_of_groups(
     lines = _lines_of_groups(option, given)
     if queries is None:
         database = Database()
-        return [group for part in lines.parts for _, group, _ in part.rows(database)]
+        rows = chain.from_iterable(part.rows(database) for part in lines.parts)
+        return [group for _, group, _ in rows]
     return _groups_of_queries(lines, queries)
 
 

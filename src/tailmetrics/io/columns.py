@@ -247,6 +247,13 @@ class Reading:
         """Whether the least value is the best."""
         return self.value_role in ("rank", "distance")
 
+    @property
+    def sign(self) -> str:
+        """The sign before the value that makes the best the highest: a minus for ranks and distances."""
+        if self.least_first:
+            return "-"
+        return ""
+
     def orders_hint(self) -> str:
         """Return what to do about a second column that contradicts the value."""
         if self.form == IN_MEMORY:
@@ -526,11 +533,6 @@ def has_known_names(names: Iterable[str]) -> bool:
     return any(plain(name) in every for name in names)
 
 
-def names_list_in_text(name: str) -> bool:
-    """Whether the name of a column says that its cells hold lists, in a format that declares no types."""
-    return plain(name) in ("ids", "labels")
-
-
 # -- roles ------------------------------------------------------------------------------------------------------------
 
 
@@ -592,23 +594,21 @@ class _Roles:
         """Whether rows hold lists: by the user's names, else by type and name."""
         if self._opening.role == "pairs":
             return False
-        role = self._opening.list_role
-        if getattr(self._given, role) is not None:
+        if getattr(self._given, self._opening.list_role) is not None:
             return True
         item = self._given.item
         if item is not None and any(column.name == item for column in self._scalars):
             return False
-        if not self._is_typed:
-            return any(names_list_in_text(column.name) and plain(column.name) == role for column in self._table)
-        if self._known_lists():
-            return True
+        if self._known_lists() or not self._is_typed:
+            return bool(self._known_lists())
         has_items = any(is_known(column.name, ALIASES["item"]) for column in self._scalars)
         return bool(self._lists) and not has_items
 
     def of_lines(self) -> Reading:
         """Return the reading of a table with an item in each line."""
         query = self._query()
-        item = self._column("item", [column for column in self._scalars if is_known(column.name, ALIASES["item"])])
+        items = [column for column in self._scalars if is_known(column.name, ALIASES["item"])]
+        item = self._column("item", items, self._table)
         taken = {*query, item}
         candidates = [column for column in self._scalars if column.name not in taken]
         value, value_role = None, ""
@@ -673,7 +673,10 @@ class _Roles:
 
     def _known_lists(self) -> list[Column]:
         """Return the lists with a known name."""
-        names = (*ALIASES[self._opening.list_role], *ALIASES["item"])
+        role = self._opening.list_role
+        if not self._is_typed:
+            return [column for column in self._table if plain(column.name) == role]
+        names = (*ALIASES[role], *ALIASES["item"])
         return [column for column in self._lists if is_known(column.name, names, with_plurals=True)]
 
     def _strays(self, columns: Iterable[Column], taken: Iterable[str]) -> list[str]:
@@ -697,8 +700,8 @@ class _Roles:
             self.used.add("query")
             return ()
         if name is not None and name != NONE:
-            parts = (name,) if name in self._names else tuple(part.strip() for part in name.split(","))
-            if all(part in self._names for part in parts):
+            parts = self._parts_of_key(name)
+            if parts:
                 self.used.add("query")
                 return parts
             if "query" not in self._opening.general:
@@ -706,12 +709,16 @@ class _Roles:
                 return ()
         scalars = [column.name for column in self._scalars if column.name not in self._opening.explained]
         matches = [name for name in scalars if is_known(name, ALIASES["query"])]
-        if len(matches) == 1:
-            return (matches[0],)
-        if matches:
-            self._ask_which("query", matches)
-        elif is_needed:
-            self._ask_for("query")
+        query = self._only("query", matches, is_needed)
+        return (query,) if query else ()
+
+    def _parts_of_key(self, name: str) -> tuple[str, ...]:
+        """Return the columns of a given query, such as ``head,relation``; none if one is not there."""
+        if name in self._names:
+            return (name,)
+        parts = tuple(part.strip() for part in name.split(","))
+        if all(part in self._names for part in parts):
+            return parts
         return ()
 
     def _list(self) -> Column | None:
@@ -725,10 +732,8 @@ class _Roles:
                     return column
             self._ask_for_missing(role, name)
             return None
-        if not self._is_typed:
-            matches = [column for column in self._table if plain(column.name) == role]
-        else:
-            matches = self._known_lists()
+
+        matches = self._known_lists()
         items = [column for column in self._scalars if is_known(column.name, ALIASES["item"])]
         if len(matches) == 1 and not items:
             return matches[0]
@@ -736,27 +741,29 @@ class _Roles:
             self._ask_for(role)
             return None
         answers = [(role, column.name) for column in matches] + [("item", column.name) for column in items]
-        names = [name for _, name in answers]
-        problem = f"{_in_words(names)} could each be the {'items' if len(matches) > 1 else 'item'}"
+        noun = "items" if len(matches) > 1 else "item"
+        problem = f"{_in_words([name for _, name in answers])} could each be the {noun}"
         self.questions.append(Question(role, problem, answers[:SHOWN_ANSWERS]))
         return None
 
-    def _column(self, role: str, matches: Sequence[Column], columns: Sequence[Column] | None = None) -> str:
-        """Return the name of the column of a role."""
-        names = self._names if columns is None else [column.name for column in columns]
+    def _column(self, role: str, matches: Sequence[Column], columns: Sequence[Column]) -> str:
+        """Return the name of the column of a role, by the user's name, else the one with a known name."""
         name = getattr(self._given, role)
-        if name is not None:
-            if name in names:
-                self.used.add(role)
-                return str(name)
-            if role not in self._opening.general:
-                self._ask_for_missing(role, name)
-                return ""
-        if len(matches) == 1:
-            return matches[0].name
-        if matches:
-            self._ask_which(role, [column.name for column in matches])
-        else:
+        if name is not None and any(column.name == name for column in columns):
+            self.used.add(role)
+            return str(name)
+        if name is not None and role not in self._opening.general:
+            self._ask_for_missing(role, name)
+            return ""
+        return self._only(role, [column.name for column in matches])
+
+    def _only(self, role: str, names: Sequence[str], is_needed: bool = True) -> str:
+        """Return the only name; ask if there are several, or none where one is needed."""
+        if len(names) == 1:
+            return names[0]
+        if names:
+            self._ask_which(role, names)
+        elif is_needed:
             self._ask_for(role)
         return ""
 
@@ -775,26 +782,20 @@ class _Roles:
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
             name = getattr(self._given, role)
-            if name == ORDER and role == "rank":
-                self.used.add(role)
-                return None, ORDER
             if name is not None:
-                if name not in names:
-                    self._ask_for_missing(role, name)
-                self.used.add(role)
-                return name, role
+                return self._given_score(role, name, names)
 
         for role in SCORE_ROLES:
             aliases = list(ALIASES[role])
             if with_plurals and role == "score" and self._given.ids is None:
                 aliases.remove("prediction")  # lists of predictions are items
             matches = [name for name in names if is_known(name, aliases, with_plurals)]
-            if len(matches) == 1:
-                self._find_second_order(candidates, matches[0], with_plurals)
-                return matches[0], role
-            if matches:
+            if len(matches) > 1:
                 self._ask_which(role, matches)
                 return None, ""
+            if matches:
+                self._find_second_order(candidates, matches[0], with_plurals)
+                return matches[0], role
 
         if strays is None:
             problem = "no column is the score, rank or distance"
@@ -805,6 +806,15 @@ class _Roles:
             question = Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it")
             self._ask_about(strays, question, pool or strays)
         return None, ORDER
+
+    def _given_score(self, role: str, name: str, names: Sequence[str]) -> tuple[str | None, str]:
+        """Return the score, rank or distance that the user names."""
+        self.used.add(role)
+        if role == "rank" and name == ORDER:
+            return None, ORDER
+        if name not in names:
+            self._ask_for_missing(role, name)
+        return name, role
 
     def _find_second_order(self, candidates: Sequence[Column], value: str, with_plurals: bool) -> None:
         """Find the rank or distance that is not read because of the value."""

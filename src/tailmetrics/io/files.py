@@ -48,10 +48,7 @@ class DataFileError(ValueError):
 
     def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
         where = cut(short_values(where), LONGEST_PATH)
-        if where:
-            where_text = f", {where}: "
-        else:
-            where_text = ": "
+        where_text = f", {where}: " if where else ": "
         # a hint is to be followed to the letter: a long path makes room for it
         room = LONGEST_ERROR - LEAST_PROBLEM - len(hint) - len(where_text)
         longest_path = max(SHORTEST_PATH, min(LONGEST_PATH, room))
@@ -304,27 +301,32 @@ def find(value: PathLike | Sequence[PathLike]) -> FileSet:
 
 def _parts(path: FilePath) -> Iterator[FilePath]:
     """Yield the files of a path, a folder or a pattern."""
-    is_pattern = _is_pattern(path)
-    if not is_pattern and not path.is_dir():
+    if _is_pattern(path):
+        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
+        yield from _matching(path, depth, "no file matches")
+    elif not path.is_dir():
         if isinstance(path, Path) and path.is_fifo():
             path = _spooled(path)
         yield check_file(path)
-        return
-    if isinstance(path, Path) and (path / DATASET_STATE).is_file():
+    elif isinstance(path, Path) and (path / DATASET_STATE).is_file():
         yield from _dataset(path)
-        return
-    if isinstance(path, Path) and (path / "dataset_dict.json").is_file():
+    elif isinstance(path, Path) and (path / "dataset_dict.json").is_file():
         splits = [folder.name for folder in path.iterdir() if (folder / DATASET_STATE).is_file()]
         problem = f"holds the splits {', '.join(sorted(splits))}"
         raise DataFileError(path, problem, hint="name the folder of one of them.")
+    else:
+        yield from _matching(path, len(path.parts), "holds no files of data")
 
-    depth = len(path.parts)
-    if is_pattern:
-        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
+
+def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
+    """Yield the files of a pattern, whose first ``depth`` parts are plain, or of a folder, in their order.
+
+    Raises:
+        DataFileError: With this problem, if there are none.
+    """
     files = [file for file in _listed(path, depth) if not _is_hidden(file, depth)]
     if not files:
         hint = "check the path; put quotes around a pattern in a shell, and name a folder of parts, or one file."
-        problem = "no file matches" if is_pattern else "holds no files of data"
         raise DataFileError(path, problem, hint=hint)
     for file in sorted(files, key=_natural_path):
         if file.is_dir():

@@ -96,9 +96,9 @@ def open_jsonl(opening: Opening) -> Lines | Source:
         second_order = f"try_cast({quoted(roles.second_order)} AS DOUBLE)"
     if roles.value is not None:
         kinds[roles.value] = "DOUBLE"
-        sign = "-" if roles.least_first else ""
         shown = quoted(roles.value)
-        value, text_value = f"{sign}{shown}", f"{sign}try_cast({shown} AS DOUBLE)"
+        value = f"{roles.sign}{shown}"
+        text_value = f"{roles.sign}try_cast({shown} AS DOUBLE)"
     return Lines(
         path=objects.path,
         source=objects.source(kinds),

@@ -184,26 +184,25 @@ def open_csv(opening: Opening) -> Lines | Source:
     if roles.is_listed:
         return _open_text_lists(opening, table, roles)
 
-    query = joined_text([table.place(name) for name in roles.query or (roles.item,)])
     column = None if roles.value is None else table.place(roles.value)
-    value = column
-    text_value = f"try_cast({column} AS DOUBLE)"
+    value, text_value = None, ""
+    if column is not None:
+        value = f"{roles.sign}{column}"
+        text_value = f"{roles.sign}try_cast({column} AS DOUBLE)"
     if roles.value_role == "gain":  # pandas writes True and False
         text_value = f"CASE lower({column}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {text_value} END"
-    if roles.least_first:
-        value, text_value = f"-{column}", f"-{text_value}"
     second_order = ""
     if roles.second_order is not None:
         second_order = f"try_cast({table.place(roles.second_order)} AS DOUBLE)"
     return Lines(
         path=table.path,
         source=table.source(column),
-        query=query,
+        query=joined_text([table.place(name) for name in roles.query or (roles.item,)]),
         item=table.place(roles.item),
         value=value,
         second_order=second_order,
         text_source=table.source(),
-        text_value="" if column is None else text_value,
+        text_value=text_value,
         shown_value=column or "",
         owner=table,
         reading=roles,

@@ -34,13 +34,10 @@ def lines_of(table: Table, roles: Reading) -> Lines:
     source, arrow = "given", {"given": lambda: table.reader(needed)}
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
-    value = shown = None
+    value, shown_value, second_order = None, "", ""
     if roles.value is not None:
-        shown = quoted(roles.value)
-        value = f"{shown}::DOUBLE"
-        if roles.least_first:
-            value = f"-{value}"
-    second_order = ""
+        shown_value = quoted(roles.value)
+        value = f"{roles.sign}{shown_value}::DOUBLE"
     if roles.second_order is not None:
         second_order = f"try_cast({quoted(roles.second_order)} AS DOUBLE)"
     return Lines(
@@ -50,7 +47,7 @@ def lines_of(table: Table, roles: Reading) -> Lines:
         item=text_of(quoted(roles.item)),
         value=value,
         second_order=second_order,
-        shown_value=shown or "",
+        shown_value=shown_value,
         arrow=arrow,
         first_row=0,
         owner=table,

@@ -43,25 +43,38 @@ class XmcSource(Source):
         self.reading = Reading(
             path=str(self.path), role=opening.role, form=opening.form, content="'label:value' in a line for each row"
         )
-        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
-        # without a header, the first rows may be empty
-        words = first.split() or next((line.split() for line in lines if b":" in line), [])
-        self._header_lines = int(not words or b":" not in words[0])
-        if self._header_lines and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
-            hint = SCORES_HINT if opening.role == "preds" else HEADER_HINT
-            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", hint)
-        if self._header_lines:
+        words = self._first_words()
+        self._has_features = len(words) == 3
+        self._header_lines = 1
+        if words:
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:
+            self._header_lines = 0
             with reading(self.path, "XMC text"):
                 self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
-        self._has_features = self._header_lines == 1 and len(words) == 3
         if self._has_features and opening.role == "preds":
             hint = "predictions are label:value lines under the header 'rows labels'."
             raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
         if not self._has_features:
             # a pair is two numbers in about 10 bytes, or more if scores have all their digits
             self.cells_per_row = size_of(self.path) / max(self.num_rows, 1) / 8
+
+    def _first_words(self) -> list[bytes]:
+        """Return the numbers of the header; none if the file begins with pairs.
+
+        Raises:
+            DataFileError: If the first words are neither.
+        """
+        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
+        words = first.split()
+        if not words:  # without a header, the first rows may be empty
+            words = next((line.split() for line in lines if b":" in line), [])
+        if words and b":" in words[0]:
+            return []
+        if len(words) not in (2, 3) or not all(word.isdigit() for word in words):
+            hint = SCORES_HINT if self.reading.role == "preds" else HEADER_HINT
+            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", hint)
+        return words
 
     def describe_row(self, row: int) -> str:
         """Return the line and the row in words: row r is on line r + 2, or on line r + 1 without a header."""
