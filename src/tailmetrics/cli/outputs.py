@@ -238,7 +238,7 @@ def _print_report(report: Any, paths: Sequence[Path], output: OutputOptions, mes
         if path.suffix == ".html":
             page = f"open {path}"
     rest = f"All tables and notes: {page}, or add --verbose."
-    print_report(report, Console(), said=printed, verbose=output.verbose, rest=rest)
+    print_report(report, Console(), printed=printed, verbose=output.verbose, rest=rest)
 
 
 def _print_paths(paths: Sequence[Path], one_a_line: bool) -> None:

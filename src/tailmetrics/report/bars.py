@@ -163,19 +163,19 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
     zero = scale.share(0.0)
     height = scale.share(record.value) if math.isfinite(record.value) else zero
 
-    beside = [
+    side_marks = [
         *_interval_marks(record, sides, scale),
         *_reference_marks(record, sides, scale),
         *_tie_marks(record, sides, scale),
     ]
     if math.isfinite(bar.fair_share):
         fair = scale.share(bar.fair_share)
-        beside.append(Mark("line", [(sides.left, fair), (sides.right, fair)]))
+        side_marks.append(Mark("line", [(sides.left, fair), (sides.right, fair)]))
 
-    top = free_above(max(zero, height), [*beside, *lines])
+    top = free_above(max(zero, height), [*side_marks, *lines])
     return [
         Mark("bar", [(sides.left, zero), (sides.right, height)], bar.shade, text=_in_words(bar)),
-        *beside,
+        *side_marks,
         Mark("text", [(sides.middle, top)], bar.shade, text=record.short),
     ]
 

@@ -47,6 +47,11 @@ def _width(text: str) -> float:
     return 8.2 * max(len(value), 0.85 * len(interval)) + 14
 
 
+def _name_width(name: str) -> float:
+    """Return about how wide the name of a column is, which is broken into lines."""
+    return max(map(_width, _WORDS.split(name)))
+
+
 def side_by_side(
     columns: Sequence[int], naming: Sequence[int], page_width: float, widths: Sequence[float]
 ) -> list[list[int]]:
@@ -151,10 +156,14 @@ class Section:
     @property
     def parts(self) -> list[Section]:
         """The table as tables that are as wide as a page at most; each begins with the columns that name the line."""
+        return self.within(PAGE_WIDTH, self.widths(_width, _name_width))
+
+    def widths(self, cell_width: Callable[[str], float], name_width: Callable[[str], float]) -> list[float]:
+        """Return the width of each column, given the width of a cell and that of a column's name."""
         widths = []
         for name, *cells in zip(self.header, *self.lines, strict=True):
-            widths.append(max(map(_width, [*_WORDS.split(name), *cells])))
-        return self.within(PAGE_WIDTH, widths)
+            widths.append(max([name_width(name), *map(cell_width, cells)]))
+        return widths
 
     def within(self, page_width: float, widths: Sequence[float]) -> list[Section]:
         """Return the table as tables of at most this width, given the widths of its columns."""

@@ -52,7 +52,7 @@ def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
     if table.buckets is not None:
         number = 1 if brief else MISSED
         limit = f"at most {number} of each bucket"
-    labels = table.most("missed", number, of_each_bucket=True)
+    labels = table.most("missed", number, from_each_bucket=True)
     caption = sentences(
         report.rows_in_words, f"missed: relevant and not predicted; {limit}", *_why_no_blind_spots(table)
     )

@@ -208,13 +208,13 @@ class LabelTable:
         labels: list[int] = order[occurs[order]].tolist()
         return labels
 
-    def most(self, what: str, number: int, of_each_bucket: bool = False) -> list[int]:
+    def most(self, what: str, number: int, from_each_bucket: bool = False) -> list[int]:
         """Return the ``number`` labels most often ``"missed"`` or ``"wrong"``, of all labels or of each bucket."""
         column = self.all_columns[f"{what}{self.cuts[-1]}"]
         order = column.sort(descending=True, stable=True).indices
 
         order = order[column[order] > 0]
-        if not of_each_bucket:
+        if not from_each_bucket:
             return list(order[:number].tolist())
 
         labels = []

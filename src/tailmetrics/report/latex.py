@@ -60,10 +60,11 @@ def _table(caption: str, columns: str, header: str, lines: Iterator[list[str]] |
 
 def _on_a_page(section: Section) -> list[Section]:
     """Return a table as tables that fit into the lines of a page."""
-    widths = []
-    for column in zip(section.header, *section.lines, strict=True):
-        widths.append(max(len(cell) for cell in column) + 3)
-    return section.within(LINE, widths)
+    return section.within(LINE, section.widths(_width, _width))
+
+
+def _width(cell: str) -> int:
+    return len(cell) + 3
 
 
 def _without_bars(section: Section) -> Section:

@@ -121,7 +121,7 @@ class Report(ReportData, Shown):
     def _worst_labels(self) -> list[dict[str, Any]]:
         if self.labels is None:
             return []
-        columns = self.labels.cells(self.labels.most("missed", WORST_LABELS, of_each_bucket=True))
+        columns = self.labels.cells(self.labels.most("missed", WORST_LABELS, from_each_bucket=True))
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
     def csv_tables(self) -> dict[str, CsvTable]:

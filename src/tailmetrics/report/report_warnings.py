@@ -49,12 +49,11 @@ def _on_buckets_without_labels(report: ReportData) -> Iterator[str]:
     names = [bucket.name for bucket in report.buckets if not bucket.labels and bucket.name != UNSEEN]
     if not names:
         return
+    reason = "none belongs there"
     if all(name.startswith(("decile_", "quantile_")) for name in names):
         reason = "there are too few labels for so many buckets, or one label fills several"
     elif report.label_counts is not None:
         reason = "none occurs as often in training"
-    else:
-        reason = "none belongs there"
     yield f"No label in {', '.join(names)}: {reason}."
 
 

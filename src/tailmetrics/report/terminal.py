@@ -32,7 +32,7 @@ def print_report(
     shown: Documented,
     console: Console | None = None,
     references: bool = False,
-    said: Iterable[str] = (),
+    printed: Iterable[str] = (),
     verbose: bool = False,
     rest: str = "",
 ) -> None:
@@ -42,7 +42,7 @@ def print_report(
         shown: The report or comparison.
         console: Where to print.
         references: Whether to add tables with the references beside each value; all tables are shown then.
-        said: Notes to be left out.
+        printed: Notes that were printed before, which are left out.
         verbose: Whether to print all tables and all notes.
         rest: A line at the end that says where the rest is, if not all is printed.
     """
@@ -50,7 +50,7 @@ def print_report(
 
     console = console or Console()
     document = shown.document(brief=True, references=references)
-    left_out = {shown.translate(text) for text in said}
+    left_out = {shown.translate(text) for text in printed}
     warnings = [printable(warning) for warning in document.warnings if warning not in left_out]
     if document.first and not (verbose or references):
         parts = _first_look(document, console, warnings, rest)
@@ -152,12 +152,14 @@ def _parts(section: Section, width: int) -> list[Section]:
     """
     if section.texts > 2:
         return [section]
-    widths = []
-    for column in zip(section.header, *section.lines, strict=True):
-        widths.append(EDGES + max(len(printable(cell)) for cell in column))
+    widths = section.widths(_width, _width)
     if widths[0] + max(widths[1:]) >= width:
         return []
     return section.within(width - 1, widths)
+
+
+def _width(cell: str) -> int:
+    return len(printable(cell)) + EDGES
 
 
 def _one_below_the_other(section: Section) -> list[Text]:

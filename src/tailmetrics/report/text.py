@@ -36,15 +36,13 @@ def markdown(shown: Documented, picture: str | None = None, references: bool = F
 
 
 def _markdown_table(section: Section) -> str:
-    alignment = ""
-    for place in range(len(section.header)):
-        alignment += " --- |" if place < section.texts else " ---: |"
+    alignment = " --- |" * section.texts + " ---: |" * (len(section.header) - section.texts)
     lines = [f"| {' | '.join(map(in_markdown, section.header))} |", f"|{alignment}"]
     for cells in escaped_lines(section, in_markdown, "**{}**"):
         lines.append(f"| {' | '.join(cells)} |")
-    table = "\n".join(lines) + "\n"
-    caption = f"{in_markdown(section.full_caption)}\n\n" if section.full_caption else ""
-    return f"## {in_markdown(section.title)}\n\n{caption}{table}"
+    table = "\n".join(lines)
+    parts = [f"## {in_markdown(section.title)}", in_markdown(section.full_caption), table]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def escaped_lines(section: Section, escape: Callable[[str], str], bold: str) -> Iterator[list[str]]:
