@@ -385,10 +385,11 @@ class TopKCollection(MemberCollection):
         """Return the values of reference models on the same rows, by name and key, over all processes.
 
         ``"chance"`` gives all labels the same score, and ``"popularity"`` scores a label by its training count: each
-        value is the mean over all orders of equal scores. ``"attainable"`` is the value of the best list, as long as
-        that of the row: it begins with the relevant labels, in a bucket with those of this bucket. Metrics without a
-        formula for such means are left out. ``"popularity"`` is left out if training counts are unknown, and
-        ``"attainable"`` for metrics of which a lower value is better.
+        value is the mean over all orders of equal scores. ``"attainable"`` is the value of the best list: it begins
+        with the relevant labels, in a bucket with those of this bucket, and is as long as the list of the row, or
+        longer if the relevant labels need more places. Metrics without a formula for such means are left out.
+        ``"popularity"`` is left out if training counts are unknown, and ``"attainable"`` for metrics of which a lower
+        value is better.
 
         >>> import torch
         >>> from tailmetrics import RecallAtK
