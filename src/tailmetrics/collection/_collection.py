@@ -27,7 +27,7 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import QueriesSeen, whole_buckets
 from tailmetrics.metrics._checks import check_batch
-from tailmetrics.metrics._metric import MANY_TIED, Result, TopKMetric
+from tailmetrics.metrics._metric import MANY_TIED, ROW_SETTINGS, Result, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
 from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._ties import ties_in_words
@@ -195,14 +195,11 @@ class TopKCollection(MemberCollection):
 
     def _rank(self, batch: Batch, looked_through: bool = False) -> Ranking:
         members = list(self.members().values())
-        if batch.row_weights is not None and not any(metric.weighted for metric in members):
-            raise ValueError(
-                "TopKCollection: no member takes row_weights; pass weighted= to the metrics that should take them."
-            )
-        if batch.row_groups is not None and not any(metric.row_groups for metric in members):
-            raise ValueError(
-                "TopKCollection: no member takes row_groups; pass row_groups= to the metrics that should take them."
-            )
+        for argument, setting in ROW_SETTINGS.items():
+            if getattr(batch, argument) is not None and not any(getattr(metric, setting) for metric in members):
+                raise ValueError(
+                    f"TopKCollection: no member takes {argument}; pass {setting}= to the metrics that should take them."
+                )
         if self._batch_reading is None:
             self._batch_reading = self._reading_of(members)
         arguments, depth = self._batch_reading
@@ -221,10 +218,8 @@ class TopKCollection(MemberCollection):
         for metric in members:
             metric.check_bound("before update")
         arguments = {name: getattr(members[0], name) for name in BATCH_DEFAULTS}  # equal in all members
-        arguments["num_labels"] = self.num_labels
-        for metric in reversed(members):
-            if metric.num_labels is not None:
-                arguments["num_labels"] = metric.num_labels
+        member_numbers = [metric.num_labels for metric in members if metric.num_labels is not None]
+        arguments["num_labels"] = next(iter(member_numbers), self.num_labels)
 
         readings = [metric.reading for metric in members]
         depths: list[Any] = [reading.reads for reading in [*readings, *self.other_orders.readings()]]

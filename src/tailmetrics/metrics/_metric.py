@@ -40,6 +40,8 @@ from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
 """The settings of a metric with which a batch is read; each update asks for them, without a call of ours."""
+ROW_SETTINGS = {"row_weights": "weighted", "row_groups": "row_groups"}
+"""Arguments of a batch about its rows, and for each the setting with which a metric takes it."""
 MANY_TIED = 0.01
 """``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
 
@@ -762,7 +764,7 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
     if not metric._defaults:  # there are no states until all facts are known
         metric.check_bound("before update")
     if not isinstance(batch.preds, Ranking):
-        for argument, setting in (("row_weights", "weighted"), ("row_groups", "row_groups")):
+        for argument, setting in ROW_SETTINGS.items():
             if getattr(batch, argument) is not None and not getattr(metric, setting):
                 raise ValueError(
                     f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {setting}=."
