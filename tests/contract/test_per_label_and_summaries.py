@@ -215,3 +215,12 @@ def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> 
         fed(alone, BATCH.scores, BATCH.target)
         for key, value in alone.scalars().items():
             assert bits_of(values[key]) == bits_of(value)
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
+def test_an_average_of_areas_returns_no_values_of_labels(average: str) -> None:
+    """Only average="none" computes the area of each label; another one names it instead of returning its own value."""
+    metric = tm.LabelAUC(num_labels=2, average=average)
+    metric.update(torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([[True, False], [False, True]]))
+    with pytest.raises(ValueError, match="keeps no counts per label; use average='none'"):
+        metric.per_label()
