@@ -24,7 +24,7 @@ from tailmetrics.cli.inputs import (
     read_row_groups,
 )
 from tailmetrics.cli.messages import CommandError, Messages
-from tailmetrics.cli.options import DataOptions
+from tailmetrics.cli.options import CompareOptions, DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.rows import accumulate
@@ -80,7 +80,7 @@ def compare_runs(request: Request, messages: Messages) -> None:
     Raises:
         CommandError: If options contradict each other, or tables do not fit.
     """
-    options, output, data = request.comparison, request.output, request.data
+    options, output = request.comparison, request.output
     preds = options.preds or []
     if request.tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
@@ -90,11 +90,9 @@ def compare_runs(request: Request, messages: Messages) -> None:
     if request.tables:
         _check_only_tables(request)
 
-    paths = paths_of(preds, data)
-    inputs = [path for files in groups_of_files for path in files]
-    inputs += [*map(Path, paths), *local_files(paths), *request.configs]
-    if options.clusters is not None and names_a_file(options.clusters):
-        inputs.append(Path(options.clusters))
+    inputs = _input_files(request)
+    for files in groups_of_files:
+        inputs += files
     with Outputs(inputs, output.overwrite) as outputs:
         folder = None
         if output.out is not None:
@@ -106,6 +104,16 @@ def compare_runs(request: Request, messages: Messages) -> None:
             models.append(Model(name, [RowTable.open(path) for path in files]))
         report = _with_warnings(_compared(models, request), models, messages)
         finish(report, folder, outputs, output, messages)
+
+
+def _input_files(request: Request) -> list[Path]:
+    """Return the files that are read beside tables of values per row; outputs may not replace them."""
+    paths = paths_of(request.comparison.preds or [], request.data)
+    files = [*map(Path, paths), *local_files(paths), *request.configs]
+    clusters = request.comparison.clusters
+    if clusters is not None and names_a_file(clusters):
+        files.append(Path(clusters))
+    return files
 
 
 def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: Messages) -> ComparisonReport:
@@ -255,11 +263,9 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
     models = [model.joined(names) for model in models]
     first = models[0].tables[0]
     clusters = _clusters(models, request)
+    keys = _compared_keys(models, options)
     facts = first.facts
-    keys = [key for key in first.pairs if key not in facts.parts and key != options.clusters]
     if options.only is not None:
-        tables = [table for model in models for table in model.tables]
-        keys = [key for key in keys if all(table.pairs.get(key) == first.pairs[key] for table in tables)]
         facts = replace(facts, headline=_headline(options.only, keys, facts))
     keys += _parts_of_gaps(keys, facts)
     for model in models:
@@ -281,6 +287,21 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
         shown={"clusters": options.clusters or "", "words": request.words((first.words[0], first.words[1]))},
         identities={model.name: model.tables[0].identity for model in models},
     )
+
+
+def _compared_keys(models: Sequence[Model], options: CompareOptions) -> list[str]:
+    """Return the keys of the values that are compared; with ``--only`` those that all tables have alike."""
+    first = models[0].tables[0]
+    keys = []
+    for key in first.pairs:
+        if key not in first.facts.parts and key != options.clusters:
+            keys.append(key)
+    if options.only is None:
+        return keys
+    for model in models:
+        for table in model.tables:
+            keys = [key for key in keys if table.pairs.get(key) == first.pairs[key]]
+    return keys
 
 
 def _clusters(models: Sequence[Model], request: Request) -> list[Any] | None:

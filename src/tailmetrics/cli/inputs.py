@@ -244,14 +244,7 @@ def open_inputs(
         clusters: The value of ``--clusters``.
         with_options: Whether to print the options that say it outright, too.
     """
-    if options.target is None:
-        raise CommandError("there are no targets", "add --target FILE.")
-    if options.train_target is not None and options.label_counts is not None:
-        hint = "give the training targets to count them, or the counts."
-        raise CommandError("both --train-target and --label-counts are given", hint)
-    if options.num_train is not None and options.label_counts is None:
-        hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
-        raise CommandError("--num-train is given without --label-counts", hint)
+    _check_options(options)
     explained = _explained(options, clusters)
     with progress("opening files", 1.0) as show:
         try:
@@ -269,6 +262,18 @@ def open_inputs(
     for note in inputs.notes:
         messages.note(note)
     return inputs
+
+
+def _check_options(options: DataOptions) -> None:
+    """Raise if there are no targets, or if options of training counts contradict each other."""
+    if options.target is None:
+        raise CommandError("there are no targets", "add --target FILE.")
+    if options.train_target is not None and options.label_counts is not None:
+        hint = "give the training targets to count them, or the counts."
+        raise CommandError("both --train-target and --label-counts are given", hint)
+    if options.num_train is not None and options.label_counts is None:
+        hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
+        raise CommandError("--num-train is given without --label-counts", hint)
 
 
 def _opened(preds: Sequence[str], options: DataOptions, explained: tuple[str, ...], on_progress: Any) -> Inputs:
@@ -312,34 +317,39 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions, explained: tup
     Raises:
         CommandError: If labels are names, but the counts are in the order of label ids.
     """
-    path, num_labels = options.label_counts, options.num_labels
+    path = options.label_counts
     columns = options.columns.with_names(options.train_columns)
-    counts: Tensor | None = None
-    other_names: dict[str, set[str]] = {}
-    if path is not None:
-        counted = counted_names(path, columns)
-        if counted is None:
-            counts = read_label_counts(path, num_labels=num_labels, columns=columns)
-            num_labels = len(counts)
-        else:
-            other_names["label_counts"] = counted
-
     forms = forms_of(options, explained)
+    if path is None:
+        return _label_facts(preds, options, forms, None, {})
+
+    counted_labels = counted_names(path, columns)
+    if counted_labels is None:
+        counts = read_label_counts(path, num_labels=options.num_labels, columns=columns)
+        return _label_facts(preds, options, forms, counts, {})
+
+    facts = _label_facts(preds, options, forms, None, {"label_counts": counted_labels})
+    return facts._replace(counts=_counts_of_names(path, columns, counted_labels, facts, options.num_labels))
+
+
+def _label_facts(
+    preds: Sequence[str], options: DataOptions, forms: Forms, counts: Tensor | None, other_names: dict[str, set[str]]
+) -> LabelFacts:
+    """Return the names of labels; ``counts`` are in the order of label ids, and ``other_names`` are those of counts."""
     if options.label_names is not None and all(_has_columns(run, forms) for run in preds):
-        facts = LabelFacts(counts, _lines(str(options.label_names)))
-    elif len(preds) == 1 and options.train_target is None and path is None:
+        return LabelFacts(counts, _lines(options.label_names))
+    if len(preds) == 1 and options.train_target is None and options.label_counts is None:
         return LabelFacts(None, None)
-    else:
-        target, train_target = options.target, options.train_target
-        labels = gathered_labels(preds, target, train_target, forms, options.string_ids, num_labels, other_names)
-        facts = LabelFacts(counts, labels.names, labels.notes, are_numbers=labels.names is None)
-        if counts is not None and labels.names is not None:
-            problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as "
-            hint = "write the counts as CSV with the columns label and count, or give --train-target."
-            raise CommandError(f"{problem}{labels.names[0]!r}", hint)
-    for counted in other_names.values():
-        facts = facts._replace(counts=_counts_of_names(str(path), columns, counted, facts, num_labels))
-    return facts
+
+    num_labels = options.num_labels if counts is None else len(counts)
+    labels = gathered_labels(
+        preds, options.target, options.train_target, forms, options.string_ids, num_labels, other_names
+    )
+    if counts is not None and labels.names is not None:
+        problem = f"{options.label_counts}: holds counts in the order of label ids, but the labels are names, such as "
+        hint = "write the counts as CSV with the columns label and count, or give --train-target."
+        raise CommandError(f"{problem}{labels.names[0]!r}", hint)
+    return LabelFacts(counts, labels.names, labels.notes, are_numbers=labels.names is None)
 
 
 def _counts_of_names(
