@@ -35,83 +35,51 @@ EXPECTED_POSITIVES = 20
 """With so many expected positives of a label, the chance that there is none is below 1e-8."""
 SHOWN_SHARE = 5e-4
 """The smallest share that a percentage with one decimal place shows as more than 0.0%."""
+LEFT_OUT_BY_SKIP = "; empty_target_action='skip' leaves them out."
+TREATMENTS = {
+    "neg": ("count as 0 in", LEFT_OUT_BY_SKIP),
+    "pos": ("count as 1 in", LEFT_OUT_BY_SKIP),
+    "skip": ("are left out of", "."),
+}
+"""How rows without a relevant label count by ``empty_target_action``, and what to do."""
 
 
 def on_bins(results: Results, named: Named) -> Iterator[str]:
     """Yield a note on the largest error of values from bins of scores, if the error shows in four digits."""
-    texts_by_bins: dict[int, list[str]] = {}
+    errors: dict[str, float] = {}
     for metric, result in results:
-        errors = {key: result.errors.get(key, math.nan) for key in metric.row_keys()}
-        shown_errors = {key: error for key, error in errors.items() if error >= SHOWN_DIGIT}
-        if not shown_errors:
-            continue
-        largest = max(shown_errors, key=shown_errors.__getitem__)
-        key, error = named(largest), shown_errors[largest]
-        if metric.buckets is not None:
-            key = f"{key}, of its buckets the furthest,"
-        texts_by_bins.setdefault(metric.settings()["bins"], []).append(f"{key} by up to {error:.2g}")
-
-    for bins, texts in texts_by_bins.items():
+        for key in metric.row_keys():
+            if result.errors.get(key, math.nan) >= SHOWN_DIGIT:
+                errors[named(key)] = result.errors[key]
+    if errors:
+        key = max(errors, key=errors.__getitem__)
         yield (
-            f"Scores of a label in one of {bins:,} bins count as equal. Where they differ, values may be off: "
-            f"{'; '.join(texts)}. error_bounds() of a metric has the ends; more bins, or logits in place of "
+            f"Scores of a label in one bin count as equal. Where they differ, values may be off by up to "
+            f"{errors[key]:.2g} ({key}). error_bounds() of a metric has the ends; more bins, or logits in place of "
             "probabilities, bring them together."
         )
 
 
 def on_misses(results: Results, named: Named) -> Iterator[str]:
     """Yield a note on rows whose list does not reach the recall of a metric: their share, and their value."""
-    shares_by_key: dict[str, list[str]] = {}  # a metric by bucket and one over all labels may share a key
-    miss_values: dict[str, int] = {}
-    for metric, result in results:
-        if result.facts.miss is None:
-            continue
-        miss_value, shares = result.facts.miss
-        share, bucket = max(zip(shares, metric.bucket_names or ("",), strict=True))
-        if share < SHOWN_SHARE:
-            continue
-        key = named(metric.cutoff_keys()[0])
-        text = f"{share:.1%} of the rows"
-        if bucket:
-            text = f"up to {text} in {bucket}"
-        shares_by_key.setdefault(key, []).append(text)
-        miss_values.setdefault(key, miss_value)
-
     keys_by_text: dict[str, list[str]] = {}
-    for key, texts in shares_by_key.items():
-        rows = ", ".join(sorted(texts))  # sorted: a share of all rows, then shares "up to"
-        text = f"{rows} do not reach the recall within their list and count as {miss_values[key]:,}"
-        keys_by_text.setdefault(text, []).append(key)
+    for metric, result in results:
+        if result.facts.miss is None or metric.buckets is not None:
+            continue
+        miss_value, (share,) = result.facts.miss
+        if share >= SHOWN_SHARE:
+            text = f"{share:.1%} of the rows do not reach the recall within their list and count as {miss_value:,}"
+            keys_by_text.setdefault(text, []).extend(map(named, metric.cutoff_keys()))
+
     for text, keys in keys_by_text.items():
         yield f"{', '.join(keys)}: {text}, which is no rank. Compare runs only if this number is the same."
 
 
-def on_classes(results: Results, named: Named, num_rows: int, positives: int) -> Iterator[str]:
-    """Yield a note on accuracies, if rows have more than one relevant label on average."""
-    keys: list[str] = []
-    for metric, _ in results:
-        if metric.formula.is_of_one_class and metric.buckets is None:
-            keys += map(named, metric.row_keys())
-    if keys and positives > num_rows:
-        yield (
-            f"{', '.join(keys)}: rows have {positives / num_rows:.2f} relevant labels on average, any of which "
-            "counts as right. Accuracy is of one class per row: where several cases were merged, such as the "
-            "visits of a user, make each case a row."
-        )
-
-
 def on_empty_rows(results: Results, named: Named) -> Iterator[str]:
     """Yield a note on rows without a relevant label, if they change means: their number, and how they count."""
-    keys_by_text: dict[str, list[str]] = {}
-    treatments: dict[str, str] = {}
-    buckets_skip = False
+    keys_by_text: dict[tuple[str, str], list[str]] = {}
     for metric, result in results:
-        if result.facts.rows is None:
-            continue
-        if metric.buckets is not None:
-            buckets_skip |= metric.empty_target_action == "skip"
-            continue
-        if metric.weighted:
+        if metric.buckets is not None or metric.weighted or result.facts.rows is None:
             continue
         rows, answered = result.facts.rows
         level, least = "", MANY_EMPTY * rows
@@ -119,18 +87,12 @@ def on_empty_rows(results: Results, named: Named) -> Iterator[str]:
             level, least = f" at min_gain={metric.min_gain:g}", 0
         if rows - answered <= least:
             continue
-        treatment = {"skip": "are left out of", "pos": "count as 1 in"}.get(metric.empty_target_action, "count as 0 in")
-        text = f"{rows - answered:,} of {rows:,} rows have {metric.formula.lacking}{level}, and {treatment} "
-        treatments[text] = treatment
-        keys_by_text.setdefault(text, []).extend(map(named, metric.row_keys()))
+        treatment, hint = TREATMENTS.get(metric.empty_target_action, TREATMENTS["neg"])
+        text = f"{rows - answered:,} of {rows:,} rows have {metric.formula.lacking}{level}, and {treatment}"
+        keys_by_text.setdefault((text, hint), []).extend(map(named, metric.row_keys()))
 
-    for text, keys in keys_by_text.items():
-        hint = "."
-        if treatments[text].startswith("count as"):
-            hint = "; empty_target_action='skip' leaves them out."
-        if treatments[text].startswith("count as 0") and buckets_skip:
-            hint += " Buckets leave them out, so that the value over all labels may be below that of each bucket."
-        yield f"{text}{', '.join(keys)}{hint}"
+    for (text, hint), keys in keys_by_text.items():
+        yield f"{text} {', '.join(keys)}{hint}"
 
 
 def is_full_for_equal_grades(metric: TopKMetric) -> bool:
@@ -212,7 +174,6 @@ def on_chance(
     scalars: Mapping[str, float],
     num_labels: int,
     shortest: int,
-    label_names: Sequence[str] | None,
     chance: Mapping[str, float],
     intervals: Mapping[str, Interval],
 ) -> Iterator[str]:
@@ -228,47 +189,16 @@ def on_chance(
             is_worse = False
             if metric.formula.is_of_softmax and num_labels:
                 is_worse = math.log(num_labels) + SHOWN_DIGIT < scalars[key] < math.inf
-            elif metric.cutoffs != (None,) and metric.higher_is_better and key in chance and key in intervals:
+            elif cutoff is not None and metric.higher_is_better and key in chance and key in intervals:
                 reaches_cutoff = (metric.reading.places(cutoff) or EVERYTHING) <= shortest
                 is_worse = reaches_cutoff and intervals[key].high < chance[key]
             if is_worse:
                 worse_keys.append(key)
-    if not worse_keys:
-        return
-
-    columns, order = "the columns of preds", "the largest score is the best"
-    axis = ", whether the last axis of preds is that of labels"
-    if shortest < EVERYTHING:
-        columns, order, axis = "the lists", "each list begins with the best label", ""
-    labels = f"the targets number labels as {columns} do, from 0"
-    if label_names is not None:
-        labels, axis = "predictions and targets call the same labels by the same names", ""
-    yield (
-        f"Worse than with equal scores for all labels: {', '.join(worse_keys)}. Look whether {labels}{axis}, and "
-        f"whether {order}."
-    )
-
-
-def on_shared_places(
-    results: Results, named: Named, scalars: Mapping[str, float], over_all: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield a note on metrics of which the value of each bucket is below the value over all labels."""
-    stems = []
-    for metric, _ in results:
-        if metric.buckets is None or metric.reading.scope != "global":
-            continue
-        if not metric.higher_is_better or metric.aggregation.is_additive:
-            continue
-        for stem in map(named, metric.cutoff_keys()):
-            keys = [key for key in map(named, metric.row_keys()) if key.rpartition("/")[0] == stem]
-            measured = [scalars[key] for key in keys if math.isfinite(scalars[key])]
-            if len(measured) > 1 and max(measured) < scalars.get(over_all.get(stem, ""), math.nan):
-                stems.append(stem)
-    if stems:
+    if worse_keys:
         yield (
-            f"Each bucket is below the value over all labels: {', '.join(stems)}. The buckets share the places of one "
-            "list, so that relevant labels of other buckets take places from those of a bucket. The labels of each "
-            "bucket ranked among themselves: scope='bucket'."
+            f"Worse than with equal scores for all labels: {', '.join(worse_keys)}. Look whether preds and target "
+            "number the labels alike, from 0, or call them by the same names; whether the last axis of scores is that "
+            "of labels; and whether the largest score, or the first place of a list, is the best."
         )
 
 
@@ -282,8 +212,7 @@ def on_number_of_rows(
         halves: The values at half of the rows.
         intervals: The intervals by key, with the values.
     """
-    sentences: list[tuple[bool, float, str]] = []
-    """Each with what it is sorted by: averages with a limit come first, then those that move most."""
+    sentences: list[tuple[bool, float, str]] = []  # sorted: averages with a limit first, then those that move most
     for key in halves.keys() & intervals.keys():
         average, interval, half = averages[key], intervals[key], halves[key]
         value = interval.value
@@ -306,9 +235,7 @@ def _movement(value: float, half: float, has_limit: bool) -> str:
     """Return in words how a value differs from that at half of the rows, with an estimate for many rows."""
     verb, bound = "falls", "or less"
     if value > half:
-        verb = "rises"
-    if value >= half:
-        bound = "or more"
+        verb, bound = "rises", "or more"
     trend = ""
     if has_limit:
         estimate = min(1.0, max(0.0, 2 * value - half))
@@ -348,12 +275,11 @@ def on_means(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
 
 def _bias(confidence: float, accuracy: float) -> str:
     """Return in words whether predictions are over- or underconfident."""
+    bias = "neither over- nor under-"
     if confidence > accuracy:
         bias = "over-"
     elif confidence < accuracy:
         bias = "under-"
-    else:
-        bias = "neither over- nor under-"
     return (
         f"{bias}confident on average: predictions have a mean probability of {confidence:.4f}, and {accuracy:.4f} of "
         "them are right"

@@ -157,7 +157,6 @@ class Formula:
         reads_first: Whether the function reads the best relevant label alone.
         unit: What a value counts, such as ``"places"`` of a list; empty for shares, sums and means of them.
         is_of_softmax: Whether scores are taken for logits, so that runs with probabilities cannot be compared with it.
-        is_of_one_class: Whether a row is meant to have one relevant label, its class.
         is_additive: Whether the values of all buckets in the one list of a row add up to the value over all labels.
         answered: A function of a ranking, the ranks and the arguments: whether a row has a value, to which
             ``empty_target_action`` does not apply; None if it is whether a row has a relevant label.
@@ -181,7 +180,6 @@ class Formula:
     reads_first: bool = False
     unit: str = ""
     is_of_softmax: bool = False
-    is_of_one_class: bool = False
     is_additive: bool = False
     answered: Callable[..., Any] | None = None
     lacking: str = "no relevant label"

@@ -450,7 +450,7 @@ class AccuracyAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, is_of_one_class=True), **kwargs)
+        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT), **kwargs)
 
 
 @final
