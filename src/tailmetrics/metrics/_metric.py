@@ -287,7 +287,9 @@ class TopKMetric(ExactMetric):
         """Return an argument that a collection gives to its members, after a check."""
         if name == "row_groups":
             return check_row_groups("TopKCollection", value, self.bucket_names)
-        return check_batch_argument("TopKCollection", name, value)
+        if name in BATCH_DEFAULTS:
+            return check_batch_argument("TopKCollection", name, value)
+        return value  # a tree, which evaluate has checked
 
     def _settle(self, facts: Mapping[str, Any]) -> None:
         """Set arguments, and make what depends on them: the parts, the keys and new states."""
