@@ -144,6 +144,16 @@ def test_numbers_of_labels_that_differ_are_refused_by_name(arguments, message):
         tm.evaluate(as_scores(IDS), **{"target": as_bool(RELEVANT), "metrics": [tm.RecallAtK(k=1)], **arguments})
 
 
+def test_two_metrics_of_one_class_agree_on_the_number_of_labels():
+    """Coverage of 11 labels beside coverage of 20 is refused, as two classes are; beside data with columns, too."""
+    metrics = [tm.CatalogCoverageAtK(k=3, num_labels=LABELS), tm.CatalogCoverageAtK(k=1, num_labels=20)]
+    message = "another CatalogCoverageAtK was made for 20 labels, but CatalogCoverageAtK holds 11; leave its num_labels"
+    with pytest.raises(ValueError, match=message):
+        tm.evaluate(as_ids(IDS), as_ids(RELEVANT), metrics=metrics)
+    with pytest.raises(ValueError, match="another CatalogCoverageAtK was made for 20 labels, but the data have 11"):
+        tm.evaluate(as_scores(IDS), as_ids(RELEVANT), metrics=metrics)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("classes", [tm.KForRecall, tm.FallOutAtK, tm.RowAUC, tm.CoverageError, tm.RankingLoss])
 def test_names_tell_every_metric_the_number_of_labels(classes):

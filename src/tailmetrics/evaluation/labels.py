@@ -38,6 +38,7 @@ def stated_numbers(
 ) -> dict[str, int]:
     """Return by argument, or by class of a metric, for how many labels it was made.
 
+    A second metric of a class has its own entry if it was made for another number.
     Counts by name are left out, because a label without a count has count 0. So is a tree with names beside
     ``label_names``, because it may hold further labels.
     """
@@ -53,8 +54,12 @@ def stated_numbers(
     if isinstance(label_tree, LabelTree) and (label_tree.names is None or label_names is None):
         numbers["label_tree"] = label_tree.num_labels
     for metric in metrics:
-        if metric.num_labels is not None:
-            numbers.setdefault(type(metric).__name__, metric.num_labels)
+        source = type(metric).__name__
+        if metric.num_labels is None:
+            continue
+        if numbers.get(source, metric.num_labels) != metric.num_labels:
+            source = f"another {source}"
+        numbers[source] = metric.num_labels
     return numbers
 
 
