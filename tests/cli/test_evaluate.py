@@ -355,7 +355,7 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(
     assert "perplexity" in (tmp_path / "out" / "report.md").read_text()
     counts = target != padding
     assert found["rows"] == counts.sum()
-    assert f"{(~counts).sum()} of 30 rows are left out by --ignore-index {padding}." in found["warnings"]
+    assert f"{(~counts).sum()} of 30 rows are left out by ignore_index={padding}." in found["warnings"]
     assert values_of(found)["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
     assert found["buckets"][0]["occurrences"] == (train != padding).sum()
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()

@@ -135,7 +135,7 @@ def test_lists_with_repeated_labels(repeating, config, evaluated, tailmetrics):
     words, lists, relevant = repeating
     words = ["--config", config(("NDCGAtK", "{k: 6}"), RECALL), *words]
     status, _, err = tailmetrics("evaluate", *words)
-    assert (status, "twice\nhint: --duplicates first leaves" in err) == (2, True)
+    assert (status, "twice\nhint: duplicates='first' leaves" in err) == (2, True)
     values = values_of(evaluated(*words, "--duplicates", "first", warns=()))
     ranks = [row.index(one) if one in row else None for row, one in zip(lists, relevant, strict=True)]
     ndcg = sum(1 / np.log2(rank + 2) for rank in ranks if rank is not None) / 50
@@ -223,7 +223,7 @@ def test_the_catalogue_of_coverage_is_told(write_files, evaluated, config):
 def test_gains_that_a_target_does_not_have(data_set, write_files, config, evaluated, tailmetrics):
     """A level that no label could reach is an error, not a report of zeros."""
     words = ["--config", config(RECALL), *data_set.options]
-    said = f"error: {data_set.target}: holds no gains, so that none reaches --min-gain 2"
+    said = f"error: {data_set.target}: holds no gains, so that none reaches min_gain=2"
     status, _, err = tailmetrics("evaluate", *words, "--min-gain", 2)
     assert (status, err.splitlines()[0]) == (2, said)
     evaluated(*words, "--min-gain", 1, warns=())

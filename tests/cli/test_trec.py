@@ -75,7 +75,7 @@ def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
         assert [row[key] for row in table] == pytest.approx(values, abs=1e-12)
         assert values_of(report)[key] == pytest.approx(sum(values) / len(values), abs=1e-12)
     notes = " ".join(report["warnings"])
-    outcome = "left out; --missing zero counts them as" if missing == "skip" else "counted as"
+    outcome = "left out; missing='zero' counts them as" if missing == "skip" else "counted as"
     assert f"4 queries of a.qrels have no predictions in a.run: {outcome} empty lists." in notes
     assert "5 queries of a.run have no targets: left out." in notes
 
@@ -88,7 +88,7 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
     words += ["--format", "trec"]
-    left_out = "4 queries of qrels have no predictions in run: left out; --missing zero counts them as empty lists."  # what is not in a number is said all the same
+    left_out = "4 queries of qrels have no predictions in run: left out; missing='zero' counts them as empty lists."  # what is not in a number is said all the same
     found = values_of(evaluated(*words, warns=[left_out, ""]))
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)
@@ -175,7 +175,7 @@ def test_the_hint_on_queries_without_a_grade_can_be_typed(write_files, evaluated
     words = write_files(preds="query,item,score\np,a,1\nq,a,1\n", target="query,item,gain\np,a,2\nq,a,1\n")
     words += ["--min-gain", 2, "--metrics+=RecallAtK", "--metrics.k=1"]
     report = evaluated(*words)
-    (hint,) = (text.partition("; ")[2] for text in report["warnings"] if "no relevant label at --min-gain 2" in text)
+    (hint,) = (text.partition("; ")[2] for text in report["warnings"] if "no relevant label at min_gain=2" in text)
     assert hint == "empty_target_action='skip' leaves them out."
     values = values_of(evaluated(*words, "--metrics.empty_target_action='skip'"))
     assert [*values_of(report).values(), *values.values()] == [0.5, 1]

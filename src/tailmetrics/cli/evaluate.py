@@ -27,7 +27,7 @@ from tailmetrics.cli.inputs import (
     read_row_groups,
     show_readings,
 )
-from tailmetrics.cli.messages import CommandError, Messages, in_options
+from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
@@ -160,9 +160,9 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
     likely_mistakes = note_on_equal(dataset, preds, target) + note_on_swapped(dataset, preds, target)
     likely_mistakes += note_on_self_retrieval(dataset, preds)
     for text in likely_mistakes + notes_on_queries(dataset, data.missing, preds, target):
-        messages.warn(in_options(text))
+        messages.warn(text)
 
-    notes = list(map(in_options, report.notes))
+    notes = list(report.notes)
     notes += dataset.notes
     notes += _notes_on_filter(dataset, data, messages)
     if dataset.label_names is not None and data.num_labels is None and data.label_names is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -33,12 +32,6 @@ class CommandError(Exception):
 
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
-ARGUMENTS = (
-    *("buckets", "duplicates", "format", "ignore_index", "label_counts", "label_names", "label_tree", "min_gain"),
-    *("missing", "num_labels", "num_train", "row_groups", "train_target"),
-)
-"""Arguments of the library that the command line has as options of the same name and with the same values."""
-ARGUMENT = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS)})=(?:'([^']*)'|([-\w.]*\w)?)")
 HELP = "evaluate or compare --help lists the options, --metrics.help CLASS the arguments of a metric."
 
 
@@ -65,40 +58,21 @@ def describe(error: Exception) -> tuple[str, str]:
         place = str(error.path)
         if error.where:
             place = f"{place}, {error.where}"
-        problem = f"{place}: {in_options(error.problem)}"
-        hint = in_options(error.hint) or "check what wrote the file."
+        problem = f"{place}: {error.problem}"
+        hint = error.hint or "check what wrote the file."
     elif isinstance(error, OSError):
         problem = str(error)
         if error.filename:
             problem = f"{error.filename}: {error.strerror}"
         hint = "check the path, its permissions and the space that is left."
     else:
-        problem, _, hint = in_options(str(error)).partition("; ")
+        problem, _, hint = str(error).partition("; ")
         hint = hint or "check the arguments and the files."
     problem = printable(_one_line(_without_hidden_folders(problem)))
     hint = printable(_one_line(hint))
     if len(problem) + len("; ") + len(hint) > LONGEST_ERROR:
         return fitted(problem, hint)
     return problem, hint
-
-
-def in_options(text: str) -> str:
-    """Return a text of the library with options of the command line in the place of arguments.
-
-    Calls in the text stay as they are.
-
-    >>> in_options("pass label_counts=, or missing='zero' beside rank(scores, target, ignore_index=-1).")
-    'pass --label-counts, or --missing zero beside rank(scores, target, ignore_index=-1).'
-    """
-
-    def as_option(match: re.Match[str]) -> str:
-        before = text[: match.start()]
-        if before.count("(") > before.count(")"):
-            return match.group()
-        name, quoted, plain = match.groups()
-        return " ".join(filter(None, [f"--{name.replace('_', '-')}", quoted, plain]))
-
-    return ARGUMENT.sub(as_option, text)
 
 
 def did_you_mean(unknown_words: Iterable[str], words: Iterable[str]) -> str:
@@ -169,11 +143,10 @@ class Messages:
         """Print the warnings of libraries, too."""
 
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-            text = in_options(str(message))
             if issubclass(category, SpeedWarning):
-                self.note(text)
+                self.note(str(message))
             else:
-                self.warn(text)
+                self.warn(str(message))
 
         with warnings.catch_warnings():
             warnings.showwarning = show
