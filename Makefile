@@ -52,7 +52,7 @@ mutants: $(READY)  ## a sample of small mistakes: how many do the tests see? N=6
 oldest:  ## run all tests with the lowest versions that pyproject.toml allows, in an environment of their own
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet uv
-	$(UV) install --resolution lowest-direct $(TORCH) --editable '.[all]' 'pandas>=2.1' 'lightning>=2.4'
+	$(UV) install --resolution lowest-direct $(TORCH) --editable '.[all]' 'pandas>=2.2' 'lightning>=2.6'
 	$(UV) freeze --exclude-editable > $(OLDEST)/constraints.txt
 	$(UV) install $(TORCH) --constraint $(OLDEST)/constraints.txt --group dev
 	$(subst $(BIN),$(OLDEST)/bin,$(TESTS))

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
 
-from tailmetrics.lightning.trainer import class_of_lightning
 from tailmetrics.report import Report
 from tailmetrics.report.pictures import picture
 from tailmetrics.report.text import markdown
-
-
-class _Unchecked(str):
-    """A name that hides "/dataloader_idx_" from Lightning before 2.6, which refuses names with this text."""
-
-    __slots__ = ()
-
-    def __contains__(self, part: str) -> bool:  # type: ignore[override] # the signature of str
-        return part != "/dataloader_idx_" and super().__contains__(part)
 
 
 def logged_values(report: Report) -> dict[str, float]:
@@ -43,17 +32,11 @@ def log_values(
 
     Lightning gets tensors on the CPU, which it reads without waiting. ``sync_dist`` with ``rank_zero_only`` makes
     Lightning reduce nothing and warn of nothing. ``reduce_fx="max"`` keeps a single value unchanged, while a mean would
-    divide. Names are plain strings where possible: launchers send names between processes, and
-    ``torch.load(weights_only=True)`` refuses other types.
+    divide.
     """
-    package = import_module(class_of_lightning(pl_module, "log_dict").__module__.split(".")[0])
-    is_before_2_6 = tuple(map(int, package.__version__.split(".")[:2])) < (2, 6)
     tensors = {}
     for key, value in _formatted(_apart(values, loggers), key_format).items():
-        name = key
-        if is_before_2_6 and "/dataloader_idx_" in key:
-            name = _Unchecked(key)
-        tensors[name] = torch.tensor(value, dtype=torch.float32)
+        tensors[key] = torch.tensor(value, dtype=torch.float32)
     pl_module.log_dict(tensors, sync_dist=True, rank_zero_only=True, reduce_fx="max", add_dataloader_idx=False)
 
 

@@ -12,7 +12,7 @@ from warnings import warn
 import torch
 
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
-KNOWN = "2.4 to 2.6"
+KNOWN = "2.6"
 """Versions of Lightning that have the private attributes which :func:`evaluated_loaders` reads."""
 
 # -- the two packages ---------------------------------------------------------------------------------------------
