@@ -24,6 +24,7 @@ LAYERS = {
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets", "tree"), 1),
     **dict.fromkeys(("_arguments", "_exact_metric", "_logged", "_transfer", "_compiling", "_extras", "_parameters"), 0),
+    "_number_of_labels": 0,
 }
 ROOT_LAYER = 3
 """The package root re-exports what is up to here; what imports the root must stand above."""

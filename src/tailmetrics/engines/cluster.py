@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import torch
 
 from tailmetrics._arguments import check_count
+from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import group_numbers
 from tailmetrics.evaluation.description import listed, members_of
 from tailmetrics.evaluation.evaluating import CONFIDENCE
-from tailmetrics.evaluation.labels import number_of_labels, stated_numbers
+from tailmetrics.evaluation.labels import stated_numbers
 from tailmetrics.evaluation.preparing import Options, prepared
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric

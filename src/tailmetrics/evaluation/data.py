@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import cut, shape_of
-from tailmetrics.evaluation.labels import columns_of, number_of_labels
+from tailmetrics._number_of_labels import number_of_labels
+from tailmetrics.evaluation.labels import columns_of, places_of_names
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
@@ -47,7 +48,7 @@ class Data(NamedTuple):
         num_rows: Number of rows N.
         columns: Number of labels L, if predictions or targets have a column per label, or the labels have names; None
             otherwise.
-        num_labels: Number of labels L, by :func:`tailmetrics.evaluation.labels.number_of_labels`; None if unknown.
+        num_labels: Number of labels L, by :func:`tailmetrics._number_of_labels.number_of_labels`; None if unknown.
         device: Device of the tensors.
         batches: Takes the largest number of rows per batch, and yields the rows, predictions and targets of each batch.
         row_mask: Shape (N,), bool; False drops a row.
@@ -424,7 +425,7 @@ def _data_of_tables(
     names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
     order = given_order = order_of_names(names, len(names))
     if "label_names" in other_names:
-        given_order = _places(other_names["label_names"], names)
+        given_order = places_of_names(CALLER, other_names["label_names"], names)
     dataset = read(
         preds,
         target,
@@ -487,27 +488,6 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
             "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
             "row; beside a matrix of scores label_names=, the name of each column."
         )
-
-
-def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
-    """Return the label id of each name in ``all_names``; ``names`` holds the names by label id.
-
-    Raises:
-        ValueError: If ``all_names`` holds a name twice, or lacks a name of the data.
-    """
-    problem = ""
-    distinct_names = set(all_names)
-    if len(distinct_names) < len(all_names):
-        problem = "holds a name twice"
-    for name in names:
-        if name not in distinct_names:
-            problem = f"lacks {name!r}, which the data hold"
-            break
-    if problem:
-        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as the data write it.")
-
-    ids = {name: number for number, name in enumerate(names)}
-    return torch.tensor([ids[name] for name in all_names])
 
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_count, names_unknown_keywords, shape_of, writable_array
 from tailmetrics._extras import names_missing_extra
+from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -22,7 +23,6 @@ from tailmetrics.evaluation.labels import (
     counts_by_name,
     counts_of_names,
     metrics_by_id,
-    number_of_labels,
     stated_numbers,
     tree_by_id,
 )

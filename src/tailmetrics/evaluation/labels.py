@@ -1,6 +1,7 @@
-"""The labels of an evaluation: how many there are, and which label each place of an argument means.
+"""The labels of an evaluation: which argument states their number, and which label each place of an argument means.
 
-``evaluate``, ``compare_runs``, the callback, the command line and the engines ask this file.
+``evaluate``, ``compare_runs``, the callback, the command line and the engines ask this file; the number of labels is
+what ``number_of_labels`` makes of what is stated.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.tree import LabelTree
-
-VALUE_OF_LABEL = {"label_names": "a name", "label_counts": "a count", "buckets": "a bucket", "label_tree": "a parent"}
-"""What an argument holds for each label."""
 
 
 def columns_of(value: Any) -> int | None:
@@ -63,54 +61,6 @@ def stated_numbers(
     return numbers
 
 
-REMEDY_OF_METRICS = "leave its num_labels out"
-REMEDY_OF_NAMES = f"{REMEDY_OF_METRICS}, and pass all names as label_names="
-
-
-def number_of_labels(
-    caller: str, columns: Mapping[str, int], stated: Mapping[str, int], remedy_of_metrics: str = REMEDY_OF_NAMES
-) -> int | None:
-    """Return the number of labels L; None if nothing tells it.
-
-    It is the number of columns of scores or targets, or else what the other arguments state.
-
-    Args:
-        caller: The name that errors begin with.
-        columns: The number of columns by argument, of predictions, targets and training targets.
-        stated: The numbers of :func:`stated_numbers`.
-        remedy_of_metrics: What to do if a metric was made for another number.
-
-    Raises:
-        ValueError: If two numbers differ.
-
-    >>> number_of_labels("evaluate", {"target": 11}, {"label_counts": 11})
-    11
-    """
-    number: int | None = None
-    source = ""
-    for argument, width in columns.items():
-        if number is not None and width != number:
-            raise ValueError(
-                f"{caller}: {argument} has {width:,} columns, but {source} {number:,}; pass a column for every label "
-                "in both."
-            )
-        if number is None:
-            number, source = width, f"{argument} has"
-
-    if columns:
-        source = "the data have"
-    for argument, size in stated.items():
-        if number is not None and size != number:
-            if argument in VALUE_OF_LABEL:
-                problem, remedy = "holds", f"pass {VALUE_OF_LABEL[argument]} for every label"
-            else:
-                problem, remedy = "was made for", remedy_of_metrics
-            raise ValueError(f"{caller}: {argument} {problem} {size:,} labels, but {source} {number:,}; {remedy}.")
-        if number is None:
-            number, source = size, f"{argument} holds"
-    return number
-
-
 # -- training counts by name ----------------------------------------------------------------------------------------
 
 
@@ -146,6 +96,37 @@ def counts_of_names(caller: str, counts: Mapping[str, Any], names: Iterable[Any]
 
 
 # -- labels with names ----------------------------------------------------------------------------------------------
+
+SHOWN_NAMES = 3
+"""Names that an error shows at most."""
+
+
+def places_of_names(caller: str, label_names: Sequence[str], names: Sequence[str]) -> Tensor:
+    """Return the label id of each of ``label_names``, shape (L,), int64.
+
+    Args:
+        caller: The name that errors begin with.
+        label_names: The names of the labels in the order that the user gave.
+        names: The name of each label id: those of ``label_names``, and those of the data.
+
+    Raises:
+        ValueError: If ``label_names`` holds a name twice, or lacks a name of the data.
+    """
+    problem = ""
+    distinct_names = set(label_names)
+    if len(distinct_names) < len(label_names):
+        problem = "holds a name twice"
+    unknown = [name for name in names if name not in distinct_names]
+    if unknown:
+        names_text = ", ".join(map(repr, unknown[:SHOWN_NAMES]))
+        if len(unknown) > SHOWN_NAMES:
+            names_text += f" and {len(unknown) - SHOWN_NAMES:,} more"
+        problem = f"lacks {names_text}, which the data hold"
+    if problem:
+        raise ValueError(f"{caller}: label_names {problem}; pass every label of the data once, as the data write it.")
+
+    ids = {name: number for number, name in enumerate(names)}
+    return torch.tensor([ids[name] for name in label_names], dtype=torch.int64)
 
 
 def vector_by_id(values: Tensor, places: Tensor) -> Tensor:

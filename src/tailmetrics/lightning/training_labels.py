@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import check_count, check_counts
+from tailmetrics._number_of_labels import REMEDY_OF_METRICS, number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.labels import REMEDY_OF_METRICS, number_of_labels, stated_numbers
+from tailmetrics.evaluation.labels import stated_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.counting import TargetPlace, count_labels
 
