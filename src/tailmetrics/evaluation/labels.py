@@ -116,7 +116,7 @@ def places_of_names(caller: str, label_names: Sequence[str], names: Sequence[str
     distinct_names = set(label_names)
     if len(distinct_names) < len(label_names):
         problem = "holds a name twice"
-    unknown = [name for name in names if name not in distinct_names]
+    unknown = sorted(set(names) - distinct_names)
     if unknown:
         names_text = ", ".join(map(repr, unknown[:SHOWN_NAMES]))
         if len(unknown) > SHOWN_NAMES:
