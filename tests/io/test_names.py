@@ -7,7 +7,7 @@ import pytest
 from tables import objects_of, write_table
 from tailmetrics import RecallAtK
 from tailmetrics.io import ALIASES, Columns, DataFileError, read
-from tailmetrics.io.columns import is_known, plain
+from tailmetrics.io.columns import is_known, normalised
 
 FORMATS = ["csv", "tsv", "jsonl", "json", "parquet", "arrow", "frame", "table", "objects"]
 IN_MEMORY = ("frame", "table", "objects")
@@ -130,13 +130,13 @@ def test_targets_with_another_column_are_refused(write, form, stray):
     if form not in IN_MEMORY:
         assert error.hint == "--columns.gain none or --columns.gain clicked"
     assert recall(preds, target, columns=Columns(gain="none")) == 0.5
-    assert recall(preds, target, explained=["clicked"]) == 0.5
+    assert recall(preds, target, extra_columns=["clicked"]) == 0.5
     if stray[0] == 0:
         assert recall(preds, target, columns=Columns(gain="clicked")) == 0
 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
-def test_the_index_of_pandas_is_explained(write, name):
+def test_the_index_of_pandas_is_no_gain(write, name):
     """Rule 4, in CSV, where it has a column."""
     preds = write("p", PREDS, "csv")
     assert recall(preds, write("y", {name: [0, 1], **TARGET}, "csv")) == 0.5
@@ -397,7 +397,7 @@ def test_no_name_has_two_roles():
     seen = {}
     for role in ("query", "item", "score", "rank", "distance", "gain"):
         for name in ALIASES[role]:
-            assert seen.setdefault(plain(name), role) == role
+            assert seen.setdefault(normalised(name), role) == role
     assert not is_known("labels", ALIASES["gain"])
 
 

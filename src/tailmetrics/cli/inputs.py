@@ -57,13 +57,13 @@ class Files:
         options: The options that name the files, except the predictions.
         names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
         num_labels: Number of labels; None if it is unknown.
-        explained: Names of columns of the targets that options give another meaning, such as groups.
+        extra_columns: Names of columns of the targets that options read, such as groups, so that they are no gains.
     """
 
     options: DataOptions
     names: Sequence[str] | None
     num_labels: int | None
-    explained: tuple[str, ...] = ()
+    extra_columns: tuple[str, ...] = ()
 
     def run(self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None) -> Dataset:
         """Open predictions with their targets."""
@@ -112,7 +112,7 @@ class Files:
             "columns": options.columns,
             "delimiter": options.delimiter,
             "list_delimiter": options.list_delimiter,
-            "explained": self.explained,
+            "extra_columns": self.extra_columns,
             "label_names": self.names,
             "num_labels": self.num_labels,
             "string_ids": options.string_ids,
@@ -146,11 +146,11 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     files: list[tuple[str, str]] = [("preds", preds), ("target", options.target)]
     if options.train_target is not None:
         files.append(("train", options.train_target))
-    sentences, rows = first_rows(files, forms_of(options, _explained(options)))
+    sentences, rows = first_rows(files, forms_of(options, _extra_columns(options)))
     return [*(f"read: {sentence}" for sentence in sentences), *rows]
 
 
-def forms_of(options: DataOptions, explained: tuple[str, ...] = ()) -> Forms:
+def forms_of(options: DataOptions, extra_columns: tuple[str, ...] = ()) -> Forms:
     """Return what the options say about the forms of files."""
     return Forms(
         formats={
@@ -168,14 +168,14 @@ def forms_of(options: DataOptions, explained: tuple[str, ...] = ()) -> Forms:
         delimiter=options.delimiter,
         list_delimiter=options.list_delimiter,
         part=options.part,
-        explained=explained,
+        extra_columns=extra_columns,
         memory=options.memory,
-        is_specific=options.train_target is not None,
+        has_train_target=options.train_target is not None,
     )
 
 
-def _explained(options: DataOptions, clusters: str | None = None) -> tuple[str, ...]:
-    """Return the columns of the targets that options give another meaning than the gain."""
+def _extra_columns(options: DataOptions, clusters: str | None = None) -> tuple[str, ...]:
+    """Return the columns of the targets that options read as groups or clusters, so that they are no gains."""
     return tuple(name for name in (options.row_groups, clusters) if name is not None)
 
 
@@ -245,10 +245,10 @@ def open_inputs(
         with_options: Whether to print the options that say it outright, too.
     """
     _check_options(options)
-    explained = _explained(options, clusters)
+    extra_columns = _extra_columns(options, clusters)
     with progress("opening files", 1.0) as show:
         try:
-            inputs = _opened(preds, options, explained, lambda doing, share: show(share, doing))
+            inputs = _opened(preds, options, extra_columns, lambda doing, share: show(share, doing))
         except DataFileError as error:
             raise _about_counts(error, options) from error
     if inputs.train is not None and inputs.train.num_labels is None:
@@ -276,15 +276,15 @@ def _check_options(options: DataOptions) -> None:
         raise CommandError("--num-train is given without --label-counts", hint)
 
 
-def _opened(preds: Sequence[str], options: DataOptions, explained: tuple[str, ...], on_progress: Any) -> Inputs:
+def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...], on_progress: Any) -> Inputs:
     """Open all files; those that come first tell the number of labels for the others."""
-    counts, names, notes, are_numbers = _counts_and_names(preds, options, explained)
+    counts, names, notes, are_numbers = _counts_and_names(preds, options, extra_columns)
     if are_numbers and options.string_ids is None:
         options = replace(options, string_ids=False)
     num_labels = options.num_labels
     if counts is not None:
         num_labels = len(counts)
-    files = Files(options, names, num_labels, explained)
+    files = Files(options, names, num_labels, extra_columns)
     train = files.train()
     if train is not None:
         files = replace(files, num_labels=train.num_labels)
@@ -309,7 +309,7 @@ def _about_counts(error: DataFileError, options: DataOptions) -> DataFileError:
     return DataFileError(error.path, error.problem.replace("--num-labels says", f"{source} has"), error.where, hint)
 
 
-def _counts_and_names(preds: Sequence[str], options: DataOptions, explained: tuple[str, ...]) -> LabelFacts:
+def _counts_and_names(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...]) -> LabelFacts:
     """Return the training counts, if a file gives them, and the names of all labels, if labels are names.
 
     Names are gathered first if there are more files with labels than one run and its targets.
@@ -319,7 +319,7 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions, explained: tup
     """
     path = options.label_counts
     columns = options.columns.with_names(options.train_columns)
-    forms = forms_of(options, explained)
+    forms = forms_of(options, extra_columns)
     if path is None:
         return _label_facts(preds, options, forms, None, {})
 
@@ -606,7 +606,7 @@ def _column_of_groups(
         formats={"pairs": form},
         columns={"pairs": columns},
         delimiter=options.delimiter,
-        explained=(str(columns.item),),
+        extra_columns=(str(columns.item),),
         is_numbered=queries is None,
     )
     try:

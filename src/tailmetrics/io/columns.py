@@ -1,7 +1,7 @@
-"""What the columns of a table mean: known names, the names that the user gives, and one error for what is open.
+"""The roles of the columns of a table: by known names, by the user's names, and one error that asks for the rest.
 
 A file, a frame or a list of objects gives the names of its columns and, where its format declares them, their types.
-From these and from :class:`Columns` :func:`assign_roles` makes a :class:`Reading`. No value of a cell is looked at.
+From these and the user's :class:`Columns`, :func:`assign_roles` makes a :class:`Reading`. It reads no cells.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ ITEMS_IN_OBJECTS = ("label", "id")
 """Further names of the item inside of objects."""
 GAINS_IN_LINES = ("score",)
 """Further names of the gain of a line, as BEIR has it; beside lists it is no gain."""
-INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
-"""Names of columns that hold the index of a DataFrame."""
+INDEX_NAMES = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
+"""The names that columns with the index of a DataFrame have in files."""
 SHOWN_COLUMNS = 8
 """Columns that an error names at most."""
 SHOWN_ANSWERS = 4
@@ -59,12 +59,12 @@ FORMATS_WITHOUT_NAMES: Mapping[tuple[Role, int], str] = MappingProxyType(
 """Role and number of columns -> the format of such text without a line of names, for hints."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
-"""The role of a question about the separator of the entries of lists in text."""
+"""The option with the separator of the entries of lists in text, which a :class:`Question` has as its role."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of columns, where the names of a file are not known or several are. A name that is given must be there.
+    """The user's names of columns, for files whose names are unknown or ambiguous. A file must have these columns.
 
     Attributes:
         query: The query, user or row of a line or of a list. ``head,relation`` is one key of two columns, ``none`` says
@@ -88,19 +88,19 @@ class Columns:
     gain: str | None = None
 
     def names(self) -> dict[str, str]:
-        """Return the names that are given, by role."""
+        """Return the user's names, by role."""
         values = {role.name: getattr(self, role.name) for role in fields(self)}
         return {role: name for role, name in values.items() if name is not None}
 
     def with_names(self, other: Columns | None) -> Columns:
-        """Return a copy to which the names of another are added; they win."""
+        """Return a copy with the names of ``other`` added; if both name a role, ``other`` wins."""
         if other is None:
             return self
         return Columns(**{**self.names(), **other.names()})
 
     @property
     def by_place(self) -> bool:
-        """Whether columns are given by their places, from 0, as of a file without a line of names."""
+        """Whether the names are places of columns, from 0, because the file has no line of names."""
         parts = []
         for name in self.names().values():
             if name not in (NONE, ORDER):
@@ -109,7 +109,7 @@ class Columns:
 
 
 class Kind(Enum):
-    """What the cells of a column are, as far as the format declares it."""
+    """The type of the cells of a column, as far as the format declares it."""
 
     ANY = "text without a type"
     STRING = "text"
@@ -128,12 +128,12 @@ class Column:
     """A column of a table, or a field of the objects in one.
 
     Attributes:
-        name: Its name.
-        kind: What its cells are.
-        entries: What the entries of its lists are; None if it holds no lists.
-        fields: The fields of its objects.
+        name: The name.
+        kind: The type of the cells.
+        entries: The type of the entries of lists; None for a column without lists.
+        fields: The fields of the objects in lists.
         type: The type in words of the format, for errors.
-        separators: In text, what may separate the entries of its first cell, for hints.
+        separators: In text, the characters that may separate the entries of the first cell, for hints.
         is_bracketed: Whether the first cell of text is a list that pandas or JSON wrote, such as "['a', 'b']".
     """
 
@@ -153,43 +153,43 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """With what a file or a table in memory is opened.
+    """A file or a table in memory to be opened, with all that the user says about its form.
 
     Attributes:
         path: The file, or the name of the argument.
         role: What it holds.
         form: Name of the format.
-        columns: The names that the user gives for this file.
-        general: The roles whose names are given for all files, so that a file may lack them.
+        columns: The user's names of columns for this file.
+        shared_roles: The roles whose columns the user names for all files at once, so that this file may lack them.
         delimiter: Separator of the fields of text.
         list_delimiter: Separator of the entries of a list in text.
-        explained: Columns with another meaning, such as groups of rows.
+        extra_columns: Columns that have none of the roles, such as groups of rows.
         part: Subset and split of predictions of MTEB.
         memory: Memory limit of DuckDB.
         needs_query: Whether lines need a query.
-        is_specific: Whether hints name the options for this kind of file alone, because others have the same roles.
+        has_train_target: Whether training targets are read, too, so that a hint on the gain must say for which targets.
         judged_only: Whether a negative grade of qrels is no judgement.
-        beside: The files of the targets, for predictions in LETOR.
+        target_paths: The files of the targets, for predictions in LETOR.
     """
 
     path: FilePath
     role: Role
     form: str = ""
     columns: Columns = field(default_factory=Columns)
-    general: frozenset[str] = frozenset()
+    shared_roles: frozenset[str] = frozenset()
     delimiter: str | None = None
     list_delimiter: str | None = None
-    explained: tuple[str, ...] = ()
+    extra_columns: tuple[str, ...] = ()
     part: str | None = None
     memory: str = "1GB"
     needs_query: bool = True
-    is_specific: bool = False
+    has_train_target: bool = False
     judged_only: bool = False
-    beside: tuple[FilePath, ...] = ()
+    target_paths: tuple[FilePath, ...] = ()
 
     @property
     def in_memory(self) -> bool:
-        """Whether a table in memory is opened, which has no options."""
+        """Whether this is a table in memory; hints then name no options of the command line."""
         return self.form == IN_MEMORY
 
     @property
@@ -212,16 +212,16 @@ class Reading:
         item: Column of the item, or of the lists; inside of objects the field of the item. Empty without columns.
         value: Column of the score, rank, distance or gain; None without such a column.
         value_role: ``score``, ``rank``, ``distance``, ``gain``, or ``order`` for the order of lines or of lists.
-        second_order: Column of a rank or distance that is not read because of the value before it; None without one.
+        second_order: Another column with a rank or distance, which must not contradict the value; None without one.
         is_listed: Whether each row holds a list.
         within: Column of the lists whose objects hold the item; empty without objects.
-        unread: The columns that are not read.
-        possible_keys: Those of them that hold text or whole numbers, as queries do.
-        used: The roles whose names the user gave.
+        unread: The columns without a role.
+        possible_queries: The unread columns of text or whole numbers, which may hold queries.
+        named_roles: The roles of the columns that the user named.
         has_names: Whether the file names its columns.
-        delimiter: Separator of fields, where the user gave it.
+        delimiter: Separator of fields; None if the user does not give it.
         list_delimiter: Separator of the entries of lists in text.
-        content: For formats without columns, what the file holds.
+        content: The content of a file whose format has no columns, in words.
     """
 
     path: str = ""
@@ -235,8 +235,8 @@ class Reading:
     is_listed: bool = False
     within: str = ""
     unread: tuple[str, ...] = ()
-    possible_keys: tuple[str, ...] = ()
-    used: frozenset[str] = frozenset()
+    possible_queries: tuple[str, ...] = ()
+    named_roles: frozenset[str] = frozenset()
     has_names: bool = True
     delimiter: str | None = None
     list_delimiter: str | None = None
@@ -249,13 +249,13 @@ class Reading:
 
     @property
     def sign(self) -> str:
-        """The sign before the value that makes the best the highest: a minus for ranks and distances."""
+        """The sign that makes the highest value the best: a minus for ranks and distances."""
         if self.least_first:
             return "-"
         return ""
 
     def orders_hint(self) -> str:
-        """Return what to do about a second column that contradicts the value."""
+        """Return the remedy for a second column that contradicts the value."""
         if self.form == IN_MEMORY:
             return f"drop {self.value!r} or {self.second_order!r}"
         second_role = "rank"
@@ -265,7 +265,7 @@ class Reading:
         return f"--columns.{self.value_role} {value} or --columns.{second_role} {second_order}"
 
     def rising_hint(self, role: str) -> str:
-        """Return what to do about scores that look like another role."""
+        """Return the remedy for scores that look like values of another role."""
         if self.form == IN_MEMORY:
             return f"rename {self.value!r} to {role!r}; of scores the highest comes first"
         name = quote(str(self.value))
@@ -273,11 +273,11 @@ class Reading:
 
     @property
     def key(self) -> str | None:
-        """The name of the query column, or columns; None without one."""
+        """The name of the query column, or the names of several, with commas; None without one."""
         return ",".join(self.query) or None
 
-    def place(self, name: str) -> tuple[str, str | None]:
-        """Return the column, and the field of its objects or None, that hold the items or their values."""
+    def column_and_field(self, name: str) -> tuple[str, str | None]:
+        """Return the column that holds a name of this reading, and the field of its objects; None without objects."""
         if self.within:
             return self.within, name
         return name, None
@@ -316,7 +316,7 @@ class Reading:
 
     @property
     def options(self) -> str:
-        """The options of the command line that say this reading outright."""
+        """The options of the command line with which a file is read like this, whatever its names are."""
         prefix = {"preds": "preds-", "target": "target-", "train": "train-", "pairs": ""}[self.role]
         words = [f"--{prefix}format {self.form}"]
         if self.delimiter is not None:
@@ -359,27 +359,27 @@ class Reading:
 
 
 class Question(NamedTuple):
-    """What only the user can say about the columns of a file.
+    """A question to the user about the role of a column.
 
     Attributes:
-        role: The role that is open.
-        problem: What is open, in words.
-        answers: What the user can say: a role and the name of a column.
-        others: Further answers, in words; empty for none.
+        role: The role that no column has for certain.
+        problem: The problem, in words.
+        answers: The possible answers: a role and the name of a column.
+        further_answers: Further answers, in words; empty for none.
     """
 
     role: str
     problem: str
     answers: Sequence[tuple[str, str]]
-    others: str = ""
+    further_answers: str = ""
 
 
 class ColumnError(DataFileError):
-    """The columns of a file leave open what they mean.
+    """The roles of the columns of a file are not certain.
 
     Attributes:
         columns: The columns of this file.
-        questions: All that is open in this file.
+        questions: All questions about this file.
     """
 
     def __init__(
@@ -389,7 +389,7 @@ class ColumnError(DataFileError):
         self.columns = columns
         self.questions = questions
         problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
-        hint = _options(opening, questions, is_alone, len(columns))
+        hint = _hint_with_options(opening, questions, is_alone, len(columns))
         if opening.in_memory:
             hint = _remedies(questions)
         super().__init__(opening.path, problem, "", hint)
@@ -397,8 +397,8 @@ class ColumnError(DataFileError):
     def __reduce__(self) -> tuple[type[ColumnError], tuple[object, ...]]:
         return ColumnError, self._arguments
 
-    def beside_others(self) -> ColumnError:
-        """Return this error with the options for its file alone, because a general option would touch other files."""
+    def with_options_of_this_file(self) -> ColumnError:
+        """Return this error with the options for its file alone, because options for all files would touch others."""
         return ColumnError(*self._arguments, is_alone=False)
 
 
@@ -419,9 +419,9 @@ def _problems(questions: Sequence[Question]) -> str:
     return ", ".join(texts)
 
 
-def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
+def _hint_with_options(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
     """Return the options of the command line that answer the questions."""
-    hints = [_answers(opening, question, is_alone) for question in questions]
+    hints = [_options_of_answers(opening, question, is_alone) for question in questions]
     separator = " "
     if any(len(question.answers) > 1 for question in questions):
         separator = ", and "
@@ -430,35 +430,35 @@ def _options(opening: Opening, questions: Sequence[Question], is_alone: bool, nu
     roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
     is_text = opening.form in ("csv", "tsv")
     if is_text and {"query", "item"} <= roles and not opening.columns.by_place:
-        text += f"; without a line of names: {_without_names(opening, num_columns)}"
+        text += f"; without a line of names: {_options_without_names(opening, num_columns)}"
         if opening.delimiter is None and num_columns == 1:
             text = f"--delimiter C, what separates its fields; {text}"
     return text
 
 
-def _answers(opening: Opening, question: Question, is_alone: bool) -> str:
+def _options_of_answers(opening: Opening, question: Question, is_alone: bool) -> str:
     """Return the options that answer a question."""
     if question.role == LIST_DELIMITER:
         return " or ".join(f"--{role} {value}" for role, value in question.answers)
-    is_for_one = opening.role == "train" or question.role in opening.general
+    is_for_one = opening.role == "train" or question.role in opening.shared_roles
     if question.role in ("query", "item"):
         is_for_one = is_for_one or not is_alone
     if question.role == "gain":
-        is_for_one = is_for_one or opening.is_specific
+        is_for_one = is_for_one or opening.has_train_target
     prefix = "columns"
     if is_for_one:
         prefix = OPTIONS[opening.role]
 
     hint = " or ".join(f"--{prefix}.{role} {quote(name)}" for role, name in question.answers)
-    others = question.others
+    further_answers = question.further_answers
     if question.role != "query":  # rows without a query are rows of all files
-        others = others.replace("--columns", f"--{prefix}")
-    if others:
-        hint += f" ({others})"
+        further_answers = further_answers.replace("--columns", f"--{prefix}")
+    if further_answers:
+        hint += f" ({further_answers})"
     return hint
 
 
-def _without_names(opening: Opening, num_columns: int) -> str:
+def _options_without_names(opening: Opening, num_columns: int) -> str:
     """Return the options for a file whose first line holds no names."""
     prefix = OPTIONS[opening.role]
     places = f"places, such as --{prefix}.query 0 --{prefix}.item 1"
@@ -471,18 +471,18 @@ def _without_names(opening: Opening, num_columns: int) -> str:
 
 
 def _remedies(questions: Sequence[Question]) -> str:
-    """Return what to do with the columns of a table in memory, which has no options."""
+    """Return the remedies for a table in memory, which has no options."""
     return "; ".join(map(_remedy, questions))
 
 
 def _remedy(question: Question) -> str:
-    """Return what to do with the columns of one question."""
+    """Return the remedy for one question about a table in memory: which columns to rename, drop or add."""
     names = [name for _, name in question.answers if name not in (NONE, ORDER, "NAME")]
     if len(names) == len(question.answers):  # each has a known name
-        return f"drop all but one of {_in_words(names)}"
+        return f"drop all but one of {_joined_by_and(names)}"
     choices = [f"rename {name!r} to {question.role!r}" for name in names]
     changes = {
-        NONE: f"drop {_in_words(names)}",
+        NONE: f"drop {_joined_by_and(names)}",
         ORDER: "add a column 'rank' of 1, 2, 3 in each query",
         "NAME": f"rename a column to {question.role!r}",
     }
@@ -490,7 +490,7 @@ def _remedy(question: Question) -> str:
     hint = ", or ".join(choices)
     if question.role == "score" and not names:
         hint += ", 'rank' or 'distance'"
-    if question.role == "query" and question.others:
+    if question.role == "query" and question.further_answers:
         hint += ", or keep none for row i with row i"
     return hint
 
@@ -511,49 +511,55 @@ def names_in_words(names: Iterable[str]) -> str:
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def plain(name: str) -> str:
-    """Return a name as it is compared.
+def normalised(name: str) -> str:
+    """Return a name in the spelling in which names are compared.
 
-    >>> plain("User-ID:token")
+    >>> normalised("User-ID:token")
     'userid'
     """
     return re.sub(r"[-_ ]", "", name.partition(":")[0].lower())
 
 
 def is_known(name: str, names: Iterable[str], with_plurals: bool = False) -> bool:
-    """Whether a name is among others; with plurals also where it ends in an ``s`` that they lack."""
-    spelling = plain(name)
-    known = {plain(other) for other in names}
+    """Whether a name is among ``names``; with plurals, also if it is one of them with an ``s`` at its end."""
+    spelling = normalised(name)
+    known = {normalised(other) for other in names}
     return spelling in known or (with_plurals and spelling.removesuffix("s") in known)
 
 
 def has_known_names(names: Iterable[str]) -> bool:
     """Whether any of the names has a role."""
-    every = {plain(name) for aliases in ALIASES.values() for name in aliases}
-    return any(plain(name) in every for name in names)
+    every = {normalised(name) for aliases in ALIASES.values() for name in aliases}
+    return any(normalised(name) in every for name in names)
 
 
 # -- roles ------------------------------------------------------------------------------------------------------------
 
 
 def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = True) -> Reading:
-    """Return how a table is read.
+    """Return the reading of a table: which column has which role.
 
     Args:
-        opening: The file, its role and the names that the user gives.
-        table: Its columns.
-        has_names: Whether the file names them; else their names are their places.
+        opening: The file, its role and the user's names of columns.
+        table: The columns of the table.
+        has_names: Whether the file names its columns; else their names are their places.
 
     Raises:
-        ColumnError: If a name that the user gives is not there, or a role has no column, or several.
+        ColumnError: If the user names a column that is not there, or a role has no column, or several.
     """
     roles = _Roles(opening, table)
-    reading = roles.of_lists() if roles.holds_lists() else roles.of_lines()
+    if roles.holds_lists():
+        reading = roles.reading_of_lists()
+    else:
+        reading = roles.reading_of_lines()
     if roles.questions:
         raise ColumnError(opening, [column.name for column in table], roles.questions)
     chosen = {*reading.query, reading.item, reading.value, reading.within}
     unread = [column for column in table if column.name not in chosen]
-    possible_keys = [column.name for column in unread if roles.may_be_query(column)]
+    possible_queries = [column.name for column in unread if roles.may_be_query(column)]
+    list_delimiter = None
+    if reading.is_listed:
+        list_delimiter = opening.list_delimiter
     return replace(
         reading,
         path=str(opening.path),
@@ -561,29 +567,29 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
         form=opening.form,
         second_order=roles.second_order,
         unread=tuple(column.name for column in unread),
-        possible_keys=tuple(possible_keys),
-        used=frozenset(roles.used),
+        possible_queries=tuple(possible_queries),
+        named_roles=frozenset(roles.named_roles),
         has_names=has_names,
         delimiter=opening.delimiter,
-        list_delimiter=opening.list_delimiter if reading.is_listed else None,
+        list_delimiter=list_delimiter,
     )
 
 
 class _Roles:
-    """Finds the columns of one table.
+    """The search for the columns of one table by role.
 
     Attributes:
-        questions: What is open.
-        used: The roles whose given names are read.
-        second_order: A rank or distance that is not read because of the value before it.
+        questions: The questions that the names leave.
+        named_roles: The roles of the columns that the user named.
+        second_order: Another column with a rank or distance, which must not contradict the value.
     """
 
     def __init__(self, opening: Opening, table: Sequence[Column]) -> None:
         self.questions: list[Question] = []
-        self.used: set[str] = set()
+        self.named_roles: set[str] = set()
         self.second_order: str | None = None
         self._opening = opening
-        self._given = opening.columns
+        self._user_names = opening.columns
         self._table = table
         self._names = [column.name for column in table]
         self._scalars = [column for column in table if not column.is_list]
@@ -594,9 +600,9 @@ class _Roles:
         """Whether rows hold lists: by the user's names, else by type and name."""
         if self._opening.role == "pairs":
             return False
-        if getattr(self._given, self._opening.list_role) is not None:
+        if getattr(self._user_names, self._opening.list_role) is not None:
             return True
-        item = self._given.item
+        item = self._user_names.item
         if item is not None and any(column.name == item for column in self._scalars):
             return False
         if self._known_lists() or not self._is_typed:
@@ -604,38 +610,38 @@ class _Roles:
         has_items = any(is_known(column.name, ALIASES["item"]) for column in self._scalars)
         return bool(self._lists) and not has_items
 
-    def of_lines(self) -> Reading:
+    def reading_of_lines(self) -> Reading:
         """Return the reading of a table with an item in each line."""
-        query = self._query()
+        query = self._query_columns()
         items = [column for column in self._scalars if is_known(column.name, ALIASES["item"])]
-        item = self._column("item", items, self._table)
+        item = self._column_of_role("item", items, self._table)
         taken = {*query, item}
         candidates = [column for column in self._scalars if column.name not in taken]
         value, value_role = None, ""
         if self._opening.role == "preds":
-            value, value_role = self._score(candidates, with_plurals=False)
+            value, value_role = self._score_column(candidates, with_plurals=False)
         elif self._opening.role in ("target", "train"):
             known = (*ALIASES["gain"], *GAINS_IN_LINES)
-            value, value_role = self._gain(candidates, known, others=self._strays(self._table, taken))
+            value, value_role = self._gain_column(candidates, known, strays=self._strays(self._table, taken))
         return Reading(query=query, item=item, value=value, value_role=value_role)
 
-    def of_lists(self) -> Reading:
+    def reading_of_lists(self) -> Reading:
         """Return the reading of a table with lists."""
-        query = self._query()
-        column = self._list()
+        query = self._query_columns()
+        column = self._list_column()
         if column is not None and column.kind is Kind.OBJECTS:
-            return self._of_objects(query, column)
+            return self._reading_of_objects(query, column)
 
         name = "" if column is None else column.name
         taken = {*query, name}
-        candidates = [other for other in self._beside_lists() if other.name not in taken]
+        candidates = [other for other in self._possible_value_lists() if other.name not in taken]
         if self._opening.role == "preds":
             strays = self._strays([other for other in candidates if other.entries in (None, *NUMBERS)], taken)
             pool = self._strays(candidates, taken)
-            value, value_role = self._score(candidates, with_plurals=True, strays=strays, pool=pool)
+            value, value_role = self._score_column(candidates, with_plurals=True, strays=strays, pool=pool)
         else:
             known = ALIASES["gain"]
-            value, value_role = self._gain(candidates, known, self._strays(candidates, taken), with_plurals=True)
+            value, value_role = self._gain_column(candidates, known, self._strays(candidates, taken), with_plurals=True)
         if column is not None and not self._is_typed and self._opening.list_delimiter is None:
             if column.is_bracketed:
                 raise bracket_error(self._opening.path, name)
@@ -645,75 +651,86 @@ class _Roles:
         self._ask_for_query_beside_lists(query)
         return Reading(query=query, item=name, value=value, value_role=value_role, is_listed=True)
 
-    def _of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
+    def _reading_of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
         """Return the reading of a table with lists of objects, such as ``{"item": 7, "score": 0.5}``."""
         known = (*ALIASES["item"], *ITEMS_IN_OBJECTS)
-        item = self._column("item", [part for part in column.fields if is_known(part.name, known)], column.fields)
+        item = self._column_of_role(
+            "item", [part for part in column.fields if is_known(part.name, known)], column.fields
+        )
         candidates = [part for part in column.fields if part.name != item]
         if self._opening.role == "preds":
             strays = [part.name for part in candidates if part.kind in NUMBERS]
-            value, value_role = self._score(candidates, with_plurals=False, strays=strays)
+            value, value_role = self._score_column(candidates, with_plurals=False, strays=strays)
         else:
             names = [name for name in ALIASES["gain"] if name != "label" or item != "label"]
             strays = [part.name for part in candidates]
-            value, value_role = self._gain(candidates, names, strays)
+            value, value_role = self._gain_column(candidates, names, strays)
         self._ask_for_query_beside_lists(query)
         return Reading(query=query, item=item, value=value, value_role=value_role, is_listed=True, within=column.name)
 
     def may_be_query(self, column: Column) -> bool:
         """Whether a column may hold queries, which are text or whole numbers."""
-        is_explained = column.name in self._opening.explained or INDEX.fullmatch(column.name) is not None
-        return column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not is_explained
+        if column.name in self._opening.extra_columns or INDEX_NAMES.fullmatch(column.name):
+            return False
+        return column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE)
 
-    def _beside_lists(self) -> list[Column]:
-        """Return the columns that can hold the lists of numbers beside the lists of items."""
+    def _possible_value_lists(self) -> list[Column]:
+        """Return the columns that can hold lists of scores, ranks, distances or gains."""
         if not self._is_typed:
-            return [column for column in self._table if column.name not in self._opening.explained]
+            return [column for column in self._table if column.name not in self._opening.extra_columns]
         return [column for column in self._lists if column.kind is Kind.LIST]
 
     def _known_lists(self) -> list[Column]:
         """Return the lists with a known name."""
         role = self._opening.list_role
         if not self._is_typed:
-            return [column for column in self._table if plain(column.name) == role]
+            return [column for column in self._table if normalised(column.name) == role]
         names = (*ALIASES[role], *ALIASES["item"])
         return [column for column in self._lists if is_known(column.name, names, with_plurals=True)]
 
     def _strays(self, columns: Iterable[Column], taken: Iterable[str]) -> list[str]:
-        """Return the columns that nothing explains, neither the user nor, of lists, the name of the other role."""
-        explained = {*taken, *self._opening.explained}
+        """Return the columns that may hold a value.
+
+        These are the columns without a role, except the user's extra columns, the index of a DataFrame, the lists of
+        the other kind of file, and queries that the user does not want to be read.
+        """
+        explained = {*taken, *self._opening.extra_columns}
         other_role = "labels" if self._opening.role == "preds" else "ids"
         strays = []
         for column in columns:
-            is_other_list = column.is_list and is_known(column.name, ALIASES[other_role])
-            is_query = self._given.query == NONE and is_known(column.name, ALIASES["query"])
-            is_explained = column.name in explained or INDEX.fullmatch(column.name) is not None
-            if not (is_explained or is_other_list or is_query):
-                strays.append(column.name)
+            if column.name in explained or INDEX_NAMES.fullmatch(column.name):
+                continue
+            if column.is_list and is_known(column.name, ALIASES[other_role]):
+                continue
+            if self._user_names.query == NONE and is_known(column.name, ALIASES["query"]):
+                continue
+            strays.append(column.name)
         return strays
 
-    def _query(self) -> tuple[str, ...]:
+    def _query_columns(self) -> tuple[str, ...]:
         """Return the columns of the query; none if rows are numbered."""
         is_needed = self._opening.needs_query and not self.holds_lists()
-        name = self._given.query
+        name = self._user_names.query
         if name == NONE and not is_needed:
-            self.used.add("query")
+            self.named_roles.add("query")
             return ()
         if name is not None and name != NONE:
             parts = self._parts_of_key(name)
             if parts:
-                self.used.add("query")
+                self.named_roles.add("query")
                 return parts
-            if "query" not in self._opening.general:
+            if "query" not in self._opening.shared_roles:
                 self._ask_for_missing("query", name)
                 return ()
-        scalars = [column.name for column in self._scalars if column.name not in self._opening.explained]
+        scalars = [column.name for column in self._scalars if column.name not in self._opening.extra_columns]
         matches = [name for name in scalars if is_known(name, ALIASES["query"])]
-        query = self._only("query", matches, is_needed)
-        return (query,) if query else ()
+        query = self._only_name("query", matches, is_needed)
+        if not query:
+            return ()
+        return (query,)
 
     def _parts_of_key(self, name: str) -> tuple[str, ...]:
-        """Return the columns of a given query, such as ``head,relation``; none if one is not there."""
+        """Return the columns of the user's query, such as ``head,relation``; none if one of them is not there."""
         if name in self._names:
             return (name,)
         parts = tuple(part.strip() for part in name.split(","))
@@ -721,14 +738,14 @@ class _Roles:
             return parts
         return ()
 
-    def _list(self) -> Column | None:
+    def _list_column(self) -> Column | None:
         """Return the column of lists."""
         role = self._opening.list_role
-        name = getattr(self._given, role)
+        name = getattr(self._user_names, role)
         if name is not None:
             for column in self._table:
                 if column.name == name:
-                    self.used.add(role)
+                    self.named_roles.add(role)
                     return column
             self._ask_for_missing(role, name)
             return None
@@ -741,24 +758,26 @@ class _Roles:
             self._ask_for(role)
             return None
         answers = [(role, column.name) for column in matches] + [("item", column.name) for column in items]
-        noun = "items" if len(matches) > 1 else "item"
-        problem = f"{_in_words([name for _, name in answers])} could each be the {noun}"
+        noun = "item"
+        if len(matches) > 1:
+            noun = "items"
+        problem = f"{_joined_by_and([name for _, name in answers])} could each be the {noun}"
         self.questions.append(Question(role, problem, answers[:SHOWN_ANSWERS]))
         return None
 
-    def _column(self, role: str, matches: Sequence[Column], columns: Sequence[Column]) -> str:
-        """Return the name of the column of a role, by the user's name, else the one with a known name."""
-        name = getattr(self._given, role)
+    def _column_of_role(self, role: str, matches: Sequence[Column], columns: Sequence[Column]) -> str:
+        """Return the name of the column of a role: the user's name, else the only known name among ``matches``."""
+        name = getattr(self._user_names, role)
         if name is not None and any(column.name == name for column in columns):
-            self.used.add(role)
+            self.named_roles.add(role)
             return str(name)
-        if name is not None and role not in self._opening.general:
+        if name is not None and role not in self._opening.shared_roles:
             self._ask_for_missing(role, name)
             return ""
-        return self._only(role, [column.name for column in matches])
+        return self._only_name(role, [column.name for column in matches])
 
-    def _only(self, role: str, names: Sequence[str], is_needed: bool = True) -> str:
-        """Return the only name; ask if there are several, or none where one is needed."""
+    def _only_name(self, role: str, names: Sequence[str], is_needed: bool = True) -> str:
+        """Return the only name. Ask if there are several, or if there is none but one is needed."""
         if len(names) == 1:
             return names[0]
         if names:
@@ -767,7 +786,7 @@ class _Roles:
             self._ask_for(role)
         return ""
 
-    def _score(
+    def _score_column(
         self,
         candidates: Sequence[Column],
         with_plurals: bool,
@@ -776,18 +795,21 @@ class _Roles:
     ) -> tuple[str | None, str]:
         """Return the column of the score, rank or distance, and which of them it is.
 
-        ``strays`` are the lists that may be scores, None in lines, which need a score; ``pool`` are these and the lists
-        that may be items.
+        Args:
+            candidates: The columns whose names are compared.
+            with_plurals: Whether plurals of known names count, too.
+            strays: The lists that may hold scores; None for lines, which need a score.
+            pool: The lists that may hold scores or items.
         """
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
-            name = getattr(self._given, role)
+            name = getattr(self._user_names, role)
             if name is not None:
-                return self._given_score(role, name, names)
+                return self._score_named_by_user(role, name, names)
 
         for role in SCORE_ROLES:
             aliases = list(ALIASES[role])
-            if with_plurals and role == "score" and self._given.ids is None:
+            if with_plurals and role == "score" and self._user_names.ids is None:
                 aliases.remove("prediction")  # lists of predictions are items
             matches = [name for name in names if is_known(name, aliases, with_plurals)]
             if len(matches) > 1:
@@ -799,17 +821,17 @@ class _Roles:
 
         if strays is None:
             problem = "no column is the score, rank or distance"
-            others = "or .rank, .distance, --columns.rank order"
-            self.questions.append(Question("score", problem, [("score", "NAME")], others))
+            further_answers = "or .rank, .distance, --columns.rank order"
+            self.questions.append(Question("score", problem, [("score", "NAME")], further_answers))
         else:
-            problem = f"{_in_words(strays)} may be the score of each item, or nothing that counts"
+            problem = f"{_joined_by_and(strays)} may be the score of each item, or nothing that counts"
             question = Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it")
             self._ask_about(strays, question, pool or strays)
         return None, ORDER
 
-    def _given_score(self, role: str, name: str, names: Sequence[str]) -> tuple[str | None, str]:
+    def _score_named_by_user(self, role: str, name: str, names: Sequence[str]) -> tuple[str | None, str]:
         """Return the score, rank or distance that the user names."""
-        self.used.add(role)
+        self.named_roles.add(role)
         if role == "rank" and name == ORDER:
             return None, ORDER
         if name not in names:
@@ -817,7 +839,7 @@ class _Roles:
         return name, role
 
     def _find_second_order(self, candidates: Sequence[Column], value: str, with_plurals: bool) -> None:
-        """Find the rank or distance that is not read because of the value."""
+        """Set ``second_order`` to the first rank or distance other than the value."""
         known = (*ALIASES["rank"], *ALIASES["distance"])
         for column in candidates:
             kind = column.entries or column.kind
@@ -826,18 +848,18 @@ class _Roles:
                 self.second_order = column.name
                 return
 
-    def _gain(
+    def _gain_column(
         self,
         candidates: Sequence[Column],
         known: Sequence[str],
-        others: Sequence[str],
+        strays: Sequence[str],
         with_plurals: bool = False,
     ) -> tuple[str | None, str]:
-        """Return the column of the gain; ``others`` are the columns that may be one."""
+        """Return the column of the gain, and its role; ask if there is none but ``strays`` may hold gains."""
         names = [column.name for column in candidates]
-        name = self._given.gain
+        name = self._user_names.gain
         if name is not None:
-            self.used.add("gain")
+            self.named_roles.add("gain")
             if name == NONE:
                 return None, ""
             if name not in names:
@@ -849,69 +871,79 @@ class _Roles:
         if matches:
             self._ask_which("gain", matches)
         else:
-            problem = f"{_in_words(others)} may be the gain of each item, or nothing that counts"
-            self._ask_about(others, Question("gain", problem, [("gain", NONE)]), others)
+            problem = f"{_joined_by_and(strays)} may be the gain of each item, or nothing that counts"
+            self._ask_about(strays, Question("gain", problem, [("gain", NONE)]), strays)
         return None, ""
 
     def _ask_about(self, strays: Sequence[str], question: Question, pool: Sequence[str]) -> None:
-        """Ask whether one of the columns that nothing explains has a role; ``question`` has the answer for none.
+        """Ask whether one of the strays has a role.
 
-        ``pool`` are the columns that may have this role or one that is lacking.
+        Args:
+            strays: The columns that may have the role of the question.
+            question: The question, with the answer for "none of them".
+            pool: The columns that may have this role or a role that lacks a column.
         """
         ((role, nothing),) = question.answers
         lacking = sum(1 for other in self.questions if other.answers[0][1] == "NAME")
         if not strays or (lacking and len(pool) <= lacking):
             return
-        if lacking:  # the columns that are lacking are among them
-            others = f"or --columns.{role} {nothing}"
-            if question.others:
-                others = f"or .rank, .distance, --columns.{role} {nothing}"
-            self.questions.append(
-                Question(question.role, f"no column is the {question.role}", [(question.role, "NAME")], others)
-            )
+        if lacking:  # a stray may be the column of one of these roles
+            further_answers = f"or --columns.{role} {nothing}"
+            if question.further_answers:
+                further_answers = f"or .rank, .distance, --columns.{role} {nothing}"
+            problem, answers = f"no column is the {question.role}", [(question.role, "NAME")]
+            self.questions.append(Question(question.role, problem, answers, further_answers))
             return
         answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
-        place = len(answers)
         if nothing == NONE and not any(_suggests_gain(name) for name in strays):
-            place = 0
-        answers.insert(place, (role, nothing))
+            answers.insert(0, (role, nothing))
+        else:
+            answers.append((role, nothing))
         self.questions.append(question._replace(answers=answers))
 
     def _ask_for(self, role: str) -> None:
-        others = ""
+        """Ask for the column of a role."""
+        further_answers = ""
         if role == "item" and not self._is_typed and self._opening.role != "pairs":
-            others = f"of lists --columns.{self._opening.list_role} NAME"
+            further_answers = f"of lists --columns.{self._opening.list_role} NAME"
             if self._opening.list_delimiter is None:
-                others += f" --{LIST_DELIMITER} C"
-        self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")], others))
+                further_answers += f" --{LIST_DELIMITER} C"
+        self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")], further_answers))
 
     def _ask_for_query_beside_lists(self, query: Sequence[str]) -> None:
-        """Ask for the query of lists, which may do without, if something else is open and a column may be the query."""
-        if not self.questions or query or self._given.query == NONE or self._opening.role == "train":
+        """Ask for the query of lists if there are other questions, too, and a column may be the query.
+
+        Lists need no query: row i of one file can belong to row i of the other.
+        """
+        if not self.questions or query or self._user_names.query == NONE or self._opening.role == "train":
             return
         if any(question.role == "query" for question in self.questions):
             return
         for column in self._scalars:
-            if self.may_be_query(column) and plain(column.name) != self._opening.list_role:
-                others = "or --columns.query none, row i with row i"
-                self.questions.append(Question("query", "no column is the query", [("query", "NAME")], others))
+            if self.may_be_query(column) and normalised(column.name) != self._opening.list_role:
+                further_answers = "or --columns.query none, row i with row i"
+                self.questions.append(Question("query", "no column is the query", [("query", "NAME")], further_answers))
                 return
 
     def _ask_which(self, role: str, names: Sequence[str]) -> None:
+        """Ask which of several columns has a role."""
         answers = [(role, name) for name in names[:SHOWN_ANSWERS]]
-        self.questions.append(Question(role, f"{_in_words(names)} could each be the {role}", answers))
+        self.questions.append(Question(role, f"{_joined_by_and(names)} could each be the {role}", answers))
 
     def _ask_for_missing(self, role: str, name: str) -> None:
-        others = "or --columns.gain none" if role == "gain" else ""
-        self.questions.append(Question(role, f"there is no column {name!r}", [(role, "NAME")], others))
+        """Ask for the column of a role for which the user names a column that is not there."""
+        further_answers = ""
+        if role == "gain":
+            further_answers = "or --columns.gain none"
+        self.questions.append(Question(role, f"there is no column {name!r}", [(role, "NAME")], further_answers))
 
 
 def _suggests_gain(name: str) -> bool:
     """Whether a name holds a known name of the gain, as ``star_rating`` does."""
-    return any(alias in plain(name) for alias in ALIASES["gain"])
+    return any(alias in normalised(name) for alias in ALIASES["gain"])
 
 
-def _in_words(names: Sequence[str]) -> str:
+def _joined_by_and(names: Sequence[str]) -> str:
     """Return the names joined by "and", the first few of many."""
     shown = [repr(name) for name in names[:SHOWN_ANSWERS]]
     if len(names) > SHOWN_ANSWERS:

@@ -289,7 +289,7 @@ class LineFiles:
     def _check_scores(self, database: Database, table: str) -> None:
         """Raise if scores, which the user did not name, are whole numbers that count the lines of most queries."""
         reading = self.reading
-        if reading.value_role != "score" or reading.value is None or "score" in reading.used:
+        if reading.value_role != "score" or reading.value is None or "score" in reading.named_roles:
             return
         if database.row(f"SELECT 1 FROM {table} WHERE value <> floor(value) LIMIT 1") is not None:
             return

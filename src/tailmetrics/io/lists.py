@@ -48,8 +48,8 @@ class ListSource(Source):
         self.key = roles.key
         self._table = table
         self._is_text = is_text
-        self._items = roles.place(roles.item)
-        self._values = None if roles.value is None else roles.place(roles.value)
+        self._items = roles.column_and_field(roles.item)
+        self._values = None if roles.value is None else roles.column_and_field(roles.value)
         self._columns = list(dict.fromkeys(place[0] for place in (self._items, self._values) if place is not None))
         entries = self._check_types()
         self.string_ids = entries is Kind.STRING
@@ -61,7 +61,7 @@ class ListSource(Source):
         self.layout = f"lists of {'strings' if self.string_ids else 'whole numbers'}"
         if roles.value is not None:
             self.layout += f" with a {roles.value_role}"
-        if roles.role == "preds" and roles.value is not None and roles.value_role not in roles.used:
+        if roles.role == "preds" and roles.value is not None and roles.value_role not in roles.named_roles:
             self._check_orders()
 
     def _check_types(self) -> Kind:
@@ -95,7 +95,7 @@ class ListSource(Source):
         columns = list(self._columns)
         second_order = None
         if self.reading.second_order is not None:
-            second_order = self.reading.place(self.reading.second_order)
+            second_order = self.reading.column_and_field(self.reading.second_order)
             columns.append(second_order[0])
         number = min(self.num_rows, CHECKED_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
         for first, batch in self._batches(columns, 0, number, number):

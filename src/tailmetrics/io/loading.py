@@ -45,7 +45,7 @@ def read(
     delimiter: str | None = None,
     list_delimiter: str | None = None,
     part: str | None = None,
-    explained: Sequence[str] = (),
+    extra_columns: Sequence[str] = (),
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
@@ -84,7 +84,7 @@ def read(
             holds.
         list_delimiter: Separator of the entries of lists in text.
         part: Subset and split of predictions of MTEB, such as ``"default/test"``.
-        explained: Columns of the targets that have another meaning, such as groups of rows, so that they are no gains.
+        extra_columns: Columns of the targets that are no gains, such as groups of rows.
         num_labels: Number of labels, if no file declares it; label ids are checked against it. In lines, except TREC,
             items must then be whole numbers, which are the label ids; without it, each item in the files is a label,
             and ids follow the ascending order of the items.
@@ -125,9 +125,9 @@ def read(
         delimiter=delimiter,
         list_delimiter=list_delimiter,
         part=part,
-        explained=tuple(explained),
+        extra_columns=tuple(extra_columns),
         memory=memory,
-        is_specific=train_target is not None,
+        has_train_target=train_target is not None,
         judged_only=judged_only,
     )
     inputs = open_inputs("read", [("preds", preds), ("target", target)], forms)
@@ -177,7 +177,7 @@ def read_target(
     train_columns: Columns | None = None,
     delimiter: str | None = None,
     list_delimiter: str | None = None,
-    explained: Sequence[str] = (),
+    extra_columns: Sequence[str] = (),
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
@@ -201,7 +201,7 @@ def read_target(
         train_columns: Names of columns of this file, added to ``columns``.
         delimiter: As for :func:`read`.
         list_delimiter: As for :func:`read`.
-        explained: As for :func:`read`.
+        extra_columns: As for :func:`read`.
         num_labels: Number of labels, if the file does not declare it.
         label_names: Names of the labels in the order of their ids.
         string_ids: As for :func:`read`.
@@ -227,7 +227,7 @@ def read_target(
         columns={"": columns, "train": train_columns},
         delimiter=delimiter,
         list_delimiter=list_delimiter,
-        explained=tuple(explained),
+        extra_columns=tuple(extra_columns),
         memory=memory,
     )
     opened = open_input("read_target", "train", path, forms)
@@ -399,11 +399,11 @@ def _check_beside_rows(named: Input, other: Input) -> None:
 def _check_shared_columns(preds: Input, target: Input) -> None:
     """Raise if two tables without queries have unread columns that may be the query: one in common, or one each."""
     is_same = preds.name == target.name and preds.form != IN_MEMORY
-    is_decided = "query" in preds.reading.used or "query" in target.reading.used
+    is_decided = "query" in preds.reading.named_roles or "query" in target.reading.named_roles
     if is_same or is_decided:
         return
     shared = [name for name in target.reading.unread if name in preds.reading.unread]
-    keys = preds.reading.possible_keys, target.reading.possible_keys
+    keys = preds.reading.possible_queries, target.reading.possible_queries
     names = "--preds-columns.query NAME --target-columns.query NAME"
     if shared:
         problem = f"has {names_in_words(shared)} in common with {preds.name.name}"

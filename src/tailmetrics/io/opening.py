@@ -40,11 +40,11 @@ class Forms:
         delimiter: Separator of the fields of text.
         list_delimiter: Separator of the entries of lists in text.
         part: Subset and split of predictions of MTEB.
-        explained: Columns of the targets with another meaning.
+        extra_columns: Columns of the targets that are no gains, such as groups of rows.
         memory: Memory limit of DuckDB.
         judged_only: Whether a negative grade of qrels is no judgement.
         is_numbered: Whether rows have numbers, so that lines need no query.
-        is_specific: Whether training targets are read beside targets, so that names of gains are for one of them.
+        has_train_target: Whether training targets are read, too, so that the name of a gain is for one kind of target.
     """
 
     formats: Mapping[str, str | None] = field(default_factory=dict)
@@ -52,9 +52,9 @@ class Forms:
     delimiter: str | None = None
     list_delimiter: str | None = None
     part: str | None = None
-    explained: tuple[str, ...] = ()
+    extra_columns: tuple[str, ...] = ()
     memory: str = MEMORY
-    is_specific: bool = False
+    has_train_target: bool = False
     is_numbered: bool = False
     judged_only: bool = False
 
@@ -71,7 +71,7 @@ class Forms:
         """Return with what a file is opened."""
         own = self.columns.get(role) or Columns()
         shared = self.shared_columns
-        general = {
+        shared_roles = {
             name for name in ("query", "item") if getattr(own, name) is None and getattr(shared, name) is not None
         }
         return Opening(
@@ -79,14 +79,14 @@ class Forms:
             role=role,
             form=form,
             columns=shared.with_names(own),
-            general=frozenset(general),
+            shared_roles=frozenset(shared_roles),
             delimiter=self.delimiter,
             list_delimiter=self.list_delimiter,
-            explained=self.explained,
+            extra_columns=self.extra_columns,
             part=self.part if role == "preds" else None,
             memory=self.memory,
             needs_query=role != "train" and not self.is_numbered,
-            is_specific=self.is_specific,
+            has_train_target=self.has_train_target,
             judged_only=self.judged_only,
         )
 
@@ -200,7 +200,7 @@ def lines_of_rows(source: Source) -> Lines:
     )
 
 
-def open_input(caller: str, role: Role, value: Any, forms: Forms, beside: Sequence[FilePath] = ()) -> Input:
+def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: Sequence[FilePath] = ()) -> Input:
     """Open files or a table in memory.
 
     Args:
@@ -208,7 +208,7 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, beside: Sequen
         role: What is opened.
         value: A path, or a table in memory.
         forms: What the user says about its form.
-        beside: The files of the targets, for predictions in LETOR.
+        target_paths: The files of the targets, for predictions in LETOR.
     """
     if is_path(value):
         files = find(value)
@@ -220,7 +220,7 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, beside: Sequen
 
     parts = []
     for part in files.parts:
-        opening = replace(forms.opening(role, part, name), beside=tuple(beside))
+        opening = replace(forms.opening(role, part, name), target_paths=tuple(target_paths))
         if name == IN_MEMORY:
             parts.append(opener(opening))
             continue
@@ -262,9 +262,9 @@ def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -
     errors: list[DataFileError] = []
     targets = [value for role, value in values if role == "target" and is_path(value)]
     for role, value in values:
-        beside = find(targets[0]).parts if role == "preds" and len(targets) == 1 else ()
+        target_paths = find(targets[0]).parts if role == "preds" and len(targets) == 1 else ()
         try:
-            inputs.append(open_input(caller, role, value, forms, beside))
+            inputs.append(open_input(caller, role, value, forms, target_paths))
         except DataFileError as error:
             errors.append(error)
     if errors:
@@ -281,7 +281,7 @@ def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
         is_table = source.rows is not None and source.rows.is_table and source.form != IN_MEMORY
         if source.role == "train" or source.has_queries or not is_table:
             continue
-        if source.reading.possible_keys and "query" not in source.reading.used:
+        if source.reading.possible_queries and "query" not in source.reading.named_roles:
             hint = f"--{OPTIONS[source.role]}.query NAME joins by it, {ROWS_HINT}"
             errors.append(DataFileError(source.name, "no column is the query", hint=hint))
     return errors
@@ -299,7 +299,7 @@ def joined_errors(errors: Sequence[DataFileError], inputs: Sequence[Input] = ())
     worded = []
     for error in errors:
         if isinstance(error, ColumnError) and (len(errors) > 1 or unread.intersection(error.columns)):
-            error = error.beside_others()
+            error = error.with_options_of_this_file()
         worded.append(error)
     first = worded[0]
     first.others = tuple(worded[1:])
@@ -310,7 +310,7 @@ def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
     """Raise if no file has a query or an item that the user names for all files."""
     for role in ("query", "item"):
         name = getattr(forms.shared_columns, role)
-        if name in (None, NONE) or any(role in source.reading.used for source in inputs):
+        if name in (None, NONE) or any(role in source.reading.named_roles for source in inputs):
             continue
         paths = names_in_words(str(source.name) for source in inputs)
         hint = f"leave --columns.{role} out, or name a column that is there"

@@ -349,12 +349,12 @@ LETOR_HINT = (
 def open_letor(opening: Opening) -> Lines:
     """Open targets in LETOR, or the scores of their lines; the item is the ``docid`` of the comment, or the line."""
     target = opening if opening.role != "preds" else None
-    if target is None and len(opening.beside) != 1:
+    if target is None and len(opening.target_paths) != 1:
         raise DataFileError(opening.path, "holds scores for the lines of targets in LETOR", hint=LETOR_HINT)
     path = check_file(opening.path)
     with reading(path, "LETOR"):
         plain = Plain(path)
-        judged = plain if target is not None else Plain(check_file(opening.beside[0]))
+        judged = plain if target is not None else Plain(check_file(opening.target_paths[0]))
     pattern = f"^\\s*({WORD}){GAP}qid:({WORD})"
     listed = FILE_OF_LINES.format(path=named(judged.path))
     kept = "line IS NOT NULL AND NOT regexp_matches(line, '^[ \\t\\r]*(#|$)')"
