@@ -200,7 +200,7 @@ def test_result_depends_on_seed_and_rows_alone(monkeypatch):
     assert compare(runs, correction="none", resamples=300, seed=8) != comparisons
     alone = {name: {"2": run["2"]} for name, run in runs.items()}
     assert compare(alone, correction="none", resamples=300, seed=7)[0].p == comparisons[2].p
-    monkeypatch.setattr(estimating, "TOGETHER", 1)
+    monkeypatch.setattr(estimating, "MAX_VALUES_IN_MEMORY", 1)
     assert [each.p for each in compare(runs, correction="none", resamples=300, seed=7)] == [
         each.p for each in comparisons
     ]

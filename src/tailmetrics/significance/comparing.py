@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.significance.estimating import Estimate, Resample, enough, with_draws
+from tailmetrics.significance.estimating import Estimate, Resample, resamples_needed, with_draws
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import FEW, Interval, decimals_that_hold
@@ -139,20 +139,22 @@ class Contrast(Estimate):
 
     Args:
         key: The key, as in the values of rows.
-        sides: The values of the model, and of the baseline.
+        models: The values of the model, and of the baseline.
         clusters: Clusters of rows that are drawn and swapped together; None where rows are drawn alone.
         resample: Whether labels are drawn, too.
     """
 
-    def __init__(self, key: str, sides: tuple[KeyRows, KeyRows], clusters: Clusters | None, resample: Resample) -> None:
-        super().__init__(sides, clusters, resample)
+    def __init__(
+        self, key: str, models: tuple[KeyRows, KeyRows], clusters: Clusters | None, resample: Resample
+    ) -> None:
+        super().__init__(models, clusters, resample)
         self.key = key
 
     @property
     def values(self) -> tuple[float, float]:
         """The value of the model, and of the baseline."""
-        if self.kind in ("mean", "ratio", "median") and self.plain:
-            first, second = self.sides  # of the rows that count in both
+        if self.kind in ("mean", "ratio", "median") and self.has_row_values:
+            first, second = self.model_statistics  # of the rows that count in both
             return total(first), total(second)
         first_runs, second_runs = (side.runs for side in self.models)
         return float(np.mean(first_runs)), float(np.mean(second_runs))
@@ -160,7 +162,7 @@ class Contrast(Estimate):
     def p_of_student(self) -> float:
         """Return the p-value of Student's t test; NaN if neither runs nor labels vary, and where it is refused."""
         error, degrees = self.error()
-        if not self.extra or isnan(error) or self.facts.refusal is not None:
+        if not self.extra_variances or isnan(error) or self.facts.refusal is not None:
             return nan
         if not error:
             return 1.0
@@ -182,7 +184,9 @@ class Contrast(Estimate):
         error, degrees = self.error(draws)
         if self.facts.refusal is not None:
             error = nan
-        return Precision(error, degrees, self.facts.units, self.size_of_change, self.bin_error, bool(self.extra))
+        return Precision(
+            error, degrees, self.facts.units, self.size_of_change, self.bin_error, bool(self.extra_variances)
+        )
 
     def outcomes(self, lower_is_better: bool) -> tuple[int, int, int]:
         """Return the number of rows, or labels, in which the model is better, equal and worse."""
@@ -319,9 +323,9 @@ def compare(
     keys = [key for key in models[next(iter(models))] if key not in parts]
     untested_gaps = {name for name, gap_keys in gaps.items() if not set(gap_keys).isdisjoint(parts)}
     tested = _tested_keys(only, keys, untested_gaps)
-    resamples = enough(CALLER, resamples, confidence)
+    resamples = resamples_needed(CALLER, resamples, confidence)
     num_corrected = {"none": 1, "max-t": len(pairs)}.get(correction, len(pairs) * max(len(tested), 1))
-    swaps = enough(CALLER, resamples, confidence, num_corrected)
+    swaps = resamples_needed(CALLER, resamples, confidence, num_corrected)
 
     comparisons: list[Comparison] = []
     precisions: list[Precision] = []

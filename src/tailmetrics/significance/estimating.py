@@ -44,8 +44,8 @@ TWO_RUNS = "two runs do not tell how much runs vary; train one more"
 """Why a value has neither interval nor p: with two runs of a model beside one of another, tests at .05 reject .08 to
 .11; the interval of one model of two runs holds the truth in .88."""
 
-TOGETHER = 2**26
-"""The most values of columns, or of their sums, in memory at a time: 512 MB. Keys in memory together share draws."""
+MAX_VALUES_IN_MEMORY = 2**26
+"""The largest number of values of columns, or of their sums, in memory at a time: 512 MB."""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
 
@@ -54,7 +54,7 @@ class Estimate:
     """The statistic of one model, or the difference of two models, over the rows that count in every model.
 
     Args:
-        sides: The values of one key, of one model or two.
+        models: The values of one key, of one model or two.
         clusters: Clusters of rows that are drawn together; None where rows are drawn alone.
         resample: Whether labels are drawn, too.
 
@@ -62,30 +62,36 @@ class Estimate:
         kind: Which statistic is computed from the rows.
         n: Number of rows that count.
         value: The statistic, or the difference.
+        models: The values of the key, as passed.
+        model_statistics: The statistic of each model over these rows.
+        has_row_values: Whether the values of single rows are known, as of no average over labels.
         bounds: The range outside of which no value can lie.
         bin_error: Upper bound of the error of the value that bins cause.
         facts: The facts that decide which method gives an interval.
-        drawn: The statistic of each resample: a distance in standard errors, or a median; None if nothing is resampled.
-        num_columns: The number of columns that are in memory.
+        resampled_statistic: The statistic of each resample: a distance in standard errors, or a median; None if nothing
+            is resampled.
+        num_columns: The number of columns that resampling holds in memory.
     """
 
-    def __init__(self, sides: Sequence[KeyRows], clusters: Clusters | None, resample: Resample) -> None:
-        self.models = sides
-        self.kind = sides[0].kind
-        self.influences = [side.influence for side in sides if side.influence is not None]
-        self.plain = all(side.plain for side in sides)
-        self.bin_error = sum(side.bin_error for side in sides)
+    def __init__(self, models: Sequence[KeyRows], clusters: Clusters | None, resample: Resample) -> None:
+        self.models = models
+        self.kind = models[0].kind
+        self.influences = [model.influence for model in models if model.influence is not None]
+        self.has_row_values = all(model.has_row_values for model in models)
+        self.bin_error = sum(model.bin_error for model in models)
         self._clusters = clusters
         self._draws_labels = resample == "rows,labels"
-        self._drawn_units = unit_names(clusters)
+        self._unit_names = unit_names(clusters)
 
-        self._inside = rows_of_terms(sides)
-        self.rows: NDArray[np.bool_] = np.logical_or.reduce(self._inside)
+        self._rows_of_terms = rows_of_terms(models)
+        self.rows: NDArray[np.bool_] = np.logical_or.reduce(self._rows_of_terms)
         self.n = int(self.rows.sum())
-        self.sides = statistics_of_sides(self.kind, [side.terms for side in sides], self._inside, clusters)
-        self._statistic: Summed = self.sides[0]
-        if len(sides) == 2:
-            self._statistic = self.sides[0].minus(self.sides[1])  # type: ignore[arg-type]
+        self.model_statistics = statistics_of_sides(
+            self.kind, [model.terms for model in models], self._rows_of_terms, clusters
+        )
+        self._statistic: Summed = self.model_statistics[0]
+        if len(models) == 2:
+            self._statistic = self.model_statistics[0].minus(self.model_statistics[1])  # type: ignore[arg-type]
         self.value = total(self._statistic)
         self._studentised: Studentised | None = None
         self.moments: Moments | None = None
@@ -94,51 +100,65 @@ class Estimate:
             self.moments = self._studentised.moments
 
         self._are_shares = self._has_shares()
-        self.bounds = self._bounds() if self._are_shares else (-inf, inf)
+        self.bounds = self._bounds()
         self.facts = self._facts()
-        self.drawn = self._drawn_statistic()
-        self.num_columns = 0 if self.drawn is None else len(self.drawn.columns)
+        self.resampled_statistic = self._statistic_to_resample()
+        self.num_columns = 0
+        if self.resampled_statistic is not None:
+            self.num_columns = len(self.resampled_statistic.columns)
 
     def _has_shares(self) -> bool:
-        """Whether every row lies between 0 and its denominator."""
+        """Whether every numerator lies between 0 and its denominator, so that each row has a value in [0, 1]."""
         if not self.models[0].shares:
             return False
-        for side in self.models:
-            for (_, top, bottom), rows in zip(side.terms, self._inside, strict=True):
+        for model in self.models:
+            for (_, top, bottom), rows in zip(model.terms, self._rows_of_terms, strict=True):
                 is_share = (top >= 0) & (top <= bottom)
-                if side.plain and not is_share[rows].all():
+                if model.has_row_values and not is_share[rows].all():
                     return False
         return True
 
     def _bounds(self) -> tuple[float, float]:
-        """Return the range of the value of shares: a gap is a difference, and a comparison is one, too."""
-        differences = len(self.models)
+        """Return the range outside of which no value can lie; it is finite if rows are shares."""
+        if not self._are_shares:
+            return -inf, inf
+        num_shares = len(self.models)  # a comparison subtracts the share of one model from that of the other
         if self.kind == "gap":
-            differences *= 2
-        if differences == 1:
+            num_shares *= 2
+        if num_shares == 1:
             return 0.0, 1.0
-        return -differences / 2, differences / 2
+        return -num_shares / 2, num_shares / 2
 
     def _facts(self) -> Facts:
         """Return the facts that decide which method gives an interval."""
-        agrees, effective = False, 0.0
-        if self.moments is not None and self.moments.agrees:
-            agrees, effective = True, self.moments.effective_units
+        agrees = self.moments is not None and self.moments.agrees
+        effective = 0.0
+        if self.moments is not None and agrees:
+            effective = self.moments.effective_units
         weakness = self._weakness_of_clusters()
         for influence in self.influences:
             effective = min(effective, influence.effective_rows)
-            weakness = weakness or influence.weakness
+            if weakness is None:
+                weakness = influence.weakness
+
+        bounds = num_clusters = refusal = None
+        if self._are_shares:
+            bounds = self.bounds
+        if self._clusters is not None:
+            num_clusters = self._num_units(self.rows)
+        if sum(len(model.runs) - 1 for model in self.models) == 1:
+            refusal = TWO_RUNS
         shares, misses = self._shares_and_misses()
         return Facts(
             self.value,
             self._num_contributing(),
-            bounds=self.bounds if self._are_shares else None,
+            bounds=bounds,
             num_ones=self._num_ones(),
             agrees=agrees,
             effective=effective,
             n=self.n,
-            clusters=self._num_drawn(self.rows) if self._clusters is not None else None,
-            refusal=TWO_RUNS if sum(len(side.runs) - 1 for side in self.models) == 1 else None,
+            clusters=num_clusters,
+            refusal=refusal,
             weakness=weakness,
             shares=shares,
             shares_of_misses=misses,
@@ -152,18 +172,21 @@ class Estimate:
         return f"a few large clusters hold most rows; {effective}"
 
     def _num_contributing(self) -> int:
-        """Return the number of rows or clusters that contribute: 0 / 0 contributes nothing to a ratio."""
-        numbers = [self._num_drawn(self.rows)]
+        """Return the number of rows or clusters that contribute; in a gap, the smaller number of its two ends.
+
+        A row with the denominator 0 contributes nothing to a ratio.
+        """
+        numbers = [self._num_units(self.rows)]
         if self.moments is not None:
             numbers = [self.moments.units]
         if self.kind == "gap":
-            for (_, _, bottom), rows in zip(self.models[0].terms, self._inside, strict=True):
-                numbers.append(self._num_drawn(rows & (bottom != 0)))
+            for (_, _, bottom), rows in zip(self.models[0].terms, self._rows_of_terms, strict=True):
+                numbers.append(self._num_units(rows & (bottom != 0)))
         numbers += [influence.contributing_rows for influence in self.influences]
         return min(numbers)
 
-    def _num_drawn(self, rows: NDArray[np.bool_]) -> int:
-        """Return the number of these rows, or of the clusters that hold one of them."""
+    def _num_units(self, rows: NDArray[np.bool_]) -> int:
+        """Return the number of units that are drawn: of these rows, or of the clusters that hold one of them."""
         if self._clusters is None:
             return int(rows.sum())
         return int(np.unique(self._clusters.codes[rows]).size)
@@ -175,26 +198,28 @@ class Estimate:
         return round(float(self.row_values.sum()))
 
     def _shares_and_misses(self) -> tuple[Shares | None, Shares | None]:
-        """Return sums of the units, and of what they lack, if the value is a mean or ratio of shares of one model."""
-        is_share = self.kind in ("mean", "ratio") and self.plain and self._are_shares
+        """Return sums of the units, and of their denominators less the units; None unless one model has shares."""
+        is_share = self.kind in ("mean", "ratio") and self.has_row_values and self._are_shares
         if len(self.models) > 1 or not is_share or self.moments is None:
             return None, None
         (ratio,) = self.moments.ratios
         return ratio.hits, ratio.misses
 
-    def _drawn_statistic(self) -> Summed | None:
-        """Return the statistic that is resampled: a distance in standard errors, or a median; None if none is."""
+    def _statistic_to_resample(self) -> Summed | None:
+        """Return the statistic of each resample: a distance in standard errors, or a median; None for other methods."""
         facts = self.facts
-        if facts.units < FEW or not isfinite(self.value) or facts.num_ones is not None or self.extra:
+        if facts.units < FEW or not isfinite(self.value) or facts.num_ones is not None or self.extra_variances:
             return None
         if facts.agrees and self.value == 0:
             return None
-        return self._statistic if self._studentised is None else self._studentised
+        if self._studentised is not None:
+            return self._studentised
+        return self._statistic
 
     @property
     def _is_mean_of_shares(self) -> bool:
         """Whether the value is a mean of independent rows in [0, 1], or the difference of two such means."""
-        return self.kind == "mean" and self.plain and self._clusters is None and self._are_shares
+        return self.kind == "mean" and self.has_row_values and self._clusters is None and self._are_shares
 
     @cached_property
     def row_values(self) -> Array:
@@ -206,15 +231,15 @@ class Estimate:
 
     @property
     def size_of_change(self) -> float:
-        """The size of one change of a row between two models, in units of the mean; 0 if nothing is known about it.
+        """The typical difference of a row's value between two models, if the models differ in it; 0 if it is unknown.
 
-        A hit changes by 1. Other changes x have the size (sum of x^2) / (sum of absolute x), if the values of both
-        models are known.
+        A row of 0 and 1 changes by 1. Other changes x have the size (sum of x^2) / (sum of absolute x), if the values
+        of both models are known. The unit is the contribution of a row to the mean.
         """
-        if self.kind not in ("mean", "ratio") or not self.plain or not self.facts.units:
+        if self.kind not in ("mean", "ratio") or not self.has_row_values or not self.facts.units:
             return 0.0
         size = 0.0
-        if self.kind == "mean" and all(np.isin(side.values[self.rows], (0, 1)).all() for side in self.models):
+        if self.kind == "mean" and all(np.isin(model.values[self.rows], (0, 1)).all() for model in self.models):
             size = self.facts.units / self.n
         if len(self.models) == 2 and self.moments is not None and len(self.moments.ratios) == 1:
             top, bottom = self._statistic.columns
@@ -224,12 +249,12 @@ class Estimate:
         return size
 
     @cached_property
-    def extra(self) -> list[tuple[float, float]]:
+    def extra_variances(self) -> list[tuple[float, float]]:
         """The variances between runs of a model and between labels, each with its degrees of freedom.
 
-        A model of one run beside one of several is taken to vary from run to run as much as the other one.
+        If only one of two models has several runs, the other model is assumed to vary as much from run to run.
         """
-        several_runs = [side.runs for side in self.models if len(side.runs) > 1]
+        several_runs = [model.runs for model in self.models if len(model.runs) > 1]
         num_single = len(self.models) - len(several_runs)
         variances = []
         for runs in several_runs:
@@ -251,7 +276,7 @@ class Estimate:
             if draws is None:
                 return nan, nan
             return float(np.nanstd(draws)), units - 1
-        variances = [(self.moments.corrected_error**2, units - 1.0), *self.extra]
+        variances = [(self.moments.corrected_error**2, units - 1.0), *self.extra_variances]
         variance = sum(part for part, _ in variances)
         spread = sum(part**2 / degrees for part, degrees in variances)
         if not spread:
@@ -259,12 +284,18 @@ class Estimate:
         return sqrt(variance), variance**2 / spread
 
     def interval(self, draws: Array | None, confidence: float, quick: bool = False) -> Interval:
-        """Return the value with its interval from ``draws``. A ``quick`` interval needs no draws; a median has none."""
+        """Return the value with its interval.
+
+        Args:
+            draws: The statistic of each resample; None if nothing is resampled.
+            confidence: Confidence of the interval.
+            quick: Whether to compute the interval without draws; a median then has none.
+        """
 
         def spread() -> Ends:
             if quick and self.moments is None:
                 return Ends.none("a median is resampled")
-            if quick or self.extra:
+            if quick or self.extra_variances:
                 return student(self.value, *self.error(), self.bounds, confidence)
             return self._resampled(draws, confidence)
 
@@ -274,7 +305,7 @@ class Estimate:
         return self.widened(interval, interval.low - self.bin_error, interval.high + self.bin_error)
 
     def widened(self, interval: Interval, low: float, high: float) -> Interval:
-        """Return an interval that holds these ends, too, but for what lies outside the bounds of the value."""
+        """Return an interval that also reaches from ``low`` to ``high``, but not beyond the bounds of the value."""
         if isnan(interval.low):
             return interval
         low, high = min(interval.low, low), max(interval.high, high)
@@ -285,7 +316,7 @@ class Estimate:
         assert draws is not None
         draws = draws[~np.isnan(draws)]  # without resamples in which no row counts
         if not draws.size:
-            return Ends.none(f"no resample has {self._drawn_units} that count")
+            return Ends.none(f"no resample has {self._unit_names} that count")
         if self.moments is None:
             low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
             return Ends(float(low), float(high), Method.PERCENTILE_BOOTSTRAP)
@@ -293,11 +324,11 @@ class Estimate:
         # huge where many resamples have no spread, because they hold none of the few rows that differ
         place = min(ceil(confidence * (draws.size + 1)), draws.size)
         half = float(np.partition(draws, place - 1)[place - 1]) * self.moments.error
-        low, high = self.moments.limits if self.plain else self.bounds
+        low, high = self.moments.limits if self.has_row_values else self.bounds
         if self._is_mean_of_shares and half > high - low:  # resamples give no error
-            return Ends(*_around_most(self.row_values, self.bounds, confidence), Method.FEW_DIFFER)
+            return Ends(*_interval_around_median(self.row_values, self.bounds, confidence), Method.FEW_DIFFER)
         if half == inf or (half >= self.value - low and half >= high - self.value):
-            return Ends.none(f"too few {self._drawn_units} differ")
+            return Ends.none(f"too few {self._unit_names} differ")
         # no end lies beyond the values that a resample can have
         return Ends(max(self.value - half, low), min(self.value + half, high), Method.STUDENTISED_BOOTSTRAP)
 
@@ -308,10 +339,11 @@ SomeEstimate = TypeVar("SomeEstimate", bound=Estimate)
 def with_draws(
     estimates: Iterable[SomeEstimate], num_rows: int, resamples: int, seed: int
 ) -> Iterator[tuple[SomeEstimate, Array | None]]:
-    """Yield each estimate with the values of its resamples, None if nothing is resampled; all get the same draws.
+    """Yield each estimate with its statistic of each resample, None if nothing is resampled; all get the same draws.
 
     Args:
-        estimates: The estimates; each is made when it is needed, and as many are in memory as :data:`TOGETHER` allows.
+        estimates: The estimates. An iterator can make each of them late: only those whose values fit into
+            :data:`MAX_VALUES_IN_MEMORY` are in memory together.
         num_rows: Number of rows.
         resamples: Number of resamples.
         seed: The same seed gives the same draws.
@@ -320,23 +352,25 @@ def with_draws(
     num_values = 0
     for estimate in estimates:
         size = estimate.num_columns * max(num_rows, resamples)
-        if num_values + size > TOGETHER:
-            yield from zip(group, bootstrap([member.drawn for member in group], resamples, seed), strict=True)
+        if num_values + size > MAX_VALUES_IN_MEMORY:
+            yield from zip(
+                group, bootstrap([member.resampled_statistic for member in group], resamples, seed), strict=True
+            )
             group, num_values = [], 0
         group.append(estimate)
         num_values += size
-    yield from zip(group, bootstrap([member.drawn for member in group], resamples, seed), strict=True)
+    yield from zip(group, bootstrap([member.resampled_statistic for member in group], resamples, seed), strict=True)
 
 
-def rows_of_terms(sides: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
-    """Return for each term the rows that count in every side, shape (N,) each."""
-    inside = []
-    for terms in zip(*(side.terms for side in sides), strict=True):
-        inside.append(np.logical_and.reduce([counted(term) for term in terms]))
-    return inside
+def rows_of_terms(models: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
+    """Return for each term the rows that count in every model, shape (N,) each."""
+    rows = []
+    for terms in zip(*(model.terms for model in models), strict=True):
+        rows.append(np.logical_and.reduce([counted(term) for term in terms]))
+    return rows
 
 
-def _around_most(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
+def _interval_around_median(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
     """Return an interval of the mean of rows, most of which have the same value, the median.
 
     The share of rows above the median is at most the upper end of Clopper and Pearson's interval, and each of these
@@ -345,7 +379,7 @@ def _around_most(values: Array, bounds: tuple[float, float], confidence: float) 
 
     >>> rows = np.zeros(100)
     >>> rows[0] = -0.25
-    >>> [round(end, 4) for end in _around_most(rows, (-1.0, 1.0), 0.95)]
+    >>> [round(end, 4) for end in _interval_around_median(rows, (-1.0, 1.0), 0.95)]
     [-0.0545, 0.0362]
     """
     from scipy.stats import binomtest
@@ -359,8 +393,8 @@ def _around_most(values: Array, bounds: tuple[float, float], confidence: float) 
     return middle - (middle - bounds[0]) * share_below, middle + (bounds[1] - middle) * share_above
 
 
-def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
-    """Return the number of draws: ``resamples``, or more if the level needs them.
+def resamples_needed(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
+    """Return the number of resamples to draw: ``resamples``, or more if the level needs more.
 
     With m draws no p-value is below 1 / (m + 1), which must be at most half the level. The ends of an interval need as
     many resamples.
@@ -428,7 +462,9 @@ def intervals(
     models, row_clusters, num_rows = read_models(caller, {"rows": rows}, clusters, medians, unbounded, gaps, parts)
     model = models["rows"]
     # a gap has the interval of its ends where all rows of one end agree
-    ends = {key for gap_keys in gaps.values() for key in gap_ends([model], gap_keys) or ()}
+    ends: set[str] = set()
+    for gap_keys in gaps.values():
+        ends.update(gap_ends([model], gap_keys) or ())
     keys = [key for key in model if key not in parts or key in ends]
 
     estimates = (Estimate([model[key]], row_clusters, resample) for key in keys)
@@ -438,7 +474,7 @@ def intervals(
             for estimate in estimates:
                 estimated.append(estimate.interval(None, confidence, quick=True))
         else:
-            resamples = enough(caller, resamples, confidence)
+            resamples = resamples_needed(caller, resamples, confidence)
             for estimate, draws in with_draws(estimates, num_rows, resamples, seed):
                 estimated.append(estimate.interval(draws, confidence))
     by_key = with_gaps_of_ends(dict(zip(keys, estimated, strict=True)), gaps)

@@ -133,7 +133,7 @@ class PairTest:
 
         It holds value ± q, where at most 1 - confidence of the swaps differ by more than q.
         """
-        if not estimate.models[0].label_rows or estimate.extra:
+        if not estimate.models[0].label_rows or estimate.extra_variances:
             return interval
         if key not in self.places:
             return interval.without_ends(OTHER_NUMBERS)

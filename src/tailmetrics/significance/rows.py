@@ -50,7 +50,7 @@ class KeyRows:
     bin_error: float = 0.0
 
     @property
-    def plain(self) -> bool:
+    def has_row_values(self) -> bool:
         """Whether ``terms`` hold the values of rows; False for an average over labels and for several runs."""
         return self.influence is None and len(self.runs) == 1
 
