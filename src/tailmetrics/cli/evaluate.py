@@ -34,8 +34,9 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.rows import accumulate, accumulate_share
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import note_on_equal, note_on_self_retrieval, note_on_swapped, notes_on_queries
+from tailmetrics.evaluation.data import notes_on_queries
 from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue
+from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
 from tailmetrics.io import Dataset
@@ -157,8 +158,7 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
         report = evaluation.report(f"{preds}, on {target}")
 
     # the report repeats warnings, and --quiet hides none
-    likely_mistakes = note_on_equal(dataset, preds, target) + note_on_swapped(dataset, preds, target)
-    likely_mistakes += note_on_self_retrieval(dataset, preds)
+    likely_mistakes = notes_on_likely_mistakes(dataset, preds, target)
     for text in likely_mistakes + notes_on_queries(dataset, data.missing, preds, target):
         messages.warn(text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, permutations
 from math import prod
 from pathlib import PurePath
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from torch import Tensor
 from tailmetrics._arguments import cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.evaluation.labels import columns_of, places_of_names
+from tailmetrics.evaluation.likely_mistakes import note_on_equal_tensors, notes_on_likely_mistakes
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
@@ -33,7 +34,7 @@ from tailmetrics.ranking._inputs import (
     per_row,
 )
 from tailmetrics.ranking._reading import wrong_axes
-from tailmetrics.ranking._warnings import FEWEST_QUERIES, warn_outside
+from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -106,7 +107,7 @@ def read_data(
     if target is None:
         raise TypeError(f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, which holds them.")
     check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
-    _check_series_beside_tables({"preds": preds, "target": target})
+    _check_series_beside_tables(preds, target)
     preds = _as_lists(preds)
     target = _rows_of_names(_as_lists(target))
     train_target = _rows_of_names(_as_lists(train_target))
@@ -118,7 +119,7 @@ def read_data(
             _padded(preds), _padded(target), _padded(train_target), row_mask, batch["ignore_index"], stated
         )
 
-    _check_lists({"preds": preds, "target": target})
+    _check_lists(preds, target)
     names_by_argument = {argument: list(map(str, names)) for argument, names in (other_names or {}).items()}
     if label_names is not None:
         names_by_argument["label_names"] = list(map(str, label_names))
@@ -198,10 +199,9 @@ def _data_of_tensors(
         columns = stated.get("label_names")
         _check_names(columns, ids, batch, ignore_index)
 
-    notes: tuple[str, ...] = ()
-    if len(tensors) == 1 and _are_equal(scores, relevant):
-        notes = EQUAL
-        warn_outside(f"{CALLER}: {EQUAL[0]}")
+    notes = note_on_equal_tensors(batch.preds, relevant)
+    for note in notes:
+        warn_outside(f"{CALLER}: {note}")
 
     train = None
     if train_labels is not None:
@@ -252,20 +252,10 @@ def _widths(tensors: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of columns of each tensor that has a column per label, by argument."""
     widths = {}
     for argument, tensor in tensors.items():
-        width = None if tensor is None else columns_of(tensor)
+        width = columns_of(tensor)
         if width is not None:
             widths[argument] = width
     return widths
-
-
-def _are_equal(preds: Tensor, target: Tensor) -> bool:
-    """Return whether predictions are the targets, of at least ``LEAST_ROWS`` rows."""
-    if preds.shape != target.shape or not preds.layout == target.layout == torch.strided or len(preds) < LEAST_ROWS:
-        return False
-    # almost all data differ in the first rows, so that not all scores have to be compared
-    if not bool((preds[:FIRST_ROWS] == target[:FIRST_ROWS]).all()):
-        return False
-    return bool((preds == target).all())
 
 
 def _training_counts(labels: Tensor, num_labels: int, ignore_index: int | None, has_tokens: bool) -> LabelFrequency:
@@ -281,7 +271,7 @@ def _training_counts(labels: Tensor, num_labels: int, ignore_index: int | None, 
     try:
         if has_tokens and ignore_index is None:
             train.update(labels, ignore_index=-1)
-        elif has_tokens or ignore_index is None or labels.ndim == 1:
+        elif has_tokens or ignore_index is None:
             train.update(labels, ignore_index=ignore_index)
         else:
             train.update(*labels_without(labels, ignore_index))
@@ -294,11 +284,11 @@ def _check_names(num_names: int | None, ids: Tensor, batch: Batch, ignore_index:
     """Raise unless there is a name for each label id of the rows that count; labels may have no names."""
     if num_names is None:
         return
-    rows = slice(None) if batch.row_mask is None else batch.row_mask
-    highest = 0
-    for tensor in (ids, batch.target):
-        counted = tensor[rows]
-        highest = max(highest, _largest_id(counted[counted != ignore_index]))
+    rows: Any = slice(None)
+    if batch.row_mask is not None:
+        rows = batch.row_mask
+    labels = torch.cat([ids[rows].flatten(), batch.target[rows].flatten()])
+    highest = _largest_id(labels[labels != ignore_index])
     if highest >= num_names:
         raise ValueError(
             f"{CALLER}: label_names holds {num_names:,} names, for the label ids 0 to {num_names - 1:,}, but preds or "
@@ -318,24 +308,20 @@ def _largest_id(*tensors: Tensor) -> int:
 def _as_lists(value: Any) -> Any:
     """Convert arrays of names, and lists of arrays of ids or names, to lists; return any other value unchanged."""
     if isinstance(value, list):
-        return [row.tolist() if _is_array_of_labels(row) else row for row in value]
+        return [_as_list(row) for row in value]
     if getattr(getattr(value, "dtype", None), "kind", "") not in ("O", "U", "T"):
         return value
-
-    rows = value.tolist()
-    for row in rows:
-        if isinstance(row, str) or (hasattr(row, "__len__") and len(row)):
-            # the first row with an entry tells whether these are names
-            holds_names = any(isinstance(entry, str) for entry in row[:1])
-            return _as_lists(rows) if holds_names else value
+    rows = _as_lists(value.tolist())
+    if _holds_names(rows) or _are_names(rows):
+        return rows
     return value
 
 
-def _is_array_of_labels(row: Any) -> bool:
-    """Whether a row is an array of ids or names; an empty array may have any type."""
-    if getattr(row, "ndim", 0) != 1:
-        return False
-    return not len(row) or "float" not in str(row.dtype)
+def _as_list(row: Any) -> Any:
+    """Convert an array of ids or names to a list; an empty array may have any type."""
+    if getattr(row, "ndim", 0) == 1 and (not len(row) or "float" not in str(row.dtype)):
+        return row.tolist()
+    return row
 
 
 def _padded(value: Any) -> Any:
@@ -347,9 +333,9 @@ def _padded(value: Any) -> Any:
         return torch.empty(0, 1, dtype=torch.int64)  # no rows
     if not _is_lists(value):
         return value
-    kinds = {type(entry) for row in value for entry in row}
-    lengths = {len(row) for row in value}
-    if kinds and kinds <= {bool, np.bool_}:
+    kinds = set(map(type, chain.from_iterable(value)))
+    lengths = set(map(len, value))
+    if kinds in ({bool}, {np.bool_}):
         return torch.tensor(value) if len(lengths) == 1 else value
     if not all(issubclass(kind, (int, np.integer)) for kind in kinds):
         return value
@@ -364,16 +350,19 @@ def _is_lists(value: Any) -> bool:
 
 def _holds_names(value: Any) -> bool:
     """Whether a value is a list of lists with a text among them."""
-    return _is_lists(value) and any(isinstance(entry, str) for row in value for entry in row)
+    return _is_lists(value) and any(isinstance(entry, str) for entry in chain.from_iterable(value))
+
+
+def _are_names(value: Any) -> bool:
+    """Whether a value is a list of texts alone."""
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(name, str) for name in value)
 
 
 def _rows_of_names(value: Any) -> Any:
     """Convert a list with one name per row to lists of one name; return any other value unchanged."""
-    if not isinstance(value, (list, tuple)) or not value:
-        return value
-    if not all(isinstance(name, str) for name in value):
-        return value
-    return [[name] for name in value]
+    if _are_names(value):
+        return [[name] for name in value]
+    return value
 
 
 def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
@@ -381,13 +370,13 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
     if not _holds_names(value):
         return value
     numbers = {str(name): number for number, name in enumerate(label_names)}
-    unknown = [name for row in value for name in row if name not in numbers]
-    if unknown:
+    try:
+        return [[numbers[name] for name in row] for row in value]
+    except KeyError as error:
         raise ValueError(
-            f"{CALLER}: {argument} holds {unknown[0]!r}, which is none of label_names; add it there and to preds "
+            f"{CALLER}: {argument} holds {error.args[0]!r}, which is none of label_names; add it there and to preds "
             "as a column of the lowest score, -inf, so that it counts as missed: without its rows, values are too high."
-        )
-    return [[numbers[name] for name in row] for row in value]
+        ) from None
 
 
 def _cut(value: Tensor, rows: slice) -> Tensor:
@@ -437,7 +426,7 @@ def _data_of_tables(
     )
     if dataset.row_names is None:
         _check_indexes_of_tables(preds, target)
-    likely_mistakes = note_on_swapped(dataset) + note_on_equal(dataset) + note_on_self_retrieval(dataset)
+    likely_mistakes = notes_on_likely_mistakes(dataset)
     for note in likely_mistakes:
         warn_outside(f"{CALLER}: {note}")
 
@@ -481,13 +470,12 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
     for argument, table in tables.items():
         _check_has_roles(argument, table)
     for argument, table in tables.items():
-        if table is None or is_table(table) or _is_lists(table):
-            continue
-        raise TypeError(
-            f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold names of labels; pass a table "
-            "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
-            "row; beside a matrix of scores label_names=, the name of each column."
-        )
+        if not (table is None or is_table(table) or _is_lists(table)):
+            raise TypeError(
+                f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold names of labels; pass a table "
+                "with the columns query and item, a dict from query to a dict of items, or a list of names for each "
+                "row; beside a matrix of scores label_names=, the name of each column."
+            )
 
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
@@ -511,136 +499,6 @@ def _queries_have(count: int, source: str) -> str:
     return f"{count:,} queries of {source} have"
 
 
-FIRST_ROWS = 64
-"""Rows that are compared, to tell whether predictions are the targets."""
-ARE_THEY = "Are these predictions, or the targets themselves?"
-EQUAL = (f"preds equals target in each row. {ARE_THEY}",)
-LEAST_ROWS = 3
-"""The fewest rows for this note: a model may well be right in two."""
-LARGEST_GRADE = 10
-"""Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
-
-
-def note_on_swapped(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
-    grades = dataset.preds.first_values()
-    # scores that were read from ranks are whole numbers below 0
-    if not len(grades) or not 0 < grades.max() <= LARGEST_GRADE or bool((grades != grades.round()).any()):
-        return ()
-    scores = dataset.target.first_values()
-    if bool((scores == scores.round()).all()):
-        return ()
-    return (
-        f"{preds} holds only whole numbers up to {grades.max():g}, as grades are, and {target} holds fractions, as "
-        "scores are. If the two are swapped: predictions come first here, unlike in ranx and pytrec_eval.",
-    )
-
-
-def note_on_equal(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both.
-
-    Where both have numbers, these are the same, too: a score for each judged label is no target.
-    """
-    stop = min(dataset.stop, dataset.start + FIRST_ROWS)
-    if stop - dataset.start < LEAST_ROWS:
-        return ()
-    preds_rows = next(dataset.preds.all_batches(dataset.start, stop, FIRST_ROWS))
-    target_rows = next(dataset.target.all_batches(dataset.start, stop, FIRST_ROWS))
-    if hasattr(preds_rows, "ids") != hasattr(target_rows, "ids"):
-        return ()
-    if hasattr(preds_rows, "ids"):  # candidates are often those that were judged; then numbers tell scores from gains
-        with_numbers = preds_rows.values is not None and target_rows.values is not None
-        is_equal = _entries_of(preds_rows, with_numbers) == _entries_of(target_rows, with_numbers)
-    else:
-        is_equal = np.array_equal(preds_rows, target_rows)
-    if not is_equal:
-        return ()
-    return (
-        f"{preds} holds the labels of {target}, and no others, in each of the first {len(preds_rows):,} rows. "
-        f"{ARE_THEY}",
-    )
-
-
-def note_on_self_retrieval(dataset: Any, preds: str = "preds") -> tuple[str, ...]:
-    """Return a note that each query finds itself first, as where embeddings are searched in themselves.
-
-    Each of the first rows has its own name among its best labels. Nothing is said if no other label is relevant in
-    them, as in pairs, and if labels have the numbers of the rows: then :func:`tailmetrics.rank` tells it.
-    """
-    stop = min(dataset.stop, dataset.start + FIRST_ROWS)
-    if dataset.row_names is None or stop - dataset.start < FEWEST_QUERIES:
-        return ()
-    preds_rows = next(dataset.preds.all_batches(dataset.start, stop, FIRST_ROWS))
-    target_rows = next(dataset.target.all_batches(dataset.start, stop, FIRST_ROWS))
-    if not (hasattr(preds_rows, "ids") and hasattr(target_rows, "ids")):
-        return ()
-
-    num_queries = 0
-    has_other_targets = False
-    has_other_numbers = False
-    names = dataset.row_names[dataset.start : stop]
-    rows = zip(names, _best_labels(preds_rows), _relevant_labels(target_rows), strict=True)
-    for number, (query, best, relevant) in enumerate(rows, dataset.start):
-        if not best:
-            continue
-        own = [label for label in best if _label_name(dataset, label) == query]
-        if not own:
-            return ()
-        num_queries += 1
-        has_other_targets |= not set(relevant) <= set(own)
-        has_other_numbers |= own != [number]
-    if num_queries < FEWEST_QUERIES or not has_other_targets or not has_other_numbers:
-        return ()
-    return (
-        f"{preds}: each query finds itself first, as where it is searched in a collection that holds it. It counts as "
-        "a miss, or, where it is relevant, as a hit of any model. Leave the item out that has the name of its query; "
-        "if queries and items of one name are different things, ignore this warning.",
-    )
-
-
-def _label_name(dataset: Any, label: int) -> str:
-    if dataset.label_names is None:
-        return str(label)
-    return str(dataset.label_names[label])
-
-
-def _best_labels(rows: Any) -> list[list[int]]:
-    """Return the labels of the highest score in each row; of lists without scores the first."""
-    best_labels = []
-    for start, stop in pairwise(rows.offsets):
-        labels = rows.ids[start:stop]
-        if rows.values is None:
-            labels = labels[:1]
-        else:
-            scores = rows.values[start:stop]
-            labels = labels[scores == scores.max(initial=-np.inf)]
-        best_labels.append(labels.tolist())
-    return best_labels
-
-
-def _relevant_labels(rows: Any) -> list[list[int]]:
-    """Return the labels of each row whose gain is above 0."""
-    relevant_labels = []
-    for start, stop in pairwise(rows.offsets):
-        labels = rows.ids[start:stop]
-        if rows.values is not None:
-            labels = labels[rows.values[start:stop] > 0]
-        relevant_labels.append(labels.tolist())
-    return relevant_labels
-
-
-def _entries_of(rows: Any, with_numbers: bool) -> list[list[tuple[float, ...]]]:
-    """Return the labels of each row in ascending order, each with its number if ``with_numbers`` is True."""
-    columns = [rows.ids]
-    if with_numbers:
-        columns.append(rows.values)
-    entries = []
-    for start, stop in pairwise(rows.offsets):
-        row_columns = [column[start:stop].tolist() for column in columns]
-        entries.append(sorted(zip(*row_columns, strict=True)))
-    return entries
-
-
 def _check_has_roles(argument: str, value: Any) -> None:
     """Raise if a frame holds only numbers under names without a role, as a table with one column per label."""
     if not (is_table(value) and hasattr(value, "to_numpy") and hasattr(value, "columns")):
@@ -656,39 +514,47 @@ def _check_has_roles(argument: str, value: Any) -> None:
         )
 
 
-def _check_series_beside_tables(values: Mapping[str, Any]) -> None:
+def _check_series_beside_tables(preds: Any, target: Any) -> None:
     """Raise if a Series stands beside a DataFrame whose rows it does not follow: its index may name queries."""
-    frames = {name: value for name, value in values.items() if hasattr(value, "iloc") and hasattr(value, "columns")}
-    for name, value in values.items():
-        if not hasattr(value, "iloc") or name in frames:
-            continue
-        for table, frame in frames.items():
-            if not value.index.equals(frame.index):
-                raise ValueError(
-                    f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
-                    f"names the queries, or {name}.tolist() if row i of both belong together."
-                )
+    arguments = {"preds": preds, "target": target}
+    for (table, frame), (name, series) in permutations(arguments.items()):
+        is_pair = _is_frame(frame) and hasattr(series, "iloc") and not _is_frame(series)
+        if is_pair and not series.index.equals(frame.index):
+            raise ValueError(
+                f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
+                f"names the queries, or {name}.tolist() if row i of both belong together."
+            )
 
 
-def _check_lists(values: Mapping[str, Any]) -> None:
+def _is_frame(value: Any) -> bool:
+    """Whether a value is a pandas DataFrame."""
+    return hasattr(value, "iloc") and hasattr(value, "columns")
+
+
+def _check_lists(preds: Any, target: Any) -> None:
     """Raise if lists of names are of different numbers of rows, or if a list holds numbers beside names."""
-    lists = {name: value for name, value in values.items() if _is_lists(value)}
-    for name, rows in lists.items():
+    num_rows = {}
+    for name, rows in {"preds": preds, "target": target}.items():
+        if not _is_lists(rows):
+            continue
+        num_rows[name] = len(rows)
         for row in rows:
-            if {str, float} <= {type(entry) for entry in row}:
+            if {str, float} <= set(map(type, row)):
                 raise TypeError(
                     f"{CALLER}: {name} holds {cut(str(tuple(row)), 60)}, numbers beside names; a row is a list of "
                     "names. Pass lines of query, item and score as a DataFrame, or as a dict from query to "
                     "{item: score}."
                 )
-    if len({len(rows) for rows in lists.values()}) > 1:
-        sizes = " and ".join(f"{name} holds {len(rows):,} rows" for name, rows in lists.items())
-        raise ValueError(f"{CALLER}: {sizes}; pass a list of names for each row of both.")
+    if len(set(num_rows.values())) > 1:
+        raise ValueError(
+            f"{CALLER}: preds holds {num_rows['preds']:,} rows and target holds {num_rows['target']:,} rows; pass a "
+            "list of names for each row of both."
+        )
 
 
 def _check_indexes_of_tables(preds: Any, target: Any) -> None:
     """Raise if two DataFrames without a column of queries have different indexes."""
-    if hasattr(preds, "iloc") and hasattr(target, "iloc") and not preds.index.equals(target.index):
+    if _is_frame(preds) and _is_frame(target) and not preds.index.equals(target.index):
         raise ValueError(
             f"{CALLER}: the indexes of preds and target differ; pass target.loc[preds.index], or both after "
             ".reset_index(drop=True) if row i of both belong together."
@@ -729,7 +595,9 @@ def values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, An
 
 def _values_by_token(values: Any, argument: str, data: Any) -> Any:
     """Return values (B, T) of each token, or (B,) of each sequence, as a value of each row, shape (B * T,)."""
-    flat = np.asarray(values.cpu() if isinstance(values, Tensor) else values).reshape(-1)
+    if isinstance(values, Tensor):
+        values = values.cpu()
+    flat = np.asarray(values).reshape(-1)
     num_sequences = data.num_rows // data.tokens
     if data.tokens > 1 and len(flat) not in (data.num_rows, num_sequences):
         raise ValueError(
@@ -770,10 +638,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     Raises:
         ValueError: If a row has a group that is not among the names.
     """
-    is_column = not isinstance(values, Tensor) and getattr(values, "ndim", 1) == 1
-    if is_column and all(map(_is_missing, values)):
-        return torch.full((len(values),), -1)
-    if not _any_names(values):
+    if isinstance(values, Tensor) or not _are_group_names(values):
         return values
     number_of_name = {name: number for number, name in enumerate(names)}
     numbers = []
@@ -796,16 +661,16 @@ def group_names(values: Any) -> list[str] | None:
         raise TypeError(
             f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
         )
-    if all(map(_is_missing, values)):
-        return []
-    if not _any_names(values):
+    if not _are_group_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})
 
 
-def _any_names(values: Any) -> bool:
-    """Whether a text is among the values."""
-    return not isinstance(values, Tensor) and any(isinstance(value, str) for value in values)
+def _are_group_names(values: Any) -> bool:
+    """Whether a text is among the values, or none but missing ones, which belong to no group."""
+    if getattr(values, "ndim", 1) != 1:
+        return False
+    return any(isinstance(value, str) for value in values) or all(map(_is_missing, values))
 
 
 def _is_missing(value: Any) -> bool:

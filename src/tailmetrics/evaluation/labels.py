@@ -20,11 +20,12 @@ from tailmetrics.tree import LabelTree
 
 
 def columns_of(value: Any) -> int | None:
-    """Return the number of labels of a tensor with a column per label; None for label ids."""
-    if isinstance(value, tuple) or value.ndim < 2:
+    """Return the number of labels of a tensor with a column per label; None for label ids, candidates and None."""
+    if not isinstance(value, Tensor) or value.ndim < 2:
         return None
-    has_columns = value.is_floating_point() or value.is_sparse_csr or value.dtype == torch.bool
-    return int(value.shape[-1]) if has_columns else None
+    if value.is_floating_point() or value.is_sparse_csr or value.dtype == torch.bool:
+        return int(value.shape[-1])
+    return None
 
 
 def stated_numbers(
