@@ -130,7 +130,7 @@ def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
     assert records["recall@3/en"]["high"] == interval.high
     assert {key for key, record in records.items() if record["summary"]} == report.summaries.keys()
     assert held["row_groups"] == [{"name": "de", "rows": 30}, {"name": "en", "rows": 30}]
-    assert {facts["metric"]: facts["over_all"] for facts in held["metrics"]}["global_recall@3"] == "recall@3"
+    assert {facts["metric"]: facts["overall_key"] for facts in held["metrics"]}["global_recall@3"] == "recall@3"
 
 
 def charts(report):

@@ -31,7 +31,7 @@ from tailmetrics.cli.rows import accumulate
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
-from tailmetrics.evaluation.evaluating import ALIKE
+from tailmetrics.evaluation.evaluating import NOTE_ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
 from tailmetrics.evaluation.row_values import NOTHING
@@ -120,7 +120,7 @@ def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: 
     """Return the report with the warnings of the runs and of the command."""
     notes = {model.name: list(model.notes) for model in models}
     if report.num_clusters:
-        notes = {name: [note for note in texts if note != ALIKE] for name, texts in notes.items()}
+        notes = {name: [note for note in texts if note != NOTE_ON_SEQUENCES] for name, texts in notes.items()}
     warnings = warnings_of(notes)
     noted = {note for texts in notes.values() for note in texts}
     for warning in messages.warnings:

@@ -35,7 +35,7 @@ from tailmetrics.cli.rows import accumulate, accumulate_share
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.data import notes_on_queries
-from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue
+from tailmetrics.evaluation.evaluating import NOTE_ON_SEQUENCES, note_on_catalogue
 from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
@@ -71,7 +71,7 @@ class Run:
         """The note on scores (B, T, L), for intervals and comparisons without clusters."""
         if self.dataset.tokens == 1 or self.clusters is not None:
             return []
-        return [ALIKE]
+        return [NOTE_ON_SEQUENCES]
 
 
 def evaluate(request: Request, messages: Messages) -> None:

@@ -55,8 +55,8 @@ class Data(NamedTuple):
         row_mask: Shape (N,), bool; False drops a row.
         label_names: The name of each label; None if labels are given as ids.
         label_order: Label ids by ascending name, shape (L,), int64; None if ids follow this order already.
-        given_order: The label id of each place in arguments with one number per label, shape (L,), int64: the order of
-            the given ``label_names``, or else ``label_order``.
+        argument_order: The label id of each place in arguments with one number per label, shape (L,), int64: the order
+            of the user's ``label_names``, or else ``label_order``.
         tie_winner: As for :class:`Report`.
         row_names: The query of each row; None if rows have no names.
         clusters: The cluster of each row; None if rows are drawn singly.
@@ -74,7 +74,7 @@ class Data(NamedTuple):
     row_mask: Tensor | None = None
     label_names: Sequence[str] | None = None
     label_order: Tensor | None = None
-    given_order: Tensor | None = None
+    argument_order: Tensor | None = None
     tie_winner: str = Report.tie_winner
     row_names: Sequence[str] | None = None
     clusters: Any = None
@@ -412,9 +412,9 @@ def _data_of_tables(
 
     _check_tables({"preds": preds, "target": target, "train_target": train_target})
     names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
-    order = given_order = order_of_names(names, len(names))
+    order = argument_order = order_of_names(names, len(names))
     if "label_names" in other_names:
-        given_order = places_of_names(CALLER, other_names["label_names"], names)
+        argument_order = places_of_names(CALLER, other_names["label_names"], names)
     dataset = read(
         preds,
         target,
@@ -456,7 +456,7 @@ def _data_of_tables(
         mask,
         names,
         order,
-        given_order,
+        argument_order,
         dataset.tie_winner,
         dataset.row_names,
         train=train,

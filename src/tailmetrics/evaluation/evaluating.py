@@ -35,15 +35,15 @@ from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree
 
-ALIKE = (
+NOTE_ON_SEQUENCES = (
     "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
     "seem more certain than they are. evaluate and compare take the sequence of each row by clusters=."
 )
-"""Note of a report on sequences, whose scores are (B, T, L)."""
+"""The note of a report on rows that are places in sequences, whose scores are (B, T, L)."""
 CONFIDENCE = 0.95
 """Default confidence of intervals."""
 RESAMPLES = 10_000
-"""The resamples of ``intervals=True``."""
+"""The number of resamples of ``intervals=True``."""
 
 
 @names_unknown_keywords
@@ -191,9 +191,9 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
             f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
             "the counts."
         )
-    options = _with_arguments_metric_values(options)
+    options = _with_arguments_of_metrics(options)
     data = _read(preds, target, options)
-    options_by_id = _by_id(options, data)
+    options_by_id = _options_by_id(options, data)
 
     inputs = {"preds": preds, "target": target}
     row_groups = names = None
@@ -221,8 +221,11 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
 # -- before the first batch -----------------------------------------------------------------------------------------
 
 
-def _with_arguments_metric_values(options: Options) -> Options:
-    """Return the options with the metrics as a list or collection, and with ``duplicates`` and ``ignore_index``."""
+def _with_arguments_of_metrics(options: Options) -> Options:
+    """Return the options with the metrics as a list or collection.
+
+    ``duplicates`` and ``ignore_index`` are then those of the metrics, if the metrics set them.
+    """
     metrics = listed(options.metrics)
     members = members_of(metrics)
     duplicates = _shared_argument(members, "duplicates", options.duplicates)
@@ -231,10 +234,10 @@ def _with_arguments_metric_values(options: Options) -> Options:
 
 
 def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:
-    """Return an argument of the metrics if one of them sets it, or else ``value``.
+    """Return the value of an argument of the first metric that sets it; ``value`` if no metric does.
 
     Raises:
-        ValueError: If the two differ.
+        ValueError: If ``value`` and the value of this metric are set, and differ.
     """
     default = BATCH_DEFAULTS[name]
     for metric in metrics:
@@ -250,7 +253,7 @@ def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> An
 
 
 def _read(preds: Any, target: Any, options: Options) -> Data:
-    """Return predictions and targets in batches."""
+    """Return the data: predictions and targets in any form, to be read in batches."""
     names = {}
     counts = counts_by_name(CALLER, options.label_counts)
     if counts is not None:
@@ -271,8 +274,8 @@ def _read(preds: Any, target: Any, options: Options) -> Data:
     )
 
 
-def _by_id(options: Options, data: Data) -> Options:
-    """Return the options with every value per label in the order of label ids.
+def _options_by_id(options: Options, data: Data) -> Options:
+    """Return the options in which every argument with a value per label is in the order of label ids.
 
     Raises:
         ValueError: If an argument does not fit the labels of the data.
@@ -281,11 +284,11 @@ def _by_id(options: Options, data: Data) -> Options:
     if names is None:
         names = options.label_names
     else:
-        _check_named_labels(options, len(names))
+        _check_arguments_about_labels(options, len(names))
 
     buckets = options.buckets
-    if data.given_order is not None and isinstance(buckets, LabelBuckets):
-        buckets = buckets_by_id(buckets, data.given_order)
+    if data.argument_order is not None and isinstance(buckets, LabelBuckets):
+        buckets = buckets_by_id(buckets, data.argument_order)
     label_tree = options.label_tree
     if label_tree is not None:
         label_tree = _tree_by_id(label_tree, names, data, options.label_names)
@@ -299,8 +302,8 @@ def _by_id(options: Options, data: Data) -> Options:
     )
 
 
-def _check_named_labels(options: Options, num_labels: int) -> None:
-    """Raise if an argument was made for another number of labels, or names a label id, where labels have names."""
+def _check_arguments_about_labels(options: Options, num_labels: int) -> None:
+    """Raise if an argument has another number of labels, or ``ignore_index`` is a label id where labels have names."""
     stated = stated_numbers(None, options.label_counts, options.buckets, None, members_of(options.metrics))
     number_of_labels(CALLER, {"the data": num_labels}, stated)
     if options.ignore_index is not None and options.ignore_index >= 0:
@@ -311,11 +314,11 @@ def _check_named_labels(options: Options, num_labels: int) -> None:
 
 
 def _metrics_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
-    """Return the metrics with their arguments in the order of label ids; a collection stays one."""
+    """Return the metrics with their arguments in the order of label ids; a collection stays a collection."""
     if names is None or options.metrics is None:
         return options.metrics
     members = members_of(options.metrics)
-    ordered = metrics_by_id(CALLER, members, names, options.label_names, data.given_order)
+    ordered = metrics_by_id(CALLER, members, names, options.label_names, data.argument_order)
     if all(metric is member for metric, member in zip(ordered, members, strict=True)):
         return options.metrics
     if isinstance(options.metrics, TopKCollection):
@@ -324,7 +327,7 @@ def _metrics_by_id(options: Options, names: Sequence[str] | None, data: Data) ->
 
 
 def _counts_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
-    """Return the training counts in the order of label ids; those of the training targets if none were passed."""
+    """Return the training counts in the order of label ids: ``label_counts=``, or else those of ``train_target=``."""
     counts = counts_by_name(CALLER, options.label_counts)
     if counts is not None and names is not None:
         return counts_of_names(CALLER, counts, names)
@@ -332,8 +335,8 @@ def _counts_by_id(options: Options, names: Sequence[str] | None, data: Data) -> 
         return counts_of_names(CALLER, counts, range(data.num_labels or 0))
     if options.label_counts is None:
         return data.train
-    if data.given_order is not None:
-        return counts_by_id(CALLER, options.label_counts, data.given_order)
+    if data.argument_order is not None:
+        return counts_by_id(CALLER, options.label_counts, data.argument_order)
     return options.label_counts
 
 
@@ -414,7 +417,7 @@ def _notes(evaluation: Evaluation, options: Options, options_by_id: Options, dat
     """Return notes on sequences, on the size of the catalogue, and on labels without a training count."""
     notes = []
     if data.tokens > 1 and options.clusters is None and (keeps_rows or options.confidence is not None):
-        notes.append(ALIKE)
+        notes.append(NOTE_ON_SEQUENCES)
     if data.label_names is not None and options.label_names is None:
         notes += note_on_catalogue(
             evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
@@ -431,14 +434,14 @@ def _notes(evaluation: Evaluation, options: Options, options_by_id: Options, dat
     return notes
 
 
-def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, naming: str, hint: str) -> tuple[str, ...]:
+def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, clause: str, hint: str) -> tuple[str, ...]:
     """Return a note on the size of the catalogue if a metric depends on it; an empty tuple otherwise.
 
     Args:
         metrics: The metrics.
         num_labels: The number of labels of the catalogue.
-        naming: Who names these labels, with the verb.
-        hint: How one catalogue is given to all runs.
+        clause: The source of these labels with a verb, such as ``"the files name"``.
+        hint: The argument or option that gives one catalogue to all runs.
     """
     values, labels = [], "labels"
     if any(metric.aggregation.depends_on_catalogue for metric in metrics):
@@ -449,7 +452,7 @@ def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, naming: st
     if not values:
         return ()
     return (
-        f"The catalogue is the {num_labels:,} {labels} that {naming}. Before {' and '.join(values)} of runs are "
+        f"The catalogue is the {num_labels:,} {labels} that {clause}. Before {' and '.join(values)} of runs are "
         f"compared, give all one catalogue: {hint}.",
     )
 

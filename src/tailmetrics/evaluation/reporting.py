@@ -272,16 +272,16 @@ def _metric_facts(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Re
                 is_additive=earlier.is_additive or metric.aggregation.is_additive,
                 caption=captions.get(stem, earlier.caption),
                 meaning=meanings.get(stem, earlier.meaning),
-                over_all=evaluation.over_all.get(key, earlier.over_all),
-                is_recall_of_list=earlier.is_recall_of_list or _is_recall_of_list(metric),
+                overall_key=evaluation.over_all.get(key, earlier.overall_key),
+                is_share_of_labels=earlier.is_share_of_labels or _is_share_of_labels(metric),
                 empty_rows=empty_rows or earlier.empty_rows,
                 empty_rows_treatment=treatment or earlier.empty_rows_treatment,
             )
     return facts
 
 
-def _is_recall_of_list(metric: TopKMetric) -> bool:
-    """Whether a metric is the mean recall of the one list that a row shows; a sentence then says what it holds."""
+def _is_share_of_labels(metric: TopKMetric) -> bool:
+    """Whether a metric is the mean share of a row's relevant labels that its list holds: recall with usual settings."""
     if type(metric) is not RecallAtK or metric.weighted or set(metric.unusual_settings()) - {*DATA, *WITHIN}:
         return False
     return metric.buckets is None or metric.reading.scope == "global"

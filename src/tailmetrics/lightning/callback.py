@@ -154,8 +154,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self._loader_evaluations: list[LoaderEvaluation] = []
         self._fit_reports: dict[int, Report] = {}
         """The reports of the last validation in a fit, by loader."""
-        self._known_best: tuple[str, float | None] | None = None
-        """Path and score of the best checkpoint, when it was looked up last."""
+        self._last_best_checkpoint: tuple[str, float | None] | None = None
+        """Path and score of the checkpoint that was the best one when the callback last looked for a new one."""
 
     @property
     def frequency(self) -> LabelFrequency | None:
@@ -176,10 +176,11 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Count the training labels if the metrics need counts."""
         self._ensure_counts(trainer, pl_module, starts_fit=True)
-        self._known_best = best_checkpoint(trainer)  # a resumed fit has the best one of an earlier run
+        self._last_best_checkpoint = best_checkpoint(trainer)  # a resumed fit has the best one of an earlier run
         self._fit_reports = {}
 
     def _ensure_counts(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
+        """Count the training labels if the metrics need counts that are not known yet, or that a new fit changes."""
         has_new_counts = self._training_labels.ensure(trainer, pl_module, starts_fit)
         if has_new_counts:
             self._loader_evaluations = []  # their metrics have the old counts
@@ -187,10 +188,10 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     # -- validation and test ------------------------------------------------------------------------------------
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start empty evaluations, one per loader."""
+        """Start an empty evaluation for each loader."""
         if trainer.sanity_checking:
             return
-        self._keep_best(trainer)  # ModelCheckpoint may save as late as at the end of an epoch
+        self._update_best_reports(trainer)  # ModelCheckpoint may have saved after on_train_epoch_end
         self._ensure_counts(trainer, pl_module)
         label_names = self._names("label_names", trainer, pl_module)
         row_names = self._names("row_names", trainer, pl_module)
@@ -205,7 +206,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             )
 
     def _loader_evaluation(self, loader: Any, trainer: Any) -> LoaderEvaluation:
-        """Return an evaluation of a loader, with metrics of its own."""
+        """Return an evaluation of a loader, with a copy of the metrics."""
         evaluation = Evaluation(
             _copy_of(self.collection),
             labels=self.labels,
@@ -215,7 +216,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return LoaderEvaluation(evaluation, self._step_keys, loader, trainer.world_size)
 
     def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
-        """Return the names of labels or rows: of the callback, else of the data module, else of the model."""
+        """Return the names of labels or rows: the attribute ``kind`` of the callback, the data module or the model."""
         owners = {"": self, " of the data module": getattr(trainer, "datamodule", None), " of the model": pl_module}
         for suffix, owner in owners.items():
             names: Sequence[str] | None = getattr(owner, kind, None)
@@ -288,9 +289,11 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     @property
     def _has_several_loaders(self) -> bool:
+        """Whether keys, titles and files need the index of the loader."""
         return len(self._loader_evaluations) > 1
 
     def _logged_key(self, trainer: Any, key: str, index: int) -> str:
+        """Return the key of a value of a loader in loggers, such as ``val/recall@10`` or ``val/name/recall@10``."""
         parts = [_stage_name(trainer), key]
         if self.name:
             parts.insert(1, self.name)
@@ -301,12 +304,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     # -- the fit ------------------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Write the report of the checkpoint that is the best so far, if it is that of the last validation."""
-        self._keep_best(trainer)
+        """Keep and write the last reports as the best ones, if ``ModelCheckpoint`` has saved a new best checkpoint."""
+        self._update_best_reports(trainer)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """Print the table of the best checkpoint, if there is one, or else of the last validation."""
-        self._keep_best(trainer)
+        self._update_best_reports(trainer)
         report = self.best_report or self.report
         if report is not None:
             self._print(trainer, report)
@@ -317,12 +320,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
                 stacklevel=2,
             )
 
-    def _keep_best(self, trainer: Any) -> None:
-        """Write ``report_best.*`` if ``ModelCheckpoint`` has saved the model of the last validation as the best one."""
+    def _update_best_reports(self, trainer: Any) -> None:
+        """Keep and write the last reports as the best ones, if ``ModelCheckpoint`` has saved a new best checkpoint."""
         best = best_checkpoint(trainer)
-        if best is None or best == self._known_best or not self._fit_reports:
+        if best is None or best == self._last_best_checkpoint or not self._fit_reports:
             return
-        self._known_best = best
+        self._last_best_checkpoint = best
         note = f"This report is of the checkpoint that is kept as the best one, {Path(best[0]).name}."
         reports: dict[int, Report] = {}
         for index, report in self._fit_reports.items():
@@ -336,7 +339,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         for evaluation in self._loader_evaluations:
             evaluation.discard_rows()
         if self.report is not None and trainer.is_global_zero and runs_in_started_processes(trainer):
-            files = "" if self.folder is None else f", or the files in {self.folder}"
+            files = ""
+            if self.folder is not None:
+                files = f", or the files in {self.folder}"
             warn(
                 "HeadToTailReport: the reports of this run end with the processes that Lightning started for it, so "
                 "that report and best_report of the callback are None after the run; read trainer.callback_metrics"
@@ -349,13 +354,16 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def _publish(self, trainer: Any, reports: dict[int, Report]) -> None:
         """Write files, and send figures and tables to loggers."""
         stage = _stage_name(trainer)
-        self.folder = run_folder(trainer) if self.files else None
-        self._write(self.folder, reports, stage)
+        self.folder = None
+        if self.files:
+            self.folder = run_folder(trainer)
+            self._write(self.folder, reports, stage)
         if self.figures:
             for index, report in reports.items():
                 show_in_loggers(trainer.loggers, report, self._stem("report", stage, index), trainer.global_step)
 
     def _write(self, folder: Path | None, reports: dict[int, Report], stage: str) -> None:
+        """Write the reports and the tables of rows of all loaders; nothing if the run has no folder."""
         if folder is None:
             return
         for index, report in reports.items():
@@ -371,6 +379,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return "_".join(filter(None, parts))
 
     def _print(self, trainer: Any, report: Report) -> None:
+        """Print the table of a report in the first process, if ``table`` is True."""
         if self.table and trainer.is_global_zero:
             print_report(report)
 
@@ -390,7 +399,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         checkpoint[self._checkpoint_key] = self._training_labels.state_dict()
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Load training counts from a checkpoint; counts that are known already are kept."""
+        """Load training counts from a checkpoint, unless counts are known already."""
         self._training_labels.load_state_dict(checkpoint.get(self._checkpoint_key, {}))
 
 
@@ -407,17 +416,19 @@ def _collection_of(metrics: list[TopKMetric] | TopKCollection, group_names: Sequ
 
 
 def _copy_of(collection: TopKCollection) -> TopKCollection:
-    """Return a copy of the metrics that shares their process groups, which cannot be copied."""
-    shared: dict[int, Any] = {}
+    """Return a copy of the metrics with the same process groups, which cannot be copied."""
+    process_groups: dict[int, Any] = {}
     for metric in collection.members().values():
         if metric.process_group is not None:
-            shared[id(metric.process_group)] = metric.process_group
-    return deepcopy(collection, shared)
+            process_groups[id(metric.process_group)] = metric.process_group
+    return deepcopy(collection, process_groups)
 
 
 def _stage_name(trainer: Any) -> str:
+    """Return the name of the stage in keys and files."""
     return "test" if trainer.testing else "val"
 
 
 def _step_name(trainer: Any) -> str:
+    """Return the name of the method of the model whose outputs are added."""
     return "test_step" if trainer.testing else "validation_step"

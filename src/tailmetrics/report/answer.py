@@ -34,7 +34,7 @@ def answer(report: ReportData) -> str:
         return ""
 
     facts = report.facts(report.about)
-    words = _SharesOfLabels(facts) if facts.is_recall_of_list else _Values(facts)
+    words = _SharesOfLabels(facts) if facts.is_share_of_labels else _Values(facts)
     texts = [
         _whole_sentence(report, whole, words),
         _unseen_sentence(report, words),

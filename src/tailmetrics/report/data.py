@@ -154,7 +154,7 @@ class ReportData:
 
     def whole(self, metric: str) -> Record:
         """Return the record over all labels of a metric by bucket."""
-        return self.by_key.get(self.facts(metric).over_all, self.record(metric))
+        return self.by_key.get(self.facts(metric).overall_key, self.record(metric))
 
     @cached_property
     def _facts(self) -> dict[str, MetricFacts]:

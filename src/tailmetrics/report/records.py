@@ -24,7 +24,7 @@ INTERVAL_COLUMNS = ("low", "high", "n", "confidence", "interval_method", "interv
 
 
 class Breakdown(Enum):
-    """Which values of a metric a record stands among."""
+    """A breakdown of a metric, with one value for each bucket, group or summary; a record belongs to one."""
 
     WHOLE = "over all rows and labels"
     BUCKETS = "by bucket, over all rows"
@@ -39,11 +39,11 @@ BREAKDOWNS = {
     (False, True): Breakdown.GROUPS,
     (True, True): Breakdown.BUCKETS_OF_GROUPS,
 }
-"""The breakdown of a value that has a bucket, that has a group of rows."""
+"""Whether a value has a bucket, and whether it has a group of rows -> its breakdown."""
 
 
 def breakdown_of(bucket: str, row_group: str, summary: str) -> Breakdown:
-    """Return which values of a metric a value stands among, given its place; an empty name stands for all."""
+    """Return the breakdown to which a value belongs; an empty bucket or row group stands for all labels or rows."""
     if summary:
         return Breakdown.SUMMARIES
     return BREAKDOWNS[bool(bucket), bool(row_group)]
@@ -51,19 +51,19 @@ def breakdown_of(bucket: str, row_group: str, summary: str) -> Breakdown:
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """What holds for all values of one metric at one cut-off.
+    """The properties that all values of one metric at one cut-off share.
 
     Attributes:
         metric: The key without group and bucket, as in :class:`Record`.
         k: The cut-off, as in :class:`Record`.
         higher_is_better: Whether a higher value is better; None if neither direction is.
         is_place: Whether the values are places in a list.
-        is_additive: Whether the values of all buckets add up: to the value over all labels, or, without one, to 1.
+        is_additive: Whether the values of all buckets add up: to the value over all labels, or to 1 if there is none.
         caption: The scope and cut-off of the values by bucket, in words; empty without buckets.
-        meaning: The labels that a macro average averages, or the bias of predicted probabilities, in words.
-        over_all: The key of the value over all labels; empty without one.
-        is_recall_of_list: Whether the value is the recall of the one list that a row shows.
-        empty_rows: The number of rows without what the metric looks for, such as a relevant label.
+        meaning: A note on the value over all labels, such as the labels that a macro average averages; empty for none.
+        overall_key: The key of the value over all labels; empty without one.
+        is_share_of_labels: Whether the value is the mean share of a row's relevant labels that its list holds.
+        empty_rows: The number of rows that hold nothing that the metric measures, such as no relevant label.
         empty_rows_treatment: How these rows count, in words: ``"without a relevant label count as 0"``.
     """
 
@@ -74,8 +74,8 @@ class MetricFacts:
     is_additive: bool = False
     caption: str = ""
     meaning: str = ""
-    over_all: str = ""
-    is_recall_of_list: bool = False
+    overall_key: str = ""
+    is_share_of_labels: bool = False
     empty_rows: int = 0
     empty_rows_treatment: str = ""
 
@@ -101,7 +101,7 @@ class Record:
         summary: ``"gap"``, ``"spread"`` or ``"adjusted_gap"`` for a summary of all buckets; empty for a value.
         value: The value; NaN where nothing was measured.
         interval: The confidence interval; None without intervals.
-        count: How many ``count_of`` the value divides by; None for a value that is no mean, share or ratio.
+        count: The denominator of the value, a number of ``count_of``; None for a value that is no mean, share or ratio.
         count_of: What is counted, such as ``"rows with a relevant label"``; empty without ``count``.
         chance: The value where all labels have equal scores; None if it was not computed.
         popularity: The value where training counts are the scores.
@@ -110,8 +110,8 @@ class Record:
         expected: The mean value over all orders of equal scores.
         best: The value of the best order of equal scores.
         at_half_the_rows: The value at half of the rows, for an average over labels.
-        error_bound: The largest error of the value that bins of scores leave open; None for an exact value.
-        facts: What holds for all values of the metric.
+        error_bound: The largest possible error of a value that was computed from bins of scores; None if it is exact.
+        facts: The properties that all values of the metric share.
     """
 
     key: str
@@ -136,12 +136,12 @@ class Record:
 
     @property
     def breakdown(self) -> Breakdown:
-        """Which values of the metric this record stands among."""
+        """The breakdown of the metric to which this record belongs."""
         return breakdown_of(self.bucket, self.row_group, self.summary)
 
     @property
     def decimals(self) -> int:
-        """The number of decimals that hold, at least 1."""
+        """The number of decimals that are certain in spite of the error bound, at least 1."""
         return decimals_that_hold(self.error_bound or 0.0)
 
     @property
@@ -151,13 +151,15 @@ class Record:
 
     @property
     def is_place(self) -> bool:
-        """Whether the value is a place in a list, as the gap between two places is."""
+        """Whether the value is a place in a list, or a gap between two places, so that it is shown as a place."""
         return self.facts.is_place and self.summary in ("", "gap")
 
     @property
     def ends(self) -> tuple[float, ...]:
         """Both ends of the interval; empty without them."""
-        return () if self.interval is None else self.interval.ends
+        if self.interval is None:
+            return ()
+        return self.interval.ends
 
     @property
     def shown_ends(self) -> tuple[float, ...]:
@@ -170,7 +172,7 @@ class Record:
 
     @property
     def number(self) -> str:
-        """The value as a table shows it; its bounds, if no decimal holds."""
+        """The value as a table shows it; its bounds if no decimal is certain."""
         error = self.error_bound or 0.0
         if error > LARGEST_ERROR:
             return between(self.value - error, self.value + error, decimals=2)
@@ -185,23 +187,29 @@ class Record:
 
     @property
     def short(self) -> str:
-        """The value as a sentence and the room above a bar show it."""
+        """The value as sentences and labels of bars show it."""
         return without_zero(brief(self.value, self.is_place, self.decimals))
 
     @property
     def count_text(self) -> str:
-        """How many the value divides by, as a table shows it; – where it divides by nothing that is counted."""
-        return "–" if self.count is None else f"{self.count:,.10g}"
+        """The denominator as a table shows it; – if there is none."""
+        if self.count is None:
+            return "–"
+        return f"{self.count:,.10g}"
 
     @property
     def count_in_words(self) -> str:
-        """How many rows, labels or predictions the value counts, and which; empty for a value that counts none."""
-        return "" if self.count is None else f"{self.count_text} {self.count_of}"
+        """The denominator with what it counts, such as ``"60 rows"``; empty if there is none."""
+        if self.count is None:
+            return ""
+        return f"{self.count_text} {self.count_of}"
 
     def reference(self, name: str) -> float:
         """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was not computed."""
         value = getattr(self, name)
-        return math.nan if value is None else float(value)
+        if value is None:
+            return math.nan
+        return float(value)
 
     @property
     def depends_on_ties(self) -> bool:
@@ -233,11 +241,11 @@ class Record:
 
 
 NO_RECORD = Record("", "", math.nan)
-"""Where a metric has no value; tables show a dash."""
+"""The record of a missing value; tables show a dash."""
 
 
 def interval_columns(interval: Interval | None) -> dict[str, Any]:
-    """Return the parts of an interval as columns of a table of values; None without an interval."""
+    """Return the parts of an interval by :data:`INTERVAL_COLUMNS`; each is None without an interval."""
     if interval is None:
         return dict.fromkeys(INTERVAL_COLUMNS)
     parts = (
@@ -253,7 +261,7 @@ def interval_columns(interval: Interval | None) -> dict[str, Any]:
 
 
 def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:
-    """Return a field of the records that have it, by key."""
+    """Return the values of one field, such as ``"chance"``, by the keys of the records; without those that are None."""
     values = {}
     for record in records:
         value = getattr(record, name)

@@ -47,7 +47,7 @@ class Report(ReportData, Shown):
 
     @property
     def warnings_of_rows(self) -> list[str]:
-        """The warnings for a reader who does not see this report, such as that of a table of rows."""
+        """The warnings for a reader of the values of rows, who does not see the sections of this report."""
         return warnings_of(self, with_orders=False)
 
     def translate(self, text: str) -> str:
@@ -86,13 +86,17 @@ class Report(ReportData, Shown):
         return document.translated(self.translate)
 
     def _counts_in_words(self) -> list[str]:
-        labels = None if self.label_counts is None else self.all_labels.labels
-        counts = {"row": self.rows, "positive": self.positives, "label": labels}
+        """Return the numbers of rows, positives and labels, such as ``"60 rows"``, without those that are unknown."""
+        counts = {"row": self.rows, "positive": self.positives}
+        if self.label_counts is not None:
+            counts["label"] = self.all_labels.labels
         return [counted(number, noun) for noun, number in counts.items() if number is not None]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data, with NaN as None."""
-        label_counts = None if self.label_counts is None else summary_of_counts(self.label_counts)
+        label_counts = None
+        if self.label_counts is not None:
+            label_counts = summary_of_counts(self.label_counts)
         ties = {f"tie_rate@{k}".removesuffix("@None"): share for k, share in self.ties.items()}
         content: dict[str, Any] = plain(
             {
@@ -119,6 +123,7 @@ class Report(ReportData, Shown):
         return content
 
     def _worst_labels(self) -> list[dict[str, Any]]:
+        """Return the most often missed labels of each bucket, with their counts and values by column."""
         if self.labels is None:
             return []
         columns = self.labels.cells(self.labels.most("missed", WORST_LABELS, from_each_bucket=True))
