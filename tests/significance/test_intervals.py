@@ -8,7 +8,7 @@ import scipy.stats
 
 from tailmetrics.significance import compare, intervals
 from tailmetrics.significance.resampling import statistics_of_sides, total
-from tailmetrics.significance.rows import read_clusters
+from tailmetrics.significance.rows import Term, read_clusters
 
 
 def plain_limits(terms, resamples, rng):
@@ -185,7 +185,7 @@ def test_median_is_the_plain_median_of_every_resample():
     ):
         counted, clusters = rng.random(values.size) < 0.8, read_clusters("test", of, values.size)
         counted[0] = True
-        (median,) = statistics_of_sides("median", [[(1, values, np.ones(values.size))]], [counted], clusters)
+        (median,) = statistics_of_sides("median", [[Term(1, values, np.ones(values.size))]], [counted], clusters)
         assert total(median) == np.median(values[counted])
         units = values.size if clusters is None else clusters.number
         weights = rng.multinomial(units, np.full(units, 1 / units), size=200)

@@ -72,7 +72,7 @@ class AreaRows:
     def value(self) -> float:
         """Return the average."""
         areas, support = np.zeros(self.num_averaged), np.zeros(self.num_averaged)
-        for block in self.blocks():
+        for block in self.blocks(self.num_bins):
             areas[block.labels] = self._areas(block)[1]
             support[block.labels] = block.relevant.sum(axis=1)
         return self._average(areas, self._weights(areas, support))
@@ -80,27 +80,31 @@ class AreaRows:
     @property
     def num_averaged(self) -> int:
         """The number of labels that are averaged; 1 for ``"micro"``, which takes all cells as one label."""
-        return 1 if self.average == "micro" else self.bins.shape[1]
+        if self.average == "micro":
+            return 1
+        return self.bins.shape[1]
 
     @property
     def num_bins(self) -> int:
         """The number of bins, of the rows that count."""
         return int(np.asarray(self.bins)[self.inside].max(initial=0)) + 1
 
-    def blocks(self, num_bins: int | None = None) -> Iterator[LabelBlock]:
-        """Yield the histograms of some labels at a time; ``num_bins`` is the number of bins, None for as few as fit."""
+    def blocks(self, num_bins: int) -> Iterator[LabelBlock]:
+        """Yield the histograms of some labels at a time, of ``num_bins`` bins each."""
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
-        size = self.num_bins if num_bins is None else num_bins
-        step = max(1, BLOCK // size)
+        step = max(1, BLOCK // num_bins)
         for start in range(0, self.num_averaged, step):
             labels = slice(start, min(start + step, self.num_averaged))
-            columns = slice(None), slice(None) if self.average == "micro" else labels
-            shape = labels.stop - start, size
-            cells: Any = bins[columns] + size * np.arange(shape[0])
+            columns = slice(None), labels
+            if self.average == "micro":
+                columns = slice(None), slice(None)
+            num_labels = labels.stop - start
+            cells: Any = bins[columns] + num_bins * np.arange(num_labels)
             is_relevant = relevant[columns]
-            relevant_counts = np.bincount(cells[is_relevant], minlength=shape[0] * size).reshape(shape)
-            other_counts = np.bincount(cells[~is_relevant], minlength=shape[0] * size).reshape(shape)
-            yield LabelBlock(labels, columns, cells, relevant_counts, other_counts)
+            relevant_counts = np.bincount(cells[is_relevant], minlength=num_labels * num_bins)
+            other_counts = np.bincount(cells[~is_relevant], minlength=num_labels * num_bins)
+            shape = num_labels, num_bins
+            yield LabelBlock(labels, columns, cells, relevant_counts.reshape(shape), other_counts.reshape(shape))
 
     def influence(self) -> Influence:
         """Return the average and the influences on it."""
@@ -108,14 +112,12 @@ class AreaRows:
         areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
         changes = np.zeros(relevant.shape)
         support = np.bincount(labels[relevant], minlength=self.num_averaged)
-        for block in self.blocks():
+        for block in self.blocks(self.num_bins):
             least, area, largest = self._areas(block)
-            areas[block.labels], errors[block.labels] = area, np.maximum(largest - area, area - least)
-            relevant_slopes, other_slopes = self._changes(block, area[:, None])
-            is_relevant = relevant[block.columns]
-            changes[block.columns] = np.where(
-                is_relevant, relevant_slopes.reshape(-1)[block.cells], other_slopes.reshape(-1)[block.cells]
-            )
+            areas[block.labels] = area
+            errors[block.labels] = np.maximum(largest - area, area - least)
+            slopes = self._changes(block, area[:, None])
+            changes[block.columns] = _at_cells(slopes, block.cells, relevant[block.columns])
 
         weights = self._weights(areas, support)
         value, total = self._average(areas, weights), max(weights.sum(), 1)
@@ -137,9 +139,9 @@ class AreaRows:
             rows.ravel(),
             labels.ravel().astype(np.int64),
             self.inside,
-            weights * distances / total,
-            areas,
-            np.where(relevant, 1 / np.maximum(support[labels], 1), 0.0).ravel(),
+            label_influences=weights * distances / total,
+            label_values=areas,
+            weights=np.where(relevant, 1 / np.maximum(support[labels], 1), 0.0).ravel(),
         )
         weakness = None
         if self.average == "micro" and self.area == "precision" and relevant.sum() < FEW_CELLS:
@@ -166,15 +168,10 @@ class AreaRows:
         for block, other_block in zip(self.blocks(num_bins), other.blocks(num_bins), strict=True):
             mean_relevant = (block.relevant + other_block.relevant) / 2
             mean_others = (block.others + other_block.others) / 2
-            relevant_slopes, other_slopes = self._slopes(mean_relevant, mean_others)
-            first = np.where(
-                relevant[block.columns], relevant_slopes.reshape(-1)[block.cells], other_slopes.reshape(-1)[block.cells]
-            )
-            second = np.where(
-                relevant[block.columns],
-                relevant_slopes.reshape(-1)[other_block.cells],
-                other_slopes.reshape(-1)[other_block.cells],
-            )
+            slopes = self._slopes(mean_relevant, mean_others)
+            is_relevant = relevant[block.columns]
+            first = _at_cells(slopes, block.cells, is_relevant)
+            second = _at_cells(slopes, other_block.cells, is_relevant)
             changes[block.columns] = first - second
 
         support = np.bincount(labels[relevant], minlength=self.num_averaged)
@@ -188,8 +185,11 @@ class AreaRows:
 
     def _labels_of_cells(self) -> Ints:
         """Return the averaged label of each cell of the rows that count, shape (rows, L)."""
-        labels = np.arange(self.bins.shape[1]) if self.num_averaged > 1 else np.zeros(self.bins.shape[1], np.int64)
-        return np.broadcast_to(labels, (int(self.inside.sum()), labels.size))
+        num_labels = self.bins.shape[1]
+        labels = np.arange(num_labels)
+        if self.average == "micro":
+            labels = np.zeros(num_labels, np.int64)
+        return np.broadcast_to(labels, (int(self.inside.sum()), num_labels))
 
     def _weights(self, areas: Array, support: Array | Ints) -> Array:
         """Return the weights of the labels, shape (L,); 0 for a label without an area."""
@@ -241,6 +241,12 @@ class AreaRows:
             return relevant_slopes / m, other_slopes / n
 
 
+def _at_cells(slopes: tuple[Array, Array], cells: Ints, is_relevant: Flags) -> Array:
+    """Return the slope of each cell, shape (rows, labels), in relevant rows or in other rows of its bin."""
+    relevant_slopes, other_slopes = slopes
+    return np.where(is_relevant, relevant_slopes.ravel()[cells], other_slopes.ravel()[cells])
+
+
 def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
     """Return the share of other rows below each bin, and of relevant rows above it; rows in the bin count half.
 
@@ -262,13 +268,13 @@ def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Arr
     """
     relevant_above = np.flip(np.flip(relevant, 1).cumsum(axis=1), 1)
     others_above = np.flip(np.flip(others, 1).cumsum(axis=1), 1)
-    rows_above = (relevant_above + others_above).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(rows_above > 0, relevant_above / rows_above, 0.0)
-        # a row in bin b also counts in T and F of every lower bin
-        gains = np.where(rows_above > 0, relevant * others_above / rows_above**2, 0.0).cumsum(axis=1)
-        costs = np.where(rows_above > 0, relevant * relevant_above / rows_above**2, 0.0).cumsum(axis=1)
-    return precision + gains, -costs
+    # counts are whole numbers, or halves in the mean of two histograms; without rows all numerators are 0
+    rows_above = np.maximum(relevant_above + others_above, 0.5)
+    precision = relevant_above / rows_above
+    # a row in bin b also counts in T and F of every lower bin
+    gains = relevant * others_above / rows_above**2
+    costs = relevant * relevant_above / rows_above**2
+    return precision + gains.cumsum(axis=1), -costs.cumsum(axis=1)
 
 
 SLOPES = {"roc": _roc_slopes, "precision": _precision_slopes}

@@ -55,7 +55,15 @@ class PValues:
     @property
     def decisive(self) -> float:
         """The p-value that decides: ``total`` if there is one, else ``randomisation``."""
-        return self.randomisation if isnan(self.total) else self.total
+        if isnan(self.total):
+            return self.randomisation
+        return self.total
+
+    def with_decisive(self, p: float) -> PValues:
+        """Return ``p`` as the p-value that decides, without the other."""
+        if isnan(self.total):
+            return PValues(p)
+        return PValues(nan, p)
 
 
 @dataclass(frozen=True)
@@ -156,8 +164,8 @@ class Contrast(Estimate):
         if self.kind in ("mean", "ratio", "median") and self.has_row_values:
             first, second = self.model_statistics  # of the rows that count in both
             return total(first), total(second)
-        first_runs, second_runs = (side.runs for side in self.models)
-        return float(np.mean(first_runs)), float(np.mean(second_runs))
+        model, baseline = self.models
+        return float(np.mean(model.runs)), float(np.mean(baseline.runs))
 
     def p_of_student(self) -> float:
         """Return the p-value of Student's t test; NaN if neither runs nor labels vary, and where it is refused."""
@@ -177,7 +185,9 @@ class Contrast(Estimate):
         mean, deviation = float(self.row_values.mean()), float(self.row_values.std(ddof=1))
         if deviation:
             return mean / deviation
-        return copysign(inf, mean) if mean else 0.0
+        if mean:
+            return copysign(inf, mean)
+        return 0.0
 
     def precision(self, draws: Array | None) -> Precision:
         """Return how exactly the rows tell the difference, given the values of resamples."""
@@ -193,15 +203,14 @@ class Contrast(Estimate):
         if self.kind == "gap":
             return 0, 0, 0
         if self.influences:
-            first, second = (influence.label_values for influence in self.influences)
+            first, second = [influence.label_values for influence in self.influences]
         else:
-            first, second = (side.values[self.rows] for side in self.models)
+            first, second = [side.values[self.rows] for side in self.models]
         if first.shape != second.shape:  # files whose labels are numbered differently
             return 0, 0, 0
-        larger, equal, smaller = int((first > second).sum()), int((first == second).sum()), int((first < second).sum())
         if lower_is_better:
-            return smaller, equal, larger
-        return larger, equal, smaller
+            first, second = second, first
+        return int((first > second).sum()), int((first == second).sum()), int((first < second).sum())
 
 
 @dataclass(frozen=True)
@@ -315,7 +324,8 @@ def compare(
     check_choice(CALLER, "resample", resample, Resample)
     check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
     check_count(CALLER, "seed", seed, minimum=0)
-    pairs, gaps = _pairs(tuple(runs), baseline), gaps or {}
+    gaps = gaps or {}
+    pairs = _pairs(tuple(runs), baseline)
     input_keys = keys_of(next(iter(runs.values())))
     lower_keys = check_names(CALLER, "lower_is_better", lower_is_better, (*input_keys, *gaps))
     check_identities(CALLER, identities, list(runs), input_keys)
@@ -335,14 +345,13 @@ def compare(
             sides = {key: (models[run][key], models[other][key]) for key in keys}
             test = PairTest.of_pair(sides, row_clusters, tested, swaps, seed)
             tests.append(test)
-            p_values = test.p_values()
             contrasts = (Contrast(key, key_sides, row_clusters, resample) for key, key_sides in sides.items())
             for contrast, draws in with_draws(contrasts, num_rows, resamples, seed):
                 key = contrast.key
                 interval = test.widened(key, contrast, contrast.interval(draws, confidence))
                 p = PValues(nan)
                 if key in tested:
-                    p = PValues(p_values.get(key, nan), contrast.p_of_student())
+                    p = PValues(test.p_value(key), contrast.p_of_student())
                 comparison = _comparison(contrast, run, other, interval, p, covers(lower_keys, key))
                 comparisons.append(replace(comparison, swaps=test.num_swaps(key), tested=key in tested))
                 precisions.append(contrast.precision(draws))
@@ -417,20 +426,21 @@ def _corrected(
 ) -> list[Comparison]:
     """Return the comparisons with corrected p-values, and the least differences of the corrected level."""
     level = 1 - comparisons[0].interval.confidence
-    decisive = [comparison.p.decisive for comparison in comparisons]
-    num_tested = max(1, sum(not isnan(p) for p in decisive))
     if correction == "max-t" and all(isnan(comparison.p.total) for comparison in comparisons):
         corrected, levels = _corrected_by_swaps(comparisons, tests, level)
     else:
-        method = "holm" if correction == "max-t" else correction
-        corrected = correct(decisive, method)
-        if method in ("holm", "bonferroni"):
-            level /= num_tested
+        if correction == "max-t":
+            correction = "holm"
+        decisive = [comparison.p.decisive for comparison in comparisons]
+        corrected = correct(decisive, correction)
+        if correction in ("holm", "bonferroni"):
+            num_tested = sum(not isnan(p) for p in decisive)
+            level /= max(1, num_tested)
         levels = [level] * len(comparisons)
 
     result = []
     for comparison, precision, p, comparison_level in zip(comparisons, precisions, corrected, levels, strict=True):
-        p_corrected = PValues(p) if isnan(comparison.p.total) else PValues(nan, p)
+        p_corrected = comparison.p.with_decisive(p)
         least = precision.least_difference(comparison_level)
         result.append(replace(comparison, p_corrected=p_corrected, least_difference=least))
     return result
@@ -449,7 +459,7 @@ def _corrected_by_swaps(
         p_values = test.corrected_p_values(keys)
         for comparison in pair:
             p = len(tests) * p_values.get(comparison.key, nan)
-            corrected.append(1.0 if p > 1 else p)
+            corrected.append(min(p, 1.0))  # NaN stays NaN
         levels += [test.single_level(keys, level / len(tests))] * num_keys
     return corrected, levels
 
@@ -477,18 +487,19 @@ def correct(p_values: Sequence[float], correction: Literal["holm", "bonferroni",
         raise TypeError("correct: p_values holds other things than numbers; pass a list of p-values.") from None
     is_tested = ~np.isnan(corrected)
     p = corrected[is_tested]
-    if p.size and correction == "bonferroni":
+    if correction == "bonferroni":
         p = np.minimum(1, p * p.size)
-    elif p.size and correction == "holm":
+    elif correction == "holm":
         order = np.argsort(p)
         steps = p[order] * np.arange(p.size, 0, -1)
         p[order] = np.minimum(1, np.maximum.accumulate(steps))
-    elif p.size and correction == "bh":
+    elif correction == "bh":
         from scipy.stats import false_discovery_control  # importing tailmetrics.significance needs no scipy
 
         p = false_discovery_control(p, method="bh")
     corrected[is_tested] = p
-    return [float(value) for value in corrected]
+    values: list[float] = corrected.tolist()
+    return values
 
 
 def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
@@ -522,14 +533,13 @@ def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
 
 def _split(model_groups: Sequence[frozenset[str]], first: str, second: str) -> list[frozenset[str]]:
     """Return the groups; one that holds both models is split into one without the first, and one without the second."""
-    parts: list[frozenset[str]] = []
+    parts: dict[frozenset[str], None] = {}
     for group in model_groups:
-        if first in group and second in group:
-            parts += [group - {first}, group - {second}]
+        if {first, second} <= group:
+            parts[group - {first}] = parts[group - {second}] = None
         else:
-            parts.append(group)
-    distinct = list(dict.fromkeys(parts))
-    return [group for group in distinct if not any(group < other for other in distinct)]
+            parts[group] = None
+    return [group for group in parts if not any(group < other for other in parts)]
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ from tailmetrics.significance.resampling import (
     statistics_of_sides,
     total,
 )
-from tailmetrics.significance.rows import Clusters, KeyRows, RowValues, counted, gap_ends, read_models
+from tailmetrics.significance.rows import Clusters, KeyRows, RowValues, gap_ends, read_models
 
 TWO_RUNS = "two runs do not tell how much runs vary; train one more"
 """Why a value has neither interval nor p: with two runs of a model beside one of another, tests at .05 reject .08 to
@@ -366,7 +366,7 @@ def rows_of_terms(models: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
     """Return for each term the rows that count in every model, shape (N,) each."""
     rows = []
     for terms in zip(*(model.terms for model in models), strict=True):
-        rows.append(np.logical_and.reduce([counted(term) for term in terms]))
+        rows.append(np.logical_and.reduce([term.counted for term in terms]))
     return rows
 
 

@@ -112,14 +112,15 @@ class LabelRows(Cells):
             recall, precision = self._averages()
             return np.concatenate([recall.sums(counts, labels), precision.sums(counts, labels)], axis=-1)
         values, weights = self._values_and_weights(counts)
-        total = weights.sum(axis=-1)
-        return np.stack([(weights * values).sum(axis=-1), total], axis=-1)
+        top, total = (weights * values).sum(axis=-1), weights.sum(axis=-1)
+        return np.stack([top, total], axis=-1)
 
     def value_of_sums(self, sums: Array) -> Array:
         """Return the average, shape (...), from sums of shape (..., P); NaN where no label is averaged."""
         if self.of_averages:
             recall, precision = self._averages()
-            return self._f_score(recall.value_of_sums(sums[..., :2]), precision.value_of_sums(sums[..., 2:]))
+            mean_recall, mean_precision = recall.value_of_sums(sums[..., :2]), precision.value_of_sums(sums[..., 2:])
+            return self._f_score(mean_recall, mean_precision)
         top, total = sums[..., 0], sums[..., 1]
         if self.over == "all" and not self.weighted:
             total = np.full_like(total, self._num_averaged)
@@ -150,13 +151,12 @@ class LabelRows(Cells):
             self.rows,
             self.labels,
             self.inside,
-            np.where(left_out, 0.0, weights * (values - value) / total),
-            np.where(left_out, np.nan, values),
-            np.where(tells, 1 / np.maximum(telling_rows, 1), 0.0),
+            label_influences=np.where(left_out, 0.0, weights * (values - value) / total),
+            label_values=np.where(left_out, np.nan, values),
+            weights=np.where(tells, 1 / np.maximum(telling_rows, 1), 0.0),
         )
-        return replace(
-            influence, contributing_rows=int(np.unique(self.rows[self.relevant]).size), weakness=self._weakness(counts)
-        )
+        rows_with_labels = np.unique(self.rows[self.relevant])
+        return replace(influence, contributing_rows=rows_with_labels.size, weakness=self._weakness(counts))
 
     def rests_on_single_rows(self) -> bool:
         """Whether most labels are relevant in a single row, in an average over relevant labels that reads predictions.
@@ -181,7 +181,8 @@ class LabelRows(Cells):
         """Return why the influences do not tell the variance; None where they do."""
         if self.below[0] == 0 or self.top == 0:
             return None
-        num_hit, num_averaged = int((counts[0] > 0).sum()), self._total(self._values_and_weights(counts)[1] > 0)
+        _, weights = self._values_and_weights(counts)
+        num_hit, num_averaged = int((counts[0] > 0).sum()), self._total(weights > 0)
         if num_hit < FEW_LABELS and 2 * num_hit < num_averaged:
             return f"fewer than {FEW_LABELS} labels have a hit"
         return None
@@ -208,8 +209,9 @@ class LabelRows(Cells):
     def _f_score(self, recall: Array, precision: Array) -> Array:
         """Return t / (a / precision + b / recall); 0 where either is 0."""
         product = precision * recall  # NaN without rows
+        precision_factor, recall_factor = self.below
         with np.errstate(divide="ignore", invalid="ignore"):
-            f_score = self.top / (self.below[0] / precision + self.below[1] / recall)
+            f_score = self.top / (precision_factor / precision + recall_factor / recall)
         return np.where(product > 0, f_score, product)
 
     def _influence_of_averages(self) -> Influence:
@@ -221,8 +223,9 @@ class LabelRows(Cells):
         value = float(self._f_score(np.array(recall.value), np.array(precision.value)))
         if not value > 0:  # no row has an influence
             return replace(recall.plus(precision, 0.0, 0.0), value=value)
-        recall_slope = self.below[1] / recall.value**2 * value**2 / self.top
-        precision_slope = self.below[0] / precision.value**2 * value**2 / self.top
+        precision_factor, recall_factor = self.below
+        recall_slope = recall_factor / recall.value**2 * value**2 / self.top
+        precision_slope = precision_factor / precision.value**2 * value**2 / self.top
         influence = recall.plus(precision, recall_slope, precision_slope)  # recall first: fewer rows contribute to it
         label_values = replace(self, of_averages=False).influence().label_values
         return replace(influence, value=value, label_values=label_values, weakness=precision.weakness)
@@ -236,14 +239,14 @@ class LabelRows(Cells):
             bottom = self.below[0] * predicted + self.below[1] * support
             values = np.divide(self.top * hits, bottom, out=np.zeros(hits.shape), where=bottom > 0)
         if self.weighted:
-            return values, support.astype(np.float64)
-        if self.over == "present":
-            averaged = support > 0
+            weights = support
+        elif self.over == "present":
+            weights = support > 0
         elif self.over == "union":
-            averaged = support + predicted > 0
+            weights = support + predicted > 0
         else:
-            averaged = np.ones(support.shape, bool)
-        return values, averaged.astype(np.float64)
+            weights = np.ones(support.shape)
+        return values, weights.astype(np.float64)
 
 
 def share_of_singles(counts: Array | Ints) -> float:
@@ -298,8 +301,17 @@ class ShownRows(Cells):
     def influence(self) -> Influence:
         """Return the value and the influences on it."""
         value, cells = self._value_and_cells()
-        no_labels, weights = np.zeros(self.num_labels), np.ones(self.rows.size)
-        return influence_of_cells(value, cells, self.rows, self.labels, self.inside, no_labels, no_labels, weights)
+        no_labels = np.zeros(self.num_labels)
+        return influence_of_cells(
+            value,
+            cells,
+            self.rows,
+            self.labels,
+            self.inside,
+            label_influences=no_labels,
+            label_values=no_labels,
+            weights=np.ones(self.rows.size),
+        )
 
     @property
     def needs_all_labels(self) -> bool:
@@ -309,28 +321,33 @@ class ShownRows(Cells):
     def sums(self, counts: Array, labels: Ints | Flags | None = None) -> Array:
         """Return the sums over labels from which the value follows, shape (..., P); see :meth:`LabelRows.sums`."""
         shown, relevant = counts[..., 1, :], counts[..., 2, :]
-        weights = self.weights if labels is None else self.weights[labels]
         if self.measure == "coverage":
-            return np.asarray((shown > 0).sum(axis=-1, dtype=np.float64)[..., None])
-        total = shown.sum(axis=-1)
+            num_shown = (shown > 0).sum(axis=-1, keepdims=True)
+            return np.asarray(num_shown, dtype=np.float64)
+        weights = self.weights
+        if labels is not None:
+            weights = weights[labels]
+        parts = [shown, self._terms(shown, weights)]
+        if self.measure == "lift":
+            parts += [relevant, relevant * weights]
+        return np.stack([part.sum(axis=-1) for part in parts], axis=-1)
+
+    def _terms(self, shown: Array, weights: Array) -> Array:
+        """Return what each label adds to the second sum, shape (..., L), from counts and weights of labels."""
         if self.measure == "personalization":
-            return np.stack([total, (shown * (shown - 1)).sum(axis=-1)], axis=-1)
+            return shown * (shown - 1)
         if self.measure == "entropy":
-            return np.stack([total, (shown * np.log(np.maximum(shown, 1))).sum(axis=-1)], axis=-1)
+            return shown * np.log(np.maximum(shown, 1))
         if self.measure == "gini":
             # labels outside the bucket have no count, and so the first places
             places = np.arange(1, self.num_labels + 1) - (self.num_labels - self.size)
-            place_weights = (2 * places - self.size - 1) / self.size
-            return np.stack([total, (np.sort(shown, axis=-1) * place_weights).sum(axis=-1)], axis=-1)
-        sums = [total, (shown * weights).sum(axis=-1)]
-        if self.measure == "lift":
-            sums += [relevant.sum(axis=-1), (relevant * weights).sum(axis=-1)]
-        return np.stack(sums, axis=-1)
+            return np.sort(shown, axis=-1) * self._weights_of_places(places)
+        return shown * weights
 
     def value_of_sums(self, sums: Array) -> Array:
         """Return the value, shape (...), from sums of shape (..., P); NaN where it is undefined."""
         num_rows = int(self.inside.sum())
-        if not self.size or (self.measure == "personalization" and num_rows < 2):
+        if self._is_undefined(num_rows):
             return np.full(sums.shape[:-1], np.nan)
         if self.measure == "coverage":
             return np.asarray(sums[..., 0] / self.size)
@@ -346,9 +363,13 @@ class ShownRows(Cells):
                 value = top / total
         return np.where(np.isfinite(value), value, np.nan)
 
+    def _is_undefined(self, num_rows: int) -> bool:
+        return self.size == 0 or (self.measure == "personalization" and num_rows < 2)
+
     def _value_and_cells(self) -> tuple[float, Array]:
         """Return the value, and the influence of each cell, shape (C,)."""
-        value, losses = self._value_and_losses(np.bincount(self.labels[self.predicted], minlength=self.num_labels))
+        counts = np.bincount(self.labels[self.predicted], minlength=self.num_labels)
+        value, losses = self._value_and_losses(counts)
         cells = np.where(self.predicted, losses[self.labels], 0.0)
         if self.measure == "lift":
             relevant_counts = np.bincount(self.labels[self.relevant], minlength=self.num_labels)
@@ -362,11 +383,12 @@ class ShownRows(Cells):
 
     def _value_and_losses(self, counts: Ints) -> tuple[float, Array]:
         """Return F of the counts, shape (L,), and its loss when each label is shown once less, shape (L,)."""
-        total, shown, num_rows = float(counts.sum()), counts > 0, int(self.inside.sum())
-        if not self.size or (self.measure == "personalization" and num_rows < 2):
+        total, num_rows = float(counts.sum()), int(self.inside.sum())
+        if self._is_undefined(num_rows):
             return float("nan"), np.zeros(self.num_labels)
         if self.measure == "coverage":
-            return float(shown.sum() / self.size), (counts == 1) * (share_of_singles(counts) ** 0.5 / self.size)
+            loss = share_of_singles(counts) ** 0.5 / self.size
+            return float((counts > 0).sum() / self.size), np.where(counts == 1, loss, 0.0)
         if not total:
             return float("nan"), np.zeros(self.num_labels)
         if self.measure == "personalization":  # total / rows is the length of a list
@@ -378,9 +400,10 @@ class ShownRows(Cells):
             return self._entropy_and_losses(counts)
         weights, lost = self.weights, self.weights
         if self.measure == "gini":
-            weights, lost = self._weights_of_places(counts)
+            weights, lost = self._weights_in_order(counts)
         top = (counts * weights).sum()
-        return float(top / total), np.where(shown, top / total - (top - lost) / max(total - 1, 1), 0)
+        value_without = (top - lost) / max(total - 1, 1)
+        return float(top / total), np.where(counts > 0, top / total - value_without, 0)
 
     def _entropy_and_losses(self, counts: Ints) -> tuple[float, Array]:
         """Return ln n - (sum of c ln c) / n, for n = sum of c, and its loss when each label is shown once less."""
@@ -392,7 +415,11 @@ class ShownRows(Cells):
         losses = value - np.log(fewer) + (terms.sum() - lost) / fewer
         return float(value), np.where(counts > 0, losses, 0)
 
-    def _weights_of_places(self, counts: Ints) -> tuple[Array, Array]:
+    def _weights_of_places(self, places: Array | Ints) -> Array:
+        """Return the weights in the Gini index of places in the order of counts, which begin with 1."""
+        return np.asarray((2 * places - self.size - 1) / self.size)
+
+    def _weights_in_order(self, counts: Ints) -> tuple[Array, Array]:
         """Return the weights of labels by their place in the order of counts, and of the first of equal counts.
 
         Among labels with equal counts, the first one can be shown once less, and the order stays.
@@ -404,7 +431,7 @@ class ShownRows(Cells):
         places, firsts = np.zeros(self.num_labels), np.zeros(self.num_labels)
         places[shown] = num_unseen + rankdata(counts[shown], "ordinal")
         firsts[shown] = num_unseen + rankdata(counts[shown], "min")
-        return (2 * places - self.size - 1) / self.size, (2 * firsts - self.size - 1) / self.size
+        return self._weights_of_places(places), self._weights_of_places(firsts)
 
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows

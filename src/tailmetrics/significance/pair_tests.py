@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import log2, nan
 
 import numpy as np
 
@@ -36,7 +36,6 @@ class PairTest:
         differing: Key -> the number of rows or clusters in which the models differ by it.
         draws: The differences of the keys under the same swaps.
         single_draws: Key -> its differences under all swaps, if these are few, although those of ``draws`` are not.
-        tested: The keys that are tested.
         mid: For each place, whether the p-value is a mid-p.
     """
 
@@ -44,7 +43,6 @@ class PairTest:
     differing: Mapping[str, int]
     draws: SwapDraws | None
     single_draws: Mapping[str, SwapDraws]
-    tested: Collection[str]
     mid: Sequence[bool]
 
     @classmethod
@@ -85,7 +83,7 @@ class PairTest:
             for key, place in places.items():
                 if not draws.exact and differing[key] <= log2(ALL_SWAPS):
                     single_draws[key] = swap_test([statistics[place]], swaps, seed)
-        return cls(places, differing, draws, single_draws, [key for key in places if key in tested], mid)
+        return cls(places, differing, draws, single_draws, mid)
 
     def num_swaps(self, key: str) -> int:
         """Return the number of random swaps of a key; 0 if its test went through all swaps."""
@@ -93,13 +91,12 @@ class PairTest:
             return 0
         return int(self.draws.differences.shape[1])
 
-    def p_values(self) -> dict[str, float]:
-        """Return the p-value of each tested key alone."""
-        p_values = {}
-        for key in self.tested:
-            draws, place = self._draws_of(key)
-            p_values[key] = draws.p_value(place, self.mid[self.places[key]])
-        return p_values
+    def p_value(self, key: str) -> float:
+        """Return the p-value of a key alone; NaN for a key without a test."""
+        if key not in self.places:
+            return nan
+        draws, place = self._draws_of(key)
+        return draws.p_value(place, self.mid[self.places[key]])
 
     def _draws_of(self, key: str) -> tuple[SwapDraws, int]:
         """Return the draws from which the p-value of a key comes, and the place of the key in them."""
@@ -115,8 +112,10 @@ class PairTest:
         places = [self.places[key] for key in keys]
         draws = SwapDraws(self.draws.differences[places], self.draws.observed[places], self.draws.exact)
         corrected = step_down(draws, [self.mid[place] for place in places])
-        p_values = self.p_values()
-        return {key: max(p, p_values[key]) for key, p in zip(keys, corrected, strict=True)}
+        p_values = {}
+        for key, p in zip(keys, corrected, strict=True):
+            p_values[key] = max(p, self.p_value(key))
+        return p_values
 
     def single_level(self, keys: Sequence[str], level: float) -> float:
         """Return the level at which one of some keys is tested alone, if all are tested together at ``level``."""

@@ -28,27 +28,29 @@ class Ratios:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = terms
-        self.columns = [column for _, top, bottom in terms for column in (top, bottom)]
+        self.columns = []
+        for _, top, bottom in terms:
+            self.columns += [top, bottom]
 
     def read(self, sums: Array) -> Array:
         """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of terms)."""
         value = np.zeros(sums.shape[:-1])
-        for place, (sign, _, _) in enumerate(self.terms):
+        for place, term in enumerate(self.terms):
             top, bottom = sums[..., 2 * place], sums[..., 2 * place + 1]
-            value = value + np.where(bottom == 0, np.nan, sign * top / bottom)
+            value = value + np.where(bottom == 0, np.nan, term.sign * top / bottom)
         return value
 
     def minus(self, other: Ratios) -> Ratios:
         """Return this sum minus another. Two ratios with the same denominators become one."""
         merged: list[Term] = []
-        negative = [(-sign, top, bottom) for sign, top, bottom in other.terms]
-        for sign, top, bottom in (*self.terms, *negative):
-            for place, (other_sign, other_top, other_bottom) in enumerate(merged):
-                if np.array_equal(other_bottom, bottom):
-                    merged[place] = other_sign, other_top + other_sign * sign * top, bottom
+        for term in (*self.terms, *(term.negative() for term in other.terms)):
+            for place, earlier in enumerate(merged):
+                if np.array_equal(earlier.bottom, term.bottom):
+                    top = earlier.top + earlier.sign * term.sign * term.top
+                    merged[place] = Term(earlier.sign, top, term.bottom)
                     break
             else:
-                merged.append((sign, top, bottom))
+                merged.append(term)
         return Ratios(merged)
 
 
@@ -68,7 +70,8 @@ class Median:
         self._candidates = candidates
         self.columns = []
         for candidate in candidates:
-            self.columns.append(sums((inside & (values <= candidate)).astype(np.float64)))
+            is_up_to_candidate = inside & (values <= candidate)
+            self.columns.append(sums(is_up_to_candidate.astype(np.float64)))
         self.columns.append(sums(inside.astype(np.float64)))
 
     def read(self, sums: Array) -> Array:
@@ -76,9 +79,10 @@ class Median:
 
         The sums are the number of rows up to each candidate, and the number of all rows.
         """
-        rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
-        median = (self._first(rows_up_to >= num_rows) + self._first(rows_up_to > num_rows)) / 2
-        return np.where(num_rows[..., 0] > 0, median, np.nan)
+        twice_rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
+        lower_middle = self._first(twice_rows_up_to >= num_rows)
+        upper_middle = self._first(twice_rows_up_to > num_rows)
+        return np.where(num_rows[..., 0] > 0, (lower_middle + upper_middle) / 2, np.nan)
 
     def _first(self, is_reached: NDArray[np.bool_]) -> Array:
         is_reached[..., -1] = True
@@ -115,15 +119,17 @@ def statistics_of_sides(
     """
     sums = np.asarray if clusters is None else clusters.sums
     if kind == "median":
-        rows, values = inside[0], [terms[0][1] for terms in sides]
+        rows, values = inside[0], [terms[0].top for terms in sides]
         candidates = _candidates(values, rows, sums(rows.astype(np.float64)))
         return [Median(side_values, rows, candidates, sums) for side_values in values]
 
     statistics = []
     for terms in sides:
-        summed_terms: list[Term] = []
-        for (sign, top, bottom), rows in zip(terms, inside, strict=True):
-            summed_terms.append((sign, sums(np.where(rows, top, 0)), sums(np.where(rows, bottom, 0))))
+        summed_terms = []
+        for term, rows in zip(terms, inside, strict=True):
+            top = sums(np.where(rows, term.top, 0))
+            bottom = sums(np.where(rows, term.bottom, 0))
+            summed_terms.append(Term(term.sign, top, bottom))
         statistics.append(Ratios(summed_terms))
     return statistics
 
@@ -173,8 +179,8 @@ class Studentised:
     def __init__(self, ratios: Ratios) -> None:
         self.moments = Moments.from_units(ratios.terms)
         columns = []
-        for (_, top, bottom), ratio in zip(ratios.terms, self.moments.ratios, strict=True):
-            columns += [top - ratio.value * bottom, bottom]
+        for term, ratio in zip(ratios.terms, self.moments.ratios, strict=True):
+            columns += [term.top - ratio.value * term.bottom, term.bottom]
         products = [first * second for first, second in combinations_with_replacement(columns, 2)]
         self.columns = [*columns, *products]
 
@@ -215,27 +221,26 @@ def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) ->
     Rows that do not count for a key are drawn, too. So all keys share a draw, and the number of rows that count varies
     as in a new sample. A resample in which no row counts gives NaN. The result for a statistic of None is None.
     """
-    # many keys have equal columns
-    columns: dict[bytes, Array] = {}
-    digests: list[list[bytes]] = []
-    for statistic in statistics:
-        statistic_digests = []
-        for column in statistic.columns if statistic is not None else ():
-            digest = blake2b(np.ascontiguousarray(column).data).digest()
-            columns[digest] = column
-            statistic_digests.append(digest)
-        digests.append(statistic_digests)
-    if not columns:
-        return [None] * len(statistics)
-
-    sums = _resampled_sums(np.stack(list(columns.values()), axis=1), resamples, seed)
-    places = {digest: place for place, digest in enumerate(columns)}
-    values: list[Array | None] = []
-    for statistic, statistic_digests in zip(statistics, digests, strict=True):
+    table: list[Array] = []
+    place_of_digest: dict[bytes, int] = {}  # many keys have equal columns
+    drawn: list[tuple[int, Summed, list[int]]] = []
+    for number, statistic in enumerate(statistics):
         if statistic is None:
-            values.append(None)
-        else:
-            values.append(statistic.read(sums[:, [places[digest] for digest in statistic_digests]]))
+            continue
+        places = []
+        for column in statistic.columns:
+            digest = blake2b(np.ascontiguousarray(column).data).digest()
+            if digest not in place_of_digest:
+                place_of_digest[digest] = len(table)
+                table.append(column)
+            places.append(place_of_digest[digest])
+        drawn.append((number, statistic, places))
+
+    values: list[Array | None] = [None] * len(statistics)
+    if table:
+        sums = _resampled_sums(np.stack(table, axis=1), resamples, seed)
+        for number, statistic, places in drawn:
+            values[number] = statistic.read(sums[:, places])
     return values
 
 

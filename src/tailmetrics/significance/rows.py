@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from itertools import accumulate
+from operator import sub
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +23,30 @@ object with the contributions of rows to the counts of labels. A row that does n
 """
 
 Kind: TypeAlias = Literal["mean", "ratio", "median", "labels", "gap"]
-Term: TypeAlias = "tuple[int, Array, Array]"
-"""Sign, numerators (N,), denominators (N,); NaN in rows that do not count."""
+NO_GAPS: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+class Term(NamedTuple):
+    """A ratio of sums over rows, with its sign; NaN in rows that do not count.
+
+    Attributes:
+        sign: 1 or -1.
+        top: The numerators, shape (N,).
+        bottom: The denominators, shape (N,).
+    """
+
+    sign: int
+    top: Array
+    bottom: Array
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which rows count, shape (N,)."""
+        return ~(np.isnan(self.top) | np.isnan(self.bottom))
+
+    def negative(self) -> Term:
+        """Return the same ratio with the other sign."""
+        return self._replace(sign=-self.sign)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +82,19 @@ class KeyRows:
     @property
     def num_rows(self) -> int:
         """N."""
-        return self.terms[0][1].size
+        return self.terms[0].top.size
 
     @property
     def values(self) -> Array:
         """The value of each row, shape (N,), of a key with one term; 0 where the denominator is 0."""
-        ((_, top, bottom),) = self.terms
-        return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
-
-
-def counted(term: Term) -> NDArray[np.bool_]:
-    """Return which rows count in a term, shape (N,)."""
-    return ~(np.isnan(term[1]) | np.isnan(term[2]))
+        (term,) = self.terms
+        return np.divide(term.top, term.bottom, out=np.zeros_like(term.top), where=term.bottom != 0)
 
 
 def value_of(kind: Kind, term: Term) -> float:
     """Return the statistic of a key with one term, over all rows that count; NaN without any."""
-    rows = counted(term)
-    top, bottom = term[1][rows], term[2][rows]
+    rows = term.counted
+    top, bottom = term.top[rows], term.bottom[rows]
     if not top.size:
         return float("nan")
     if kind == "median":
@@ -148,9 +168,14 @@ def _is_name(name: object) -> bool:
 
 def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
     """Return the keys of a model, or of its first run."""
+    return tuple(next(iter(_runs_of(rows)), {}))
+
+
+def _runs_of(rows: RowValues | Sequence[RowValues]) -> list[RowValues]:
+    """Return the runs of a model; values alone are its only run."""
     if isinstance(rows, Mapping):
-        return tuple(rows)
-    return tuple(next(iter(rows), {}))
+        return [rows]
+    return list(rows)
 
 
 def read_models(
@@ -159,7 +184,7 @@ def read_models(
     clusters: ArrayLike | None = None,
     medians: Collection[str] = (),
     unbounded: Collection[str] = (),
-    gaps: Mapping[str, Sequence[str]] | None = None,
+    gaps: Mapping[str, Sequence[str]] = NO_GAPS,
     parts: Collection[str] = (),
 ) -> tuple[dict[str, dict[str, KeyRows]], Clusters | None, int]:
     """Return the keys and gaps of each model, the clusters, and the number of rows.
@@ -177,7 +202,6 @@ def read_models(
     Raises:
         ValueError: If an argument names an unknown key, or if models or runs differ in keys, rows or kinds of values.
     """
-    gaps = gaps or {}
     keys = keys_of(next(iter(runs.values())))
     median_keys = check_names(caller, "medians", medians, keys)
     unbounded_keys = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
@@ -185,29 +209,34 @@ def read_models(
     for gap_keys in gaps.values():
         check_names(caller, "gaps", gap_keys, keys, whole=True)
 
-    models = {name: _read_rows(caller, name, rows, median_keys, unbounded_keys) for name, rows in runs.items()}
+    models = {}
+    for name, rows in runs.items():
+        models[name] = _read_rows(caller, name, rows, median_keys, unbounded_keys)
     _check_alike(caller, models)
+    num_rows = models[next(iter(runs))][keys[0]].num_rows
     for name, gap_keys in gaps.items():
-        ends = gap_ends(models.values(), gap_keys)
+        ends = gap_ends(list(models.values()), gap_keys)
         if ends is not None:
             first, last = ends
             for model in models.values():
                 model[name] = _gap(model[first], model[last], not covers(unbounded_keys, name))
-    num_rows = next(iter(next(iter(models.values())).values())).num_rows
     return models, read_clusters(caller, clusters, num_rows), num_rows
 
 
-def gap_ends(models: Iterable[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
-    """Return the keys of the first and the last bucket that all models have measured; None without a gap."""
-    models = list(models)
+def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
+    """Return the keys of the first and the last bucket that all models have measured; None without a gap.
+
+    The kind of a key is the same in all models.
+    """
     measured = []
     for key in keys:
-        if not any(np.isnan(model[key].runs).any() for model in models):
+        values = np.concatenate([model[key].runs for model in models])
+        if not np.isnan(values).any():
             measured.append(key)
     if len(measured) < 2:
         return None
     first, last = measured[0], measured[-1]
-    if any("median" in (model[first].kind, model[last].kind) for model in models):
+    if "median" in (models[0][first].kind, models[0][last].kind):
         return None
     return first, last
 
@@ -216,32 +245,38 @@ def _read_rows(
     caller: str, name: str, rows: RowValues | Sequence[RowValues], medians: frozenset[str], unbounded: frozenset[str]
 ) -> dict[str, KeyRows]:
     """Return the keys of a model as float64 arrays of one length."""
-    runs = [rows] if isinstance(rows, Mapping) else list(rows)
-    if not runs or not all(runs):
+    runs: dict[str, dict[str, KeyRows]] = {}
+    for number, run in enumerate(_runs_of(rows), 1):
+        key_rows = {key: _read_key(caller, name, key, value, covers(medians, key)) for key, value in run.items()}
+        runs[f"run {number} of {name}"] = key_rows
+    if not runs or not all(runs.values()):
         raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
-    read_runs = []
-    for run in runs:
-        read_runs.append({key: _read_key(caller, name, key, run[key], covers(medians, key)) for key in run})
+    first_run, *other_runs = runs.values()
+    _check_lengths(caller, name, first_run)
+    _check_alike(caller, runs)
 
-    (first, first_rows), *others = read_runs[0].items()
+    model = {}
+    for key, first_rows in first_run.items():
+        if other_runs:
+            if first_rows.kind == "median":
+                raise ValueError(
+                    f"{caller}: {key!r} is a median, which cannot be computed over several runs of a model; leave "
+                    f"it out, or name each run of {name} as a model of its own."
+                )
+            first_rows = _join_runs([run[key] for run in runs.values()])
+        model[key] = replace(first_rows, shares=not covers(unbounded, key))
+    return model
+
+
+def _check_lengths(caller: str, name: str, run: Mapping[str, KeyRows]) -> None:
+    """Refuse keys that differ in their number of rows."""
+    (first, first_rows), *others = run.items()
     for key, key_rows in others:
         if key_rows.num_rows != first_rows.num_rows:
             raise ValueError(
                 f"{caller}: {name} has {first_rows.num_rows} rows for {first!r}, but {key_rows.num_rows} for {key!r}; "
                 "pass one value per row for every key, NaN where a row does not count."
             )
-    _check_alike(caller, {f"run {number} of {name}": run for number, run in enumerate(read_runs, 1)})
-
-    model = {}
-    for key, key_rows in read_runs[0].items():
-        if key_rows.kind == "median" and len(runs) > 1:
-            raise ValueError(
-                f"{caller}: {key!r} is a median, which cannot be computed over several runs of a model; leave "
-                f"it out, or name each run of {name} as a model of its own."
-            )
-        joined = _join_runs([run[key] for run in read_runs])
-        model[key] = replace(joined, shares=not covers(unbounded, key))
-    return model
 
 
 def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
@@ -289,12 +324,9 @@ def check_names(
     return frozenset(names)
 
 
-def _key_and_stems(key: str) -> Iterator[str]:
-    """Yield the key, and the part of the key before each of its slashes."""
-    yield key
-    for place, letter in enumerate(key):
-        if letter == "/":
-            yield key[:place]
+def _key_and_stems(key: str) -> Iterable[str]:
+    """Return the part of the key before each of its slashes, and the key."""
+    return accumulate(key.split("/"), "{}/{}".format)
 
 
 def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:
@@ -306,9 +338,10 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
         return _read_labels(value)
     if not is_ratio:
         top = _read_array(caller, run, key, value)
-        kind: Kind = "median" if median else "mean"
-        term: Term = (1, top, np.broadcast_to(1.0, top.shape))
-        return KeyRows(kind, (term,), (value_of(kind, term),))
+        kind: Kind = "mean"
+        if median:
+            kind = "median"
+        return _key_rows(kind, Term(1, top, np.broadcast_to(1.0, top.shape)))
 
     if len(value) != 2:
         raise ValueError(f"{caller}: {key!r} in {run} has {len(value)} parts; pass a pair (numerator, denominator).")
@@ -318,7 +351,11 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
             f"{caller}: {key!r} in {run} has {top.size} numerators and {bottom.size} denominators; "
             "pass one of each per row."
         )
-    return KeyRows("ratio", ((1, top, bottom),), (value_of("ratio", (1, top, bottom)),))
+    return _key_rows("ratio", Term(1, top, bottom))
+
+
+def _key_rows(kind: Kind, term: Term) -> KeyRows:
+    return KeyRows(kind, (term,), (value_of(kind, term),))
 
 
 def _read_labels(label_rows: OverLabels) -> KeyRows:
@@ -328,7 +365,7 @@ def _read_labels(label_rows: OverLabels) -> KeyRows:
     values = influence.value + influence.inside.sum() * influence.rows + 0 * ones
     return KeyRows(
         "labels",
-        ((1, values, ones),),
+        (Term(1, values, ones),),
         (influence.value,),
         influence=influence,
         label_rows=(label_rows,),
@@ -352,35 +389,32 @@ def _join_runs(runs: Sequence[KeyRows]) -> KeyRows:
     The rows of a ratio have no ratio of their own: each takes the ratio + N * its influence, of which the mean is the
     ratio.
     """
-    if len(runs) == 1:
-        return runs[0]
-    inside = np.logical_and.reduce([counted(run.terms[0]) for run in runs])
+    inside = np.logical_and.reduce([run.terms[0].counted for run in runs])
     row_values, values = [], []
     for run in runs:
-        ((sign, top, bottom),) = run.terms
-        top, bottom = np.where(inside, top, np.nan), np.where(inside, bottom, np.nan)
-        value = value_of(run.kind, (sign, top, bottom))
+        top = np.where(inside, run.terms[0].top, np.nan)
+        bottom = np.where(inside, run.terms[0].bottom, np.nan)
+        value = value_of(run.kind, Term(1, top, bottom))
         values.append(value)
         if run.kind == "ratio":
             influences = (top - value * bottom) / max(bottom[inside].sum(), 1e-300)
-            row_values.append(value + inside.sum() * influences)
-        else:
-            row_values.append(top)
-    term = 1, np.mean(row_values, axis=0), np.where(inside, 1.0, np.nan)
+            top = value + inside.sum() * influences
+        row_values.append(top)
+    term = Term(1, np.mean(row_values, axis=0), np.where(inside, 1.0, np.nan))
     bin_error = float(np.mean([run.bin_error for run in runs]))
     return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=bin_error)
 
 
 def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
     """Return the value of the first bucket minus the value of the last bucket."""
-    negative_terms = tuple((-sign, top, bottom) for sign, top, bottom in last.terms)
+    negative_terms = [term.negative() for term in last.terms]
     influence = None
     if first.influence is not None and last.influence is not None:
         influence = first.influence.minus(last.influence)
     return KeyRows(
         "gap",
         (*first.terms, *negative_terms),
-        tuple(first_run - last_run for first_run, last_run in zip(first.runs, last.runs, strict=True)),
+        tuple(map(sub, first.runs, last.runs)),
         influence=influence,
         label_rows=(*first.label_rows, *last.label_rows),
         shares=shares,

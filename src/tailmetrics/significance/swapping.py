@@ -73,15 +73,13 @@ class SwappedSums:
         self._first, self._second = first, second
         self._first_sums = np.array([column.sum() for column in first.columns])
         self._second_sums = np.array([column.sum() for column in second.columns])
-        changes = []
-        for column, other in zip(first.columns, second.columns, strict=True):
-            changes.append(column - other)
-        is_moving = [bool(change.any()) for change in changes]
-        self._moving = np.flatnonzero(is_moving)
-        self.columns = np.stack([changes[0], *(changes[place] for place in self._moving)], axis=1)[:, 1:]
+        changes = np.stack(list(map(np.subtract, first.columns, second.columns)), axis=1)
+        self._moving = np.flatnonzero(changes.any(axis=0))
+        self.columns = changes.take(self._moving, axis=1)
         self.differing: Flags = (self.columns != 0).any(axis=1)
-        self.size = self.columns.shape[1]
-        self.scale = abs(float(self._first.read(self._first_sums))) + abs(float(self._second.read(self._second_sums)))
+        self.size = self._moving.size
+        first_value, second_value = first.read(self._first_sums), second.read(self._second_sums)
+        self.scale = abs(float(first_value)) + abs(float(second_value))
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
@@ -99,21 +97,19 @@ class SwappedLabels:
 
     def __init__(self, first: LabelRows | ShownRows, second: LabelRows | ShownRows, clusters: Clusters | None) -> None:
         self._first, self._second = first, second
-        num_labels = first.num_labels
         changes = _changes_of_counts(first, second, clusters)
         self.differing: Flags = np.diff(changes.tocsc().indptr) > 0
         self.columns = np.zeros((self.differing.size, 0))
 
         # a touched label may change in any of the three counts
-        labels: Ints = np.unique(np.flatnonzero(np.diff(changes.indptr)) % num_labels)
-        others = np.setdiff1d(np.arange(num_labels), labels)
-        if first.needs_all_labels:
-            labels, others = np.arange(num_labels), others[:0]
+        changes_per_count = np.diff(changes.indptr).reshape(3, first.num_labels)
+        is_touched = changes_per_count.any(axis=0) | first.needs_all_labels
+        labels, others = np.flatnonzero(is_touched), np.flatnonzero(~is_touched)
         self.size = 3 * labels.size
         self._labels = labels
-        self._changes = changes[np.concatenate([number * num_labels + labels for number in range(3)])]
-        first_counts, second_counts = first.counts(), second.counts()
-        self._first_counts, self._second_counts = first_counts[:, labels], second_counts[:, labels]
+        self._changes = changes[np.flatnonzero(np.tile(is_touched, 3))]
+        first_counts = first.counts()
+        self._first_counts, self._second_counts = first_counts[:, labels], second.counts()[:, labels]
         self._constant: Array | float = 0.0
         if others.size:
             self._constant = first.sums(first_counts[:, others], others)
@@ -132,13 +128,15 @@ def _changes_of_counts(first: LabelRows | ShownRows, second: LabelRows | ShownRo
     from scipy.sparse import csr_matrix  # importing tailmetrics.significance needs no scipy
 
     num_labels = first.num_labels
-    num_units = first.inside.size if clusters is None else clusters.number
+    num_units, unit_of_row = first.inside.size, np.arange(first.inside.size)
+    if clusters is not None:
+        num_units, unit_of_row = clusters.number, clusters.codes
     places, units, amounts = [], [], []
     for model, amount in ((first, -1.0), (second, 1.0)):
         for number, flags in enumerate(model.flags()):
             rows = model.rows[flags]
             places.append(number * num_labels + model.labels[flags])
-            units.append(rows if clusters is None else clusters.codes[rows])
+            units.append(unit_of_row[rows])
             amounts.append(np.full(rows.size, amount))
     entries = np.concatenate(amounts), (np.concatenate(places), np.concatenate(units))
     changes = csr_matrix(entries, shape=(3 * num_labels, num_units))
@@ -190,7 +188,7 @@ def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | N
     first, second = first.among(inside), second.among(inside)
     if isinstance(first, AreaRows):
         assert isinstance(second, AreaRows)
-        if first.bins.shape != second.bins.shape or not np.array_equal(first.relevant[inside], second.relevant[inside]):
+        if not np.array_equal(first.relevant[inside], second.relevant[inside]):
             return None
         return SwappedAreas(first, second, clusters)
     assert not isinstance(second, AreaRows)
@@ -201,10 +199,10 @@ def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | N
     return SwappedLabels(first, second, clusters)
 
 
-def _have_same_targets(first: LabelRows | ShownRows, second: LabelRows | ShownRows) -> bool:
+def _have_same_targets(first: LabelRows, second: LabelRows | ShownRows) -> bool:
     """Whether each label of a row is relevant in both models, or in neither."""
     first_cells, second_cells = _cells(first, first.relevant), _cells(second, second.relevant)
-    if isinstance(first, LabelRows) and not first.reads_support:
+    if not first.reads_support:
         # the rows lack relevant labels that they do not predict
         predicted = np.intersect1d(_cells(first, first.predicted), _cells(second, second.predicted))
         first_cells, second_cells = np.intersect1d(first_cells, predicted), np.intersect1d(second_cells, predicted)
@@ -274,24 +272,25 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
     """
     num_units = statistics[0].differing.size
     differing = np.flatnonzero(np.any([statistic.differing for statistic in statistics], axis=0))
-    largest = max(num_units, *(statistic.size for statistic in statistics))
+    sizes = [statistic.size for statistic in statistics]
+    swaps_in_block = max(1, BLOCK // max(num_units, *sizes))
     exact = differing.size <= log2(max(swaps, ALL_SWAPS))
     if exact:
-        blocks = _all_swaps(differing, num_units, max(1, BLOCK // largest))
+        blocks = _all_swaps(differing, num_units, swaps_in_block)
     else:
-        blocks = _random_swaps(num_units, swaps, seed, max(1, BLOCK // largest))
+        blocks = _random_swaps(num_units, swaps, seed, swaps_in_block)
 
-    is_long = not exact and swaps * sum(statistic.size for statistic in statistics) > LONG
+    may_end_early = not exact and swaps * sum(sizes) > LONG
     observed = _differences(statistics, np.zeros((1, num_units)))[:, 0]
-    parts: list[Array] = []
+    as_far = np.abs(observed)[:, None] * (1 - ROUNDING)
     num_as_far = np.zeros(len(statistics))
+    parts: list[Array] = []
     for block in blocks:
         differences = _differences(statistics, block)
         parts.append(differences)
-        if is_long:
-            num_as_far += (np.abs(differences) >= np.abs(observed)[:, None] * (1 - ROUNDING)).sum(axis=1)
-            if (num_as_far >= ENOUGH_AS_FAR).all():
-                break
+        num_as_far += (np.abs(differences) >= as_far).sum(axis=1)
+        if may_end_early and num_as_far.min() >= ENOUGH_AS_FAR:
+            break
     return SwapDraws(np.concatenate(parts, axis=1), observed, exact)
 
 
@@ -314,8 +313,9 @@ def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
     number = 2 ** max(differing.size - 1, 0)
     for start in range(0, number, size):
         numbers = np.arange(start, min(start + size, number))
+        bits = numbers[:, None] >> np.arange(differing[1:].size) & 1
         swaps = np.zeros((numbers.size, num_units))
-        swaps[:, differing[1:]] = numbers[:, None] >> np.arange(differing[1:].size) & 1
+        swaps[:, differing[1:]] = bits
         yield swaps
 
 
@@ -337,13 +337,15 @@ def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = 
     """
     if not isfinite(observed):
         return nan
-    distances = np.abs(null)
-    rounding = ROUNDING * max(abs(observed), float(np.nanmax(distances, initial=0)))
-    if abs(observed) <= rounding:
+    distances, distance = np.abs(null), abs(observed)
+    rounding = ROUNDING * max(distance, float(np.nanmax(distances, initial=0)))
+    if distance <= rounding:
         return 1.0
-    num_as_far = float((~(distances < abs(observed) - rounding)).sum())
+    is_nearer = distances < distance - rounding
+    num_as_far = float(null.size - is_nearer.sum())
     if mid:
-        num_as_far -= float((np.abs(distances - abs(observed)) <= rounding).sum()) / 2
+        is_equal = np.abs(distances - distance) <= rounding
+        num_as_far -= float(is_equal.sum()) / 2
     if exact:
         return num_as_far / null.size
     return (num_as_far + 1) / (null.size + 1)
@@ -361,15 +363,16 @@ def step_down(draws: SwapDraws, mid: Sequence[bool]) -> list[float]:
         mid: For each key, whether its p-value is a mid-p.
     """
     observed, distances = draws.scaled()
-    corrected = np.full(observed.size, nan)
-    corrected[np.isfinite(draws.observed)] = 1.0  # of keys that no swap changes
+    p_values = np.full(observed.size, nan)
+    p_values[np.isfinite(draws.observed)] = 1.0  # of keys that no swap changes
     tested = np.flatnonzero(np.isfinite(observed))
     ascending = tested[np.argsort(observed[tested], kind="stable")]
     largest = np.zeros(distances.shape[1])
-    p_values = []
     for key in ascending:
         largest = np.maximum(largest, distances[key])
-        p_values.append(share_as_far(largest, float(observed[key]), draws.exact, mid[key]))
-    if p_values:
-        corrected[ascending[::-1]] = np.maximum.accumulate(p_values[::-1])
-    return [float(p) for p in corrected]
+        p_values[key] = share_as_far(largest, float(observed[key]), draws.exact, mid[key])
+
+    descending = ascending[::-1]
+    p_values[descending] = np.maximum.accumulate(p_values[descending])
+    corrected: list[float] = p_values.tolist()
+    return corrected
