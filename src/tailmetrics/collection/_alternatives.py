@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from itertools import product
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor
@@ -28,8 +29,6 @@ from tailmetrics.ranking import Ranking
 
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values of."""
-
-Name = TypeVar("Name", bound=str)
 
 
 class AlternativeStates(ExactMetric):
@@ -84,6 +83,7 @@ class Alternatives:
 
     Args:
         members: The members, by name; all bound.
+        rankings: The names of the rankings.
         aggregations: By ranking and name of the member: the aggregation of the member that reads this ranking. Members
             that have no value there are left out.
         depends_on: What numbers depend on beside the members.
@@ -95,25 +95,25 @@ class Alternatives:
     def __init__(
         self,
         members: Mapping[str, TopKMetric],
-        aggregations: Mapping[str, Mapping[str, Aggregation]],
+        rankings: Sequence[str],
+        aggregations: Mapping[tuple[str, str], Aggregation],
         depends_on: str = "",
     ) -> None:
         self._members = members
-        self.aggregations = aggregations
-        self._declared: dict[str, dict[str, dict[str, State]]] = {}
+        self._rankings = rankings
+        self._aggregations = aggregations
+        self._declared: dict[tuple[str, str], dict[str, State]] = {}
         shapes: dict[str, tuple[int, ...]] = {}
         maxima: list[str] = []
-        for ranking_name, by_member in aggregations.items():
-            self._declared[ranking_name] = {}
-            for member_name, aggregation in by_member.items():
-                declared = aggregation.states()
-                self._declared[ranking_name][member_name] = declared
-                groups = len(members[member_name].group_keys())
-                for state_name, state in declared.items():
-                    full_name = _full_name(ranking_name, member_name, state_name)
-                    shapes[full_name] = (groups, *state.shape)
-                    if state.reduce == "max":
-                        maxima.append(full_name)
+        for (ranking_name, member_name), aggregation in aggregations.items():
+            declared = aggregation.states()
+            self._declared[ranking_name, member_name] = declared
+            num_groups = len(members[member_name].group_keys())
+            for state_name, state in declared.items():
+                full_name = _full_name(ranking_name, member_name, state_name)
+                shapes[full_name] = (num_groups, *state.shape)
+                if state.reduce == "max":
+                    maxima.append(full_name)
 
         self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
         for member in members.values():
@@ -122,12 +122,12 @@ class Alternatives:
 
     def __bool__(self) -> bool:
         """Whether there is a value to accumulate."""
-        return any(self.aggregations.values())
+        return bool(self._aggregations)
 
     def note(self, addition: Addition, ranking_name: str, member_name: str, increments: Increments, rows: Any) -> None:
         """Note what a batch adds to the states of one member under one ranking."""
         rows = self._members[member_name].own_rows(rows)
-        for state_name, declared in self._declared[ranking_name][member_name].items():
+        for state_name, declared in self._declared[ranking_name, member_name].items():
             state = self.states.state(_full_name(ranking_name, member_name, state_name))
             addition.note(state, increments[state_name], rows, declared.reduce)
 
@@ -139,27 +139,29 @@ class Alternatives:
         states = self.states
         for member in self._members.values():
             states.process_group = member.process_group
-        values: dict[str, dict[str, Tensor]] = {}
-        with sent_together("TopKCollection", [states] if states.will_send else []), states.over_all_processes():
-            for ranking_name, by_member in self.aggregations.items():
-                values[ranking_name] = {}
-                for member_name, aggregation in by_member.items():
-                    member = self._members[member_name]
-                    if member._update_count != states._update_count:
-                        continue
-                    group_states = self._group_states(ranking_name, member_name)
-                    value = member.shaped([aggregation.values(group) for group in group_states])
-                    for key, scalar in member.scalars(value).items():
-                        values[ranking_name][named(key)] = scalar
+        sending = []
+        if states.will_send:
+            sending.append(states)
+        values: dict[str, dict[str, Tensor]] = {ranking_name: {} for ranking_name in self._rankings}
+        with sent_together("TopKCollection", sending), states.over_all_processes():
+            for (ranking_name, member_name), aggregation in self._aggregations.items():
+                member = self._members[member_name]
+                if member._update_count != states._update_count:
+                    continue
+                group_states = self._group_states(ranking_name, member_name)
+                value = member.shaped([aggregation.values(group) for group in group_states])
+                for key, scalar in member.scalars(value).items():
+                    values[ranking_name][named(key)] = scalar
         return values
 
     def _group_states(self, ranking_name: str, member_name: str) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
-        states = {}
-        for state_name in self._declared[ranking_name][member_name]:
-            states[state_name] = self.states.state(_full_name(ranking_name, member_name, state_name))
-        number_of_groups = len(self._members[member_name].group_keys())
-        return [{name: state[group] for name, state in states.items()} for group in range(number_of_groups)]
+        group_states: list[dict[str, Tensor]] = [{} for _ in self._members[member_name].group_keys()]
+        for state_name in self._declared[ranking_name, member_name]:
+            state = self.states.state(_full_name(ranking_name, member_name, state_name))
+            for group, states in enumerate(group_states):
+                states[state_name] = state[group]
+        return group_states
 
 
 def _full_name(ranking_name: str, member_name: str, state_name: str) -> str:
@@ -175,18 +177,16 @@ class OtherOrders(Alternatives):
     """
 
     def __init__(self, members: Mapping[str, TopKMetric], orders: Sequence[Ties]) -> None:
-        aggregations: dict[str, dict[str, Aggregation]] = {}
-        for order in orders:
-            aggregations[order] = {}
-            for name, member in members.items():
-                if order in member.aggregation.tie_rules:
-                    reading = cast("Ranks", member.reading).with_ties(order)
-                    aggregations[order][name] = member.aggregation.bound(reading)
-        super().__init__(members, aggregations)
+        aggregations: dict[tuple[str, str], Aggregation] = {}
+        for order, (name, member) in product(orders, members.items()):
+            if order in member.aggregation.tie_rules:
+                reading = cast("Ranks", member.reading).with_ties(order)
+                aggregations[order, name] = member.aggregation.bound(reading)
+        super().__init__(members, orders, aggregations)
 
     def readings(self) -> list[Any]:
         """Return the readings, which tell how deep a batch has to be ranked."""
-        return [aggregation.reading for by_member in self.aggregations.values() for aggregation in by_member.values()]
+        return [aggregation.reading for aggregation in self._aggregations.values()]
 
     def note_in(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
         """Note what a batch adds; return the states to which it adds.
@@ -196,22 +196,21 @@ class OtherOrders(Alternatives):
             ranking: The batch.
             prepared: What the batch adds to members, as far as that is known.
         """
-        was_cut = not (ranking.complete or ranking.scores_all)
-        if not self or was_cut:
+        is_whole = ranking.complete or ranking.scores_all
+        if not self or not is_whole:
             return []  # labels below the end of the list may tie with its last label
 
         self.states.make_writable()
         member_increments = {name: prepared_member.increments for name, prepared_member in prepared.items()}
-        for order, by_member in self.aggregations.items():
-            for name, aggregation in by_member.items():
-                if cast("Ranks", aggregation.reading).has_no_ties(ranking):
-                    member = self._members[name].aggregation
-                    if name not in member_increments:
-                        member_increments[name] = member.increments(ranking)
-                    increments = aggregation.of_other_order(member, member_increments[name])
-                else:
-                    increments = aggregation.increments(ranking)
-                self.note(addition, order, name, increments, ranking.rows)
+        for (order, name), aggregation in self._aggregations.items():
+            if cast("Ranks", aggregation.reading).has_no_ties(ranking):
+                member = self._members[name].aggregation
+                if name not in member_increments:
+                    member_increments[name] = member.increments(ranking)
+                increments = aggregation.of_other_order(member, member_increments[name])
+            else:
+                increments = aggregation.increments(ranking)
+            self.note(addition, order, name, increments, ranking.rows)
         return [self.states]
 
 
@@ -227,17 +226,17 @@ class ReferenceModels(Alternatives):
     def __init__(
         self, members: Mapping[str, TopKMetric], references: Sequence[Reference], counts: Tensor | None
     ) -> None:
-        self._counts = None if counts is None else RankedCounts(counts)
-        aggregations: dict[str, dict[str, Aggregation]] = {}
-        for reference in references:
-            if reference == "popularity" and counts is None:
-                continue
-            aggregations[reference] = {}
-            for name, member in members.items():
-                if _has_value(member, reference):
-                    reading = ReferenceRanks(cast("Ranks", member.reading))
-                    aggregations[reference][name] = member.aggregation.bound(reading)
-        super().__init__(members, aggregations, identity(counts))
+        self._counts: RankedCounts | None = None
+        if counts is None:
+            references = [reference for reference in references if reference != "popularity"]
+        else:
+            self._counts = RankedCounts(counts)
+        aggregations: dict[tuple[str, str], Aggregation] = {}
+        for reference, (name, member) in product(references, members.items()):
+            if _has_value(member, reference):
+                reading = ReferenceRanks(cast("Ranks", member.reading))
+                aggregations[reference, name] = member.aggregation.bound(reading)
+        super().__init__(members, references, aggregations, identity(counts))
 
     def note_in(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
         """Note what a batch adds; return the states to which it adds."""
@@ -245,11 +244,12 @@ class ReferenceModels(Alternatives):
             return []
 
         self.states.make_writable()
-        for reference, by_member in self.aggregations.items():
-            reference_ranking = self.ranked_by(cast("Reference", reference), ranking)
-            for name, aggregation in by_member.items():
-                increments = aggregation.increments(reference_ranking)
-                self.note(addition, reference, name, increments, ranking.rows)
+        rankings: dict[str, ReferenceRanking] = {}
+        for reference in self._rankings:
+            rankings[reference] = self.ranked_by(cast("Reference", reference), ranking)
+        for (reference, name), aggregation in self._aggregations.items():
+            increments = aggregation.increments(rankings[reference])
+            self.note(addition, reference, name, increments, ranking.rows)
         return [self.states]
 
     def ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
@@ -282,11 +282,10 @@ class ReferenceModels(Alternatives):
     @property
     def adjusted(self) -> list[str]:
         """Names of the members that have :meth:`above_chance`: means over rows with buckets."""
-        chance, attainable = (self.aggregations.get(reference, {}) for reference in ("chance", "attainable"))
         names = []
         for name, member in self._members.items():
-            is_mean = member.buckets is not None and member.aggregation.row_terms == "mean"
-            if is_mean and name in chance and name in attainable:
+            has_mean_by_bucket = member.buckets is not None and member.aggregation.row_terms == "mean"
+            if has_mean_by_bucket and {("chance", name), ("attainable", name)} <= self._aggregations.keys():
                 names.append(name)
         return names
 
@@ -300,8 +299,8 @@ class ReferenceModels(Alternatives):
             return {}
         member = self._members[name]
         values = member.row_values(ranking)
-        chance = member.row_values_of(self.aggregations["chance"][name], self.ranked_by("chance", ranking))
-        best = member.row_values_of(self.aggregations["attainable"][name], self.ranked_by("attainable", ranking))
+        chance = member.row_values_of(self._aggregations["chance", name], self.ranked_by("chance", ranking))
+        best = member.row_values_of(self._aggregations["attainable", name], self.ranked_by("attainable", ranking))
         return {key: (value - chance[key], best[key] - chance[key]) for key, value in values.items()}
 
 

@@ -218,11 +218,13 @@ class TopKCollection(MemberCollection):
         for metric in members:
             metric.check_bound("before update")
         arguments = {name: getattr(members[0], name) for name in BATCH_DEFAULTS}  # equal in all members
-        member_numbers = [metric.num_labels for metric in members if metric.num_labels is not None]
-        arguments["num_labels"] = next(iter(member_numbers), self.num_labels)
+        arguments["num_labels"] = self.num_labels
+        for metric in reversed(members):
+            if metric.num_labels is not None:
+                arguments["num_labels"] = metric.num_labels
 
-        readings = [metric.reading for metric in members]
-        depths: list[Any] = [reading.reads for reading in [*readings, *self.other_orders.readings()]]
+        readings = [metric.reading for metric in members] + self.other_orders.readings()
+        depths = [reading.reads for reading in readings]
         deepest = max(depth.ranked for depth in depths)
         longest = max(depth.kept for depth in depths)
         return arguments, Depth(deepest, longest, decisions=all(depth.decisions for depth in depths))
@@ -286,9 +288,9 @@ class TopKCollection(MemberCollection):
         queries_seen = self._queries_seen
         if self._were_logged:
             queries_seen = QueriesSeen()
-        if ranking.queries is None:
-            return queries_seen
-        return queries_seen.with_queries("TopKCollection", ranking.queries)
+        if ranking.queries is not None:
+            queries_seen = queries_seen.with_queries("TopKCollection", ranking.queries)
+        return queries_seen
 
     def _carry_out(self, ranking: Ranking, prepared: Mapping[str, Prepared], members: Mapping[str, TopKMetric]) -> None:
         """Add a prepared ranking to the states of all members and alternatives."""

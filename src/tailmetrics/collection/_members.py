@@ -57,7 +57,7 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     @property
     def training_counts(self) -> Tensor | None:
-        """The training counts that the collection or a member was given, shape (L,)."""
+        """The training counts that the collection or a member was given, shape (L,); None if they are unknown."""
         if self._training_counts is not None:
             return self._training_counts
         for metric in self.members().values():
@@ -69,8 +69,8 @@ class MemberCollection(Mergeable, LoggedCollection):
         return None
 
     def _add_member(self, name: str, metric: TopKMetric) -> None:
-        is_attribute = isinstance(name, str) and hasattr(self, name)  # a member is stored under its name
-        if not isinstance(name, str) or not name or "." in name or is_attribute:
+        # a member is stored under its name
+        if not isinstance(name, str) or not name or "." in name or hasattr(self, name):
             raise ValueError(
                 f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
                 "else of this name, or it is empty or holds a dot; pass another one."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -20,13 +21,12 @@ def buckets_by_stem(metric: TopKMetric) -> dict[str, list[str]]:
     Buckets that do not go from head to tail, such as chapters, have none.
     """
     keys_by_stem: dict[str, list[str]] = {}
-    if metric.buckets is None or not getattr(metric.buckets, "ordered", True):
+    if metric.buckets is None or not metric.row_keys() or not getattr(metric.buckets, "ordered", True):
         return keys_by_stem
     buckets = [bucket for bucket in metric.bucket_names if bucket != UNSEEN]
-    for group in metric.group_keys():
-        for cutoff_key in metric.cutoff_keys() if metric.row_keys() else ():
-            stem = f"{cutoff_key}{group}"
-            keys_by_stem[stem] = [f"{stem}/{bucket}" for bucket in buckets]
+    for group, cutoff_key in product(metric.group_keys(), metric.cutoff_keys()):
+        stem = f"{cutoff_key}{group}"
+        keys_by_stem[stem] = [f"{stem}/{bucket}" for bucket in buckets]
     return keys_by_stem
 
 
@@ -54,7 +54,7 @@ def summaries_of(
             values = _stacked(scalars, keys)
             summaries[named(f"{stem}/gap")] = _gap(values)
             summaries[named(f"{stem}/spread")] = torch.full_like(values[0], _spread(values))
-            if all(key in chance and key in attainable for key in keys):
+            if chance.keys() & attainable.keys() >= set(keys):
                 lowest = _stacked(chance, keys)
                 adjusted = (values - lowest) / (_stacked(attainable, keys) - lowest)
                 adjusted_gaps[named(f"{stem}/adjusted_gap")] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
@@ -82,8 +82,8 @@ def _spread(values: Tensor) -> float:
     mean = math.fsum(measured) / len(measured)
     if mean == 0:
         return math.nan
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in measured) / len(measured))
-    return deviation / mean
+    variance = math.fsum((value - mean) ** 2 for value in measured) / len(measured)
+    return math.sqrt(variance) / mean
 
 
 def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_division: float) -> dict[str, Tensor]:
@@ -104,19 +104,25 @@ def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
     # the one list of a row comes first: the lists of buckets (scope "bucket") show labels more often
     for metric in sorted(metrics, key=_reads_lists_of_buckets):
         columns = metric.per_label(several=len(cut_names) > 1, zero_division=zero_division)
-        own_key = metric.cutoff_keys()[0]
-        if _reads_lists_of_buckets(metric):
-            own_key += ", scope bucket"
-
         new_columns: dict[str, Tensor] = {}
         for name, column in columns.items():
             if name not in labels or not _are_equal(labels[name], column):
                 new_columns[name] = column
-        # a metric that counts differently, such as with min_gain, names itself in each of its columns
-        counts_differently = not labels.keys().isdisjoint(new_columns)
+
+        suffix = ""
+        if not labels.keys().isdisjoint(new_columns):
+            suffix = _suffix(metric)
         for name, column in new_columns.items():
-            labels[f"{name} ({own_key})" if counts_differently else name] = column
+            labels[f"{name}{suffix}"] = column
     return labels
+
+
+def _suffix(metric: TopKMetric) -> str:
+    """Return what a metric that counts differently, such as with min_gain, adds to the name of each of its columns."""
+    own_key = metric.cutoff_keys()[0]
+    if _reads_lists_of_buckets(metric):
+        return f" ({own_key}, scope bucket)"
+    return f" ({own_key})"
 
 
 def _reads_lists_of_buckets(metric: TopKMetric) -> bool:

@@ -82,7 +82,7 @@ class AreaRows:
         """The number of labels that are averaged; 1 for ``"micro"``, which takes all cells as one label."""
         if self.average == "micro":
             return 1
-        return self.bins.shape[1]
+        return int(self.bins.shape[1])
 
     @property
     def num_bins(self) -> int:

@@ -239,7 +239,7 @@ class LabelRows(Cells):
             bottom = self.below[0] * predicted + self.below[1] * support
             values = np.divide(self.top * hits, bottom, out=np.zeros(hits.shape), where=bottom > 0)
         if self.weighted:
-            weights = support
+            weights: Array | Flags = support
         elif self.over == "present":
             weights = support > 0
         elif self.over == "union":
