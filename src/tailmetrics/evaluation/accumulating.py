@@ -128,20 +128,26 @@ class Evaluation:
     def _row_counts(self) -> RowCounts:
         """Return empty counts; relevant labels are those of the metrics, if all have one smallest gain."""
         least_gains = set()
+        groupings = set()
+        compares_grades = False
         for metric in self.members:
             if metric.reading.reads_targets and not metric.formula.reads_gains:
                 least_gains.add(metric.min_gain)
+            if metric.row_groups is not None:
+                groupings.add(metric.row_groups)
+            compares_grades |= notes.is_full_for_equal_grades(metric)
+
         min_gain = None
         if len(least_gains) == 1:
             min_gain = least_gains.pop()
-        groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
-        groups = len(self.row_groups) if len(groupings) == 1 else 0  # only if all metrics have equal groups
-        compares_grades = any(notes.is_full_for_equal_grades(metric) for metric in self.members)
-        metric = deepest_counts(self.members)
+        num_groups = 0
+        if len(groupings) == 1:  # only if all metrics have equal groups
+            num_groups = len(groupings.pop())
+        metric_of_labels = deepest_counts(self.members)
         crowded = None
-        if self.labels and metric is not None and metric.num_labels is not None:
-            crowded = CrowdedRows(metric)
-        return RowCounts(self.bucketings, min_gain, groups, compares_grades, crowded)
+        if self.labels and metric_of_labels is not None and metric_of_labels.num_labels is not None:
+            crowded = CrowdedRows(metric_of_labels)
+        return RowCounts(self.bucketings, min_gain, num_groups, compares_grades, crowded)
 
     def update(
         self,

@@ -140,47 +140,47 @@ def compare_runs(
     )
 
     reports: dict[str, Report] = {}
-    row_values: dict[str, Any] = {}
-    row_names: dict[str, Any] = {}
-    row_clusters = None
+    columns: dict[str, Any] = {}
+    list_lengths: dict[str, Any] = {}
+    first_run: Any = None
     for name, preds in runs.items():
-        reports[name], row_values[name], data = evaluate_run(preds, target, options, keeps_rows=True)
-        row_names[name], row_clusters = data.row_names, data.clusters
-    first_name = next(iter(runs))
-    for name in runs:
-        if row_names[name] != row_names[first_name]:
+        run: Any = evaluate_run(preds, target, options, keeps_rows=True)
+        if first_run is None:
+            first_run = run
+        if run.data.row_names != first_run.data.row_names:
             raise ValueError(
-                f"compare_runs: {name} answers other queries than {first_name}; pass runs that answer the same "
+                f"compare_runs: {name} answers other queries than {next(iter(runs))}; pass runs that answer the same "
                 "queries, or missing='zero', which counts a query without predictions as an empty list."
             )
+        reports[name] = run.report
+        columns[name] = run.rows.columns(run.report.scalars, NOTHING)
+        list_lengths[name] = run.rows.list_lengths
 
-    first_report = reports[first_name]
-    curves = {}
-    for metric in first_report.curves:
+    curves: dict[str, Any] = {}
+    for metric in first_run.report.curves:
         curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
-    # the warning on ties would point to a table of tie bounds, which a comparison does not have
-    shown_warnings = {name: report.warnings_of_rows for name, report in reports.items()}
     return compared(
-        {name: row_values[name].columns(report.scalars, NOTHING) for name, report in reports.items()},
-        row_values[first_name].facts,
+        columns,
+        first_run.rows.facts,
         values={name: report.scalars for name, report in reports.items()},
-        list_lengths={name: values.list_lengths for name, values in row_values.items()},
+        list_lengths=list_lengths,
         warnings={name: report.warnings for name, report in reports.items()},
         title=title,
         only=only,
         correction=correction,
         shown={
             "curves": curves,
-            "settings": first_report.settings,
-            "postfix": first_report.postfix,
-            "warnings": warnings_of(shown_warnings),
+            "settings": first_run.report.settings,
+            "postfix": first_run.report.postfix,
+            # the warning on ties would point to a table of tie bounds, which a comparison does not have
+            "warnings": warnings_of({name: report.warnings_of_rows for name, report in reports.items()}),
         },
         baseline=baseline,
         confidence=confidence,
         resamples=resamples,
         resample=resample,
         seed=seed,
-        clusters=row_clusters,
+        clusters=first_run.data.clusters,
     )
 
 

@@ -83,9 +83,7 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     added: list[TopKMetric] = []
     key_over_all: dict[str, str] = {}
     for metric in members:
-        if metric.buckets is None or not metric.row_keys():  # values of single labels have no bucket
-            continue
-        whole = _member_over_all(metric, members) or _over_all(metric)
+        whole = _whole(metric, members)
         if whole is None:
             continue
         missing = []
@@ -93,9 +91,9 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
             key_over_all[collection.named(stem)] = collection.named(key)
             if key not in keys_over_all:
                 missing.append(cutoff)
-        if missing and len(missing) < len(metric.cutoffs):
-            whole = _over_all(metric, missing)
-        if missing and whole is not None:
+        if 0 < len(missing) < len(metric.cutoffs):
+            whole = whole.again(**_with_cutoffs(metric, missing))
+        if missing:
             added.append(whole)
             keys_over_all.update(whole.row_keys())
     if not added:
@@ -103,14 +101,16 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     return collection.with_members([*members, *added]), key_over_all
 
 
-def _member_over_all(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
-    """Return the member over all labels that differs from a metric by bucket in nothing else; None without one."""
+def _whole(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
+    """Return a metric by bucket over all labels: the member that is it, or a new metric; None if it has no use."""
+    if metric.buckets is None or not metric.row_keys():  # values of single labels have no bucket
+        return None
     own = _settings_over_all(metric)
     for member in members:
         is_alike = type(member) is type(metric) and member.buckets is None and member.name == metric.name
         if is_alike and _settings_over_all(member) == own:
             return member
-    return None
+    return _over_all(metric)
 
 
 def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
@@ -120,21 +120,28 @@ def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
     return {name: identity(value) for name, value in settings.items() if name not in (*WITHIN, *FACTS, "k")}
 
 
-def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetric | None:
-    """Return a metric by bucket as a metric over all labels, at some of its cut-offs; None if it has no use there."""
+def _over_all(metric: TopKMetric) -> TopKMetric | None:
+    """Return a metric by bucket as a metric over all labels; None if it has no use there."""
     if not metric.aggregation.has_value_over_all or not metric.row_keys():
         return None  # values of single labels have no bucket
-    changes: dict[str, Any] = {}
-    if metric.name is not None:
-        changes["name"] = metric.name
-    if cutoffs is not None and "threshold" in arguments(type(metric)):
-        changes["threshold"] = cutoffs
-    elif cutoffs is not None:
-        changes["k"] = cutoffs
     try:
-        return metric.again(without=WITHIN, **changes)
+        return metric.again(without=WITHIN, **_own_name(metric))
     except (TypeError, ValueError):
         return None  # a metric that needs buckets
+
+
+def _own_name(metric: TopKMetric) -> dict[str, Any]:
+    """Return the name that a user gave to a metric, as an argument."""
+    if metric.name is None:
+        return {}
+    return {"name": metric.name}
+
+
+def _with_cutoffs(metric: TopKMetric, cutoffs: list[Any]) -> dict[str, Any]:
+    """Return cut-offs as the argument that a metric takes."""
+    if "threshold" in arguments(type(metric)):
+        return {"threshold": cutoffs, **_own_name(metric)}
+    return {"k": cutoffs, **_own_name(metric)}
 
 
 USUAL_STEM, USUAL_K = "recall", 10
@@ -240,12 +247,12 @@ def with_label_values(
     if not cutoffs:
         cutoffs = {_cutoff_of_headline(collection, headline)}
 
-    shared_arguments: dict[str, Any] = {}
-    for name in SHARED:
-        values = [getattr(metric, name) for metric in members]
-        shared_arguments[name] = next((value for value in values if value is not None), None)
-    if not shared_arguments["num_labels"]:
-        shared_arguments["num_labels"] = num_labels
+    shared_arguments: dict[str, Any] = {"num_labels": num_labels}
+    for metric in reversed(members):  # the first member with a value decides
+        for name in SHARED:
+            value = getattr(metric, name)
+            if value is not None:
+                shared_arguments[name] = value
     added: list[TopKMetric] = []
     for kind in (PrecisionAtK, RecallAtK, F1AtK):
         added.append(kind(sorted(cutoffs), average="none", **shared_arguments))

@@ -76,8 +76,8 @@ class RunDigest:
         label_names: Sequence[str] | None = None,
         row_names: Sequence[str] | None = None,
     ) -> None:
-        self._label_codes = None if label_names is None else _Codes(label_names)
-        self._row_codes = None if row_names is None else _Codes(row_names)
+        self._label_codes = _codes_of(label_names)
+        self._row_codes = _codes_of(row_names)
         self._targets = np.zeros(len(_SEEDS), np.int64)
 
         bucket_digests, count_digests = set[str](), set[str]()
@@ -109,7 +109,7 @@ class RunDigest:
             rows: Shape (N,), the number of each row in the data.
             ranking: The ranking of the batch; rows that its mask drops are left out.
         """
-        numbers = _coded(_array(rows), self._row_codes)
+        numbers = self._row_codes[_array(rows)]
         self._targets += _sums_over_rows(numbers, ranking, self._label_codes)
 
     def entries(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _in_hex(sums: Ints) -> str:
     return sums.astype(">i8").tobytes().hex()
 
 
-def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> Ints:
+def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: Codes) -> Ints:
     """Return two sums of 64 bits over the rows and their relevant labels, modulo 2^64.
 
     m is the hash of a number. A label l whose gain has the bits g gives the word w = m(seed_1 l + g). A row r has the
@@ -147,7 +147,7 @@ def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: _Codes | None) -> In
         counted = targets.row_mask.cpu().numpy()
 
     relevant = (ids >= 0) & counted[rows]
-    rows, labels, bits = rows[relevant], _coded(ids[relevant], codes), gains[relevant].view(np.int64)
+    rows, labels, bits = rows[relevant], codes[ids[relevant]], gains[relevant].view(np.int64)
     words = mixed(labels * _SEEDS[0] + bits)
     sums_of_labels, sums_of_rows = [], []
     for seed, powers in zip(_SEEDS, (words, words * words), strict=True):
@@ -166,7 +166,7 @@ def _cutoffs_by_key(metric: TopKMetric) -> Iterator[tuple[str, Any]]:
                 yield key, cutoff
 
 
-def _digest_of_buckets(buckets: LabelBuckets, codes: _Codes | None) -> str:
+def _digest_of_buckets(buckets: LabelBuckets, codes: Codes) -> str:
     """Return the digest of the bucket of each label; a catalogue with more unseen labels has the same digest."""
     assignment = _array(buckets.assignment)
     seen = np.ones(len(assignment), bool)
@@ -175,9 +175,9 @@ def _digest_of_buckets(buckets: LabelBuckets, codes: _Codes | None) -> str:
     return _digest_of_labels(assignment, seen, codes, json.dumps(buckets.names).encode())
 
 
-def _digest_of_labels(values: Ints, counted: NDArray[np.bool_], codes: _Codes | None, prefix: bytes = b"") -> str:
+def _digest_of_labels(values: Ints, counted: NDArray[np.bool_], codes: Codes, prefix: bytes = b"") -> str:
     """Return the digest of the values of the labels that are counted, in the order of their codes."""
-    labels = _coded(np.flatnonzero(counted), codes)
+    labels = codes[np.flatnonzero(counted)]
     order = np.argsort(labels)
     pairs = np.stack([labels[order], values[counted][order]], axis=1).astype("<i8")
     return sha256(prefix + b"\0" + pairs.tobytes()).hexdigest()
@@ -196,7 +196,14 @@ def _digest_of_arguments(metric: TopKMetric) -> str:
     return sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-class _Codes:
+class Codes:
+    """The codes of labels or rows without names: their numbers."""
+
+    def __getitem__(self, ids: Ints) -> Ints:
+        return ids
+
+
+class CodesOfNames(Codes):
     """The codes of names by their places, each computed at first use: a catalogue may name millions."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -211,6 +218,13 @@ class _Codes:
         self._codes[new] = _codes([self._names[place] for place in new.tolist()])
         self._is_computed[new] = True
         return self._codes[ids]
+
+
+def _codes_of(names: Sequence[str] | None) -> Codes:
+    """Return the codes of labels or rows; None stands for no names."""
+    if names is None:
+        return Codes()
+    return CodesOfNames(names)
 
 
 def _codes(names: Sequence[str]) -> Ints:
@@ -231,13 +245,6 @@ def _codes(names: Sequence[str]) -> Ints:
     whole = [place for place in np.flatnonzero(may_be_whole).tolist() if names[place] == "0" or names[place][0] != "0"]
     codes[whole] = [int(names[place]) for place in whole]
     return codes
-
-
-def _coded(ids: Ints, codes: _Codes | None) -> Ints:
-    """Return the codes of labels or rows; without names the ids themselves."""
-    if codes is None:
-        return ids
-    return codes[ids]
 
 
 def _array(values: ArrayLike | Tensor) -> Ints:

@@ -86,10 +86,10 @@ class IntervalValues:
             intervals |= as_valued(average_intervals, scalars)
         return {key: intervals[key] for key in scalars if key in intervals}
 
-    def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]] | None:
-        """Return the labels that are most often listed in the place of some labels; None if rows keep no labels."""
+    def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+        """Return the labels that are most often listed in the place of some labels; none if rows keep no labels."""
         if self.labels_of_rows is None:
-            return None
+            return {}
         return self.labels_of_rows.listed_instead(labels)
 
     def state_dict(self) -> dict[str, Any]:

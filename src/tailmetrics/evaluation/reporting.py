@@ -319,18 +319,15 @@ def _labels_with_rows(results: Sequence[tuple[TopKMetric, Result]]) -> dict[str,
     numbers = set()
     for metric, result in results:
         if result.facts.labels_with_rows and metric.bound_buckets is not None:
-            numbers.add((metric.bound_buckets.names, tuple(result.facts.labels_with_rows)))
+            numbers.add(tuple(zip(metric.bound_buckets.names, result.facts.labels_with_rows, strict=True)))
     if len(numbers) != 1:
         return {}
-    names, labels = numbers.pop()
-    return dict(zip(names, labels, strict=True))
+    return dict(numbers.pop())
 
 
 def _label_counts(evaluation: Evaluation) -> Tensor | None:
-    for bucketing in evaluation.bucketings:
-        if bucketing.counts is not None:
-            return bucketing.counts
-    return None
+    counts = [bucketing.counts for bucketing in evaluation.bucketings if bucketing.counts is not None]
+    return next(iter(counts), None)
 
 
 def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
@@ -355,8 +352,7 @@ def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
             crowded_rows=totals.crowded_rows,
         )
     if table.tests is not None:
-        instead = evaluation.interval_values.listed_instead(table.tests.listed.tolist())
-        table = table if instead is None else replace(table, instead=instead)
+        table = replace(table, instead=evaluation.interval_values.listed_instead(table.tests.listed.tolist()))
     return table
 
 
@@ -438,20 +434,14 @@ def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[st
     """
     adjusted_gaps = {}
     for record in report.records:
-        gap = report.record(record.metric, row_group=record.row_group, summary="gap")
-        if record.summary != "adjusted_gap" or record.key not in intervals or gap.key not in intervals:
+        if record.summary != "adjusted_gap":
             continue
-
-        spans = {}
-        for bucket in report.buckets:
-            value = report.record(record.metric, bucket.name, record.row_group)
-            if bucket.name == UNSEEN or value.chance is None or value.key not in intervals:
-                continue
-            span = abs(value.reference("attainable") - value.chance)
-            if span > 0 and not math.isnan(intervals[value.key].value):
-                spans[value.key] = span
+        gap = report.record(record.metric, row_group=record.row_group, summary="gap")
+        spans = _attainable_spans(report, record, intervals)
         ends = first_and_last(list(spans))
-        if len(ends) != 2 or all(math.isnan(intervals[key].share_of_others) for key in ends):
+        if record.key not in intervals or gap.key not in intervals or len(ends) != 2:
+            continue
+        if all(math.isnan(intervals[key].share_of_others) for key in ends):
             continue
 
         span = min(spans[key] for key in ends)
@@ -464,3 +454,16 @@ def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[st
             reason=gap_interval.reason,
         )
     return adjusted_gaps
+
+
+def _attainable_spans(report: Report, summary: Record, intervals: Mapping[str, Interval]) -> dict[str, float]:
+    """Return how far the attainable value lies from chance, for the key of each measured bucket of a summary."""
+    spans = {}
+    for bucket in report.buckets:
+        record = report.record(summary.metric, bucket.name, summary.row_group)
+        if bucket.name == UNSEEN or record.chance is None or record.key not in intervals:
+            continue
+        span = abs(record.reference("attainable") - record.chance)
+        if span > 0 and not math.isnan(intervals[record.key].value):
+            spans[record.key] = span
+    return spans

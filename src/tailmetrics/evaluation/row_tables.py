@@ -65,22 +65,17 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
     """
     if not path.is_dir():
         return path
-    tables = [path / name for name in IN_FOLDERS if (path / name).exists()]
-    if tables:
-        first, *others = tables
-        if others:
-            names = " or ".join(other.name for other in others)
-            note(f"{path}: {first.name} is compared; for {names}, name the file.")
-        return first
-
-    tables = sorted(path.glob("rows*.parquet"))
-    if not tables:
+    names = [table.name for table in sorted(path.glob("rows*.parquet"))]
+    if not names:
         hint = "write it with tailmetrics evaluate --out FOLDER, without --no-rows."
         raise DataFileError(path, "holds no table of rows", hint=hint)
-    if len(tables) > 1:
-        names = ", ".join(table.name for table in tables)
-        raise DataFileError(path, f"holds several tables of rows: {names}", hint="name one of them.")
-    return tables[0]
+    usual_names = [name for name in IN_FOLDERS if name in names]
+    if len(names) > 1 and not usual_names:
+        raise DataFileError(path, f"holds several tables of rows: {', '.join(names)}", hint="name one of them.")
+    first, *others = usual_names or names
+    if others:
+        note(f"{path}: {first} is compared; for {' or '.join(others)}, name the file.")
+    return path / first
 
 
 class Rows(Protocol):
@@ -204,7 +199,7 @@ class RowTable:
         names: dict[str, None] = {}
         for key in keys:
             names.update(dict.fromkeys(columns_of(key, self.facts, self.columns)))
-        table = self._read([*names, COUNTS] if COUNTS in self.columns else list(names))
+        table = self._read(list(names))
         columns: dict[str, Any] = {}
         for name in names:
             if name.startswith(LABELS):
@@ -214,7 +209,7 @@ class RowTable:
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
         if COUNTS in self.columns:
-            columns[COUNTS] = table[COUNTS].to_numpy()
+            columns[COUNTS] = self._read([COUNTS])[COUNTS].to_numpy()
         groups = self.groups()
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
@@ -318,18 +313,23 @@ class RowTableWriter:
             columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
 
         row_columns = self._columns.of(ranking)
-        for name, column in row_columns.items():
-            if name == GROUP:
-                groups = pa.array(self._columns.facts.row_groups, pa.string())
-                columns[name] = groups.take(_arrow(column, column >= 0))
-            elif name.startswith(LABELS) and not name.endswith(LENGTHS):
-                offsets = np.append(0, np.cumsum(row_columns[name + LENGTHS]))
-                columns[name] = pa.LargeListArray.from_arrays(_arrow(offsets), _arrow(column))
-            elif not name.endswith(LENGTHS):
-                columns[name] = _arrow(column, ~np.isnan(column))
+        for name in row_columns:
+            if not name.endswith(LENGTHS):
+                columns[name] = self._arrow_column(name, row_columns)
         self._pending.append(pa.table(columns))
         if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
             self._flush()
+
+    def _arrow_column(self, name: str, columns: Mapping[str, Any]) -> Any:
+        """Return a column as the file holds it: names of groups, lists of codes, or numbers with null for NaN."""
+        values = columns[name]
+        if name == GROUP:
+            groups = pa.array(self._columns.facts.row_groups, pa.string())
+            return groups.take(_arrow(values, values >= 0))
+        if name.startswith(LABELS):
+            offsets = np.append(0, np.cumsum(columns[name + LENGTHS]))
+            return pa.LargeListArray.from_arrays(_arrow(offsets), _arrow(values))
+        return _arrow(values, ~np.isnan(values))
 
     def _flush(self) -> None:
         if not self._pending:
