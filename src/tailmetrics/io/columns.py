@@ -527,10 +527,21 @@ def is_known(name: str, names: Iterable[str], with_plurals: bool = False) -> boo
     return spelling in known or (with_plurals and spelling.removesuffix("s") in known)
 
 
+def names_among(names: Iterable[str], aliases: Iterable[str], with_plurals: bool = False) -> list[str]:
+    """Return the names that are among ``aliases``."""
+    matches = []
+    for name in names:
+        if is_known(name, aliases, with_plurals):
+            matches.append(name)
+    return matches
+
+
 def has_known_names(names: Iterable[str]) -> bool:
     """Whether any of the names has a role."""
-    every = {normalised(name) for aliases in ALIASES.values() for name in aliases}
-    return any(normalised(name) in every for name in names)
+    spellings: set[str] = set()
+    for aliases in ALIASES.values():
+        spellings.update(map(normalised, aliases))
+    return any(normalised(name) in spellings for name in names)
 
 
 # -- roles ------------------------------------------------------------------------------------------------------------
@@ -556,7 +567,7 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
         raise ColumnError(opening, [column.name for column in table], roles.questions)
     chosen = {*reading.query, reading.item, reading.value, reading.within}
     unread = [column for column in table if column.name not in chosen]
-    possible_queries = [column.name for column in unread if roles.may_be_query(column)]
+    possible_queries = filter(roles.may_be_query, unread)
     list_delimiter = None
     if reading.is_listed:
         list_delimiter = opening.list_delimiter
@@ -567,7 +578,7 @@ def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = Tr
         form=opening.form,
         second_order=roles.second_order,
         unread=tuple(column.name for column in unread),
-        possible_queries=tuple(possible_queries),
+        possible_queries=tuple(column.name for column in possible_queries),
         named_roles=frozenset(roles.named_roles),
         has_names=has_names,
         delimiter=opening.delimiter,
@@ -594,6 +605,7 @@ class _Roles:
         self._names = [column.name for column in table]
         self._scalars = [column for column in table if not column.is_list]
         self._lists = [column for column in table if column.is_list]
+        self._items = _columns_named(self._scalars, ALIASES["item"])
         self._is_typed = all(column.kind is not Kind.ANY for column in table)
 
     def holds_lists(self) -> bool:
@@ -607,22 +619,20 @@ class _Roles:
             return False
         if self._known_lists() or not self._is_typed:
             return bool(self._known_lists())
-        has_items = any(is_known(column.name, ALIASES["item"]) for column in self._scalars)
-        return bool(self._lists) and not has_items
+        return bool(self._lists) and not self._items
 
     def reading_of_lines(self) -> Reading:
         """Return the reading of a table with an item in each line."""
         query = self._query_columns()
-        items = [column for column in self._scalars if is_known(column.name, ALIASES["item"])]
-        item = self._column_of_role("item", items, self._table)
+        item = self._column_of_role("item", self._items, self._table)
         taken = {*query, item}
         candidates = [column for column in self._scalars if column.name not in taken]
         value, value_role = None, ""
         if self._opening.role == "preds":
             value, value_role = self._score_column(candidates, with_plurals=False)
         elif self._opening.role in ("target", "train"):
-            known = (*ALIASES["gain"], *GAINS_IN_LINES)
-            value, value_role = self._gain_column(candidates, known, strays=self._strays(self._table, taken))
+            aliases = (*ALIASES["gain"], *GAINS_IN_LINES)
+            value, value_role = self._gain_column(candidates, aliases, strays=self._strays(self._table, taken))
         return Reading(query=query, item=item, value=value, value_role=value_role)
 
     def reading_of_lists(self) -> Reading:
@@ -640,8 +650,8 @@ class _Roles:
             pool = self._strays(candidates, taken)
             value, value_role = self._score_column(candidates, with_plurals=True, strays=strays, pool=pool)
         else:
-            known = ALIASES["gain"]
-            value, value_role = self._gain_column(candidates, known, self._strays(candidates, taken), with_plurals=True)
+            strays = self._strays(candidates, taken)
+            value, value_role = self._gain_column(candidates, ALIASES["gain"], strays, with_plurals=True)
         if column is not None and not self._is_typed and self._opening.list_delimiter is None:
             if column.is_bracketed:
                 raise bracket_error(self._opening.path, name)
@@ -653,18 +663,18 @@ class _Roles:
 
     def _reading_of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
         """Return the reading of a table with lists of objects, such as ``{"item": 7, "score": 0.5}``."""
-        known = (*ALIASES["item"], *ITEMS_IN_OBJECTS)
-        item = self._column_of_role(
-            "item", [part for part in column.fields if is_known(part.name, known)], column.fields
-        )
+        items = _columns_named(column.fields, (*ALIASES["item"], *ITEMS_IN_OBJECTS))
+        item = self._column_of_role("item", items, column.fields)
         candidates = [part for part in column.fields if part.name != item]
         if self._opening.role == "preds":
             strays = [part.name for part in candidates if part.kind in NUMBERS]
             value, value_role = self._score_column(candidates, with_plurals=False, strays=strays)
         else:
-            names = [name for name in ALIASES["gain"] if name != "label" or item != "label"]
+            aliases = list(ALIASES["gain"])
+            if item == "label":
+                aliases.remove("label")
             strays = [part.name for part in candidates]
-            value, value_role = self._gain_column(candidates, names, strays)
+            value, value_role = self._gain_column(candidates, aliases, strays)
         self._ask_for_query_beside_lists(query)
         return Reading(query=query, item=item, value=value, value_role=value_role, is_listed=True, within=column.name)
 
@@ -684,9 +694,8 @@ class _Roles:
         """Return the lists with a known name."""
         role = self._opening.list_role
         if not self._is_typed:
-            return [column for column in self._table if normalised(column.name) == role]
-        names = (*ALIASES[role], *ALIASES["item"])
-        return [column for column in self._lists if is_known(column.name, names, with_plurals=True)]
+            return _columns_named(self._table, (role,))
+        return _columns_named(self._lists, (*ALIASES[role], *ALIASES["item"]), with_plurals=True)
 
     def _strays(self, columns: Iterable[Column], taken: Iterable[str]) -> list[str]:
         """Return the columns that may hold a value.
@@ -723,7 +732,7 @@ class _Roles:
                 self._ask_for_missing("query", name)
                 return ()
         scalars = [column.name for column in self._scalars if column.name not in self._opening.extra_columns]
-        matches = [name for name in scalars if is_known(name, ALIASES["query"])]
+        matches = names_among(scalars, ALIASES["query"])
         query = self._only_name("query", matches, is_needed)
         if not query:
             return ()
@@ -751,13 +760,12 @@ class _Roles:
             return None
 
         matches = self._known_lists()
-        items = [column for column in self._scalars if is_known(column.name, ALIASES["item"])]
-        if len(matches) == 1 and not items:
+        if len(matches) == 1 and not self._items:
             return matches[0]
         if not matches:
             self._ask_for(role)
             return None
-        answers = [(role, column.name) for column in matches] + [("item", column.name) for column in items]
+        answers = [(role, column.name) for column in matches] + [("item", column.name) for column in self._items]
         noun = "item"
         if len(matches) > 1:
             noun = "items"
@@ -811,7 +819,7 @@ class _Roles:
             aliases = list(ALIASES[role])
             if with_plurals and role == "score" and self._user_names.ids is None:
                 aliases.remove("prediction")  # lists of predictions are items
-            matches = [name for name in names if is_known(name, aliases, with_plurals)]
+            matches = names_among(names, aliases, with_plurals)
             if len(matches) > 1:
                 self._ask_which(role, matches)
                 return None, ""
@@ -851,7 +859,7 @@ class _Roles:
     def _gain_column(
         self,
         candidates: Sequence[Column],
-        known: Sequence[str],
+        aliases: Sequence[str],
         strays: Sequence[str],
         with_plurals: bool = False,
     ) -> tuple[str | None, str]:
@@ -865,7 +873,7 @@ class _Roles:
             if name not in names:
                 self._ask_for_missing("gain", name)
             return name, "gain"
-        matches = [name for name in names if is_known(name, known, with_plurals)]
+        matches = names_among(names, aliases, with_plurals)
         if len(matches) == 1:
             return matches[0], "gain"
         if matches:
@@ -936,6 +944,15 @@ class _Roles:
         if role == "gain":
             further_answers = "or --columns.gain none"
         self.questions.append(Question(role, f"there is no column {name!r}", [(role, "NAME")], further_answers))
+
+
+def _columns_named(columns: Iterable[Column], aliases: Iterable[str], with_plurals: bool = False) -> list[Column]:
+    """Return the columns whose names are among ``aliases``."""
+    matches = []
+    for column in columns:
+        if is_known(column.name, aliases, with_plurals):
+            matches.append(column)
+    return matches
 
 
 def _suggests_gain(name: str) -> bool:

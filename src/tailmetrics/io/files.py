@@ -302,8 +302,7 @@ def find(value: PathLike | Sequence[PathLike]) -> FileSet:
 def _parts(path: FilePath) -> Iterator[FilePath]:
     """Yield the files of a path, a folder or a pattern."""
     if _is_pattern(path):
-        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
-        yield from _matching(path, depth, "no file matches")
+        yield from _matching(path, _num_plain_parts(path), "no file matches")
     elif not path.is_dir():
         if isinstance(path, Path) and path.is_fifo():
             path = _spooled(path)
@@ -311,8 +310,8 @@ def _parts(path: FilePath) -> Iterator[FilePath]:
     elif isinstance(path, Path) and (path / DATASET_STATE).is_file():
         yield from _dataset(path)
     elif isinstance(path, Path) and (path / "dataset_dict.json").is_file():
-        splits = [folder.name for folder in path.iterdir() if (folder / DATASET_STATE).is_file()]
-        problem = f"holds the splits {', '.join(sorted(splits))}"
+        splits = sorted(state.parent.name for state in path.glob(f"*/{DATASET_STATE}"))
+        problem = f"holds the splits {', '.join(splits)}"
         raise DataFileError(path, problem, hint="name the folder of one of them.")
     else:
         yield from _matching(path, len(path.parts), "holds no files of data")
@@ -324,7 +323,10 @@ def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
     Raises:
         DataFileError: With this problem, if there are none.
     """
-    files = [file for file in _listed(path, depth) if not _is_hidden(file, depth)]
+    files = []
+    for file in _listed(path, depth):
+        if not _is_hidden(file, depth):
+            files.append(file)
     if not files:
         hint = "check the path; put quotes around a pattern in a shell, and name a folder of parts, or one file."
         raise DataFileError(path, problem, hint=hint)
@@ -339,6 +341,14 @@ def _is_pattern(path: FilePath) -> bool:
     if isinstance(path, StoredFile):
         return GLOB.search(path.key) is not None
     return not path.exists() and GLOB.search(str(path)) is not None
+
+
+def _num_plain_parts(path: FilePath) -> int:
+    """Return the number of parts before the first part with a wildcard."""
+    for number, part in enumerate(path.parts):
+        if GLOB.search(part):
+            return number
+    return len(path.parts)
 
 
 def _listed(path: FilePath, depth: int) -> Iterable[Any]:
@@ -360,8 +370,13 @@ def _natural_path(path: FilePath) -> list[list[tuple[int, int, str]]]:
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
     """Return a sort key of a name, in which numbers are compared by value."""
-    words = re.split(r"(\d+)", name)
-    return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words if word]
+    key = []
+    for word in re.split(r"(\d+)", name):
+        if word.isdecimal():
+            key.append((1, int(word), word))
+        elif word:
+            key.append((0, 0, word))
+    return key
 
 
 @cache
@@ -378,10 +393,10 @@ def _dataset(folder: Path) -> Iterator[FilePath]:
     with reading(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
         names = [file["filename"] for file in state["_data_files"]]
-    elsewhere = next((name for name in names if PurePath(name).name != name or name in ("", "..")), None)
-    if elsewhere is not None:
-        hint = "a saved data set names files of its own folder; save it again with dataset.save_to_disk(path)."
-        raise DataFileError(folder / DATASET_STATE, f"names the file {elsewhere!r} outside of its folder", hint=hint)
+    for name in names:
+        if PurePath(name).name != name or name in ("", ".."):
+            hint = "a saved data set names files of its own folder; save it again with dataset.save_to_disk(path)."
+            raise DataFileError(folder / DATASET_STATE, f"names the file {name!r} outside of its folder", hint=hint)
     if state.get("_indices_files"):
         hint = "call dataset.flatten_indices() before dataset.save_to_disk(path)."
         raise DataFileError(folder, "keeps its order in a file of indices", hint=hint)
@@ -392,15 +407,20 @@ def _dataset(folder: Path) -> Iterator[FilePath]:
 def suffix_of(path: FilePath) -> str:
     """Return the suffix of the format, in lower case and without its dot: ``run`` for ``a.run.gz``."""
     name = PurePath(path.name)
-    inner = name.with_suffix("") if name.suffix.lower().removeprefix(".") in CODECS else name
-    return inner.suffix.lower().removeprefix(".")
+    suffix = name.suffix.lower().removeprefix(".")
+    if suffix in CODECS:
+        suffix = name.with_suffix("").suffix.lower().removeprefix(".")
+    return suffix
 
 
 def codec_of(path: FilePath) -> str | None:
     """Return the codec of a compressed file, from its first bytes; None if it is not compressed."""
     with path.open("rb") as file:
         start = file.read(10)
-    return next((codec for (place, magic), codec in MAGIC.items() if start.startswith(magic, place)), None)
+    for (place, magic), codec in MAGIC.items():
+        if start.startswith(magic, place):
+            return codec
+    return None
 
 
 def stream(path: FilePath) -> Any:

@@ -148,8 +148,11 @@ def join(
     files = {"target": target}
     if preds is not None:
         files["preds"] = preds
-    values = {name: file.load(database, name) for name, file in files.items()}
-    notes = [note for value in values.values() for note in value.notes]
+    values = {}
+    notes: list[str] = []
+    for name, file in files.items():
+        values[name] = file.load(database, name)
+        notes += values[name].notes
     if judged_only and preds is not None:
         values["preds"] = _judged(database, values["preds"])
     for name in files:

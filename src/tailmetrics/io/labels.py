@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import ALIASES, Columns, Opening, is_known, names_in_words
+from tailmetrics.io.columns import ALIASES, Columns, Opening, names_among, names_in_words
 from tailmetrics.io.database import Database, Names, arrow_names
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, reading, suffix_of
 from tailmetrics.io.lines import LineFiles
@@ -418,8 +418,10 @@ def _entries(path: FilePath, columns: Columns) -> list[tuple[int, str | None, st
     own = Columns(item=columns.item, gain=columns.gain)
     table = TextTable(Opening(path=path, role="train", form=suffix, columns=own))
     label, count = _label_and_count([column.name for column in table.columns], path, columns)
-    selected = f"{'NULL' if label is None else table.place(label)}, {table.place(count)}"
-    rows = Database().rows(f"SELECT {selected} FROM {table.source()}")
+    label_place = "NULL"
+    if label is not None:
+        label_place = table.place(label)
+    rows = Database().rows(f"SELECT {label_place}, {table.place(count)} FROM {table.source()}")
     return [(number, name, text or "") for number, (name, text) in enumerate(rows, 1 + table.has_names)]
 
 
@@ -438,11 +440,11 @@ def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> 
     return labels[0], counts[0]
 
 
-def _matching(names: Sequence[str], name: str | None, known: Sequence[str]) -> list[str]:
+def _matching(names: Sequence[str], name: str | None, aliases: Sequence[str]) -> list[str]:
     """Return the column with the name that the user gives, else those with a known name."""
     if name in names:
         return [str(name)]
-    return [name for name in names if is_known(name, known)]
+    return names_among(names, aliases)
 
 
 def _in_order(
@@ -452,7 +454,9 @@ def _in_order(
     names: Sequence[str] | None,
 ) -> Array:
     """Return counts in the order of the label ids; a label that the file leaves out has the count 0."""
-    ids = None if names is None else {name: place for place, name in enumerate(names)}
+    ids = None
+    if names is not None:
+        ids = {name: place for place, name in enumerate(names)}
     counts: dict[int, int] = {}
     are_named = False
     for line, name, text in entries:

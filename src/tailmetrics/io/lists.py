@@ -240,8 +240,9 @@ class ListSource(Source):
             values = pc.cast(values, pa.float64())
         if (value_lengths != lengths).any():
             row = int((value_lengths != lengths).argmax())
-            names = [".".join(part for part in place if part) for place in (self._items, self._values)]
-            problem = f"holds {lengths[row]} {names[0]} but {value_lengths[row]} {names[1]}"
+            item_name = ".".join(filter(None, self._items))
+            value_name = ".".join(filter(None, self._values))
+            problem = f"holds {lengths[row]} {item_name} but {value_lengths[row]} {value_name}"
             raise self.error(first + row, problem, "both lists of a row must have the same length.")
         numbers = np.from_dlpack(values)
         if not self.reading.least_first:

@@ -415,7 +415,9 @@ def open_in_memory(opening: Opening, value: Any) -> Lines | Source:
     with reading(opening.path, "a table"):
         if _is_lists(value):
             name = "ids" if opening.role == "preds" else "labels"
-            rows = [[_text(opening.path, label) for label in row] for row in value]
+            rows = []
+            for labels in value:
+                rows.append([_text(opening.path, label) for label in labels])
             table = pa.table({name: pa.array(rows, pa.list_(pa.string()))})
             source = ListSource(TableInMemory(opening.path, table), assign_roles(opening, columns_of(table.schema)))
             source.is_table = False
@@ -433,7 +435,10 @@ def _as_arrow(value: Any) -> Any:
     if _is_rows_of_objects(value):
         return pa.table({"items": value})
     if hasattr(value, "iloc"):
-        names = [name for name in value.index.names if name is not None and name not in value.columns]
+        names = []
+        for name in value.index.names:
+            if name is not None and name not in value.columns:
+                names.append(name)
         if names:
             value = value.reset_index(level=names)
         return pa.Table.from_pandas(value, preserve_index=False)
@@ -453,5 +458,7 @@ def _is_rows_of_objects(value: Any) -> bool:
     """Whether a value is a list of objects for each row."""
     if not isinstance(value, list):
         return False
-    first = next((row[0] for row in value if isinstance(row, (list, tuple)) and row), None)
-    return isinstance(first, Mapping)
+    for row in value:
+        if isinstance(row, (list, tuple)) and row:
+            return isinstance(row[0], Mapping)
+    return False

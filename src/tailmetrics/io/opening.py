@@ -71,9 +71,10 @@ class Forms:
         """Return with what a file is opened."""
         own = self.columns.get(role) or Columns()
         shared = self.shared_columns
-        shared_roles = {
-            name for name in ("query", "item") if getattr(own, name) is None and getattr(shared, name) is not None
-        }
+        shared_roles = set()
+        for name in ("query", "item"):
+            if getattr(own, name) is None and getattr(shared, name) is not None:
+                shared_roles.add(name)
         return Opening(
             path=path,
             role=role,
@@ -231,8 +232,13 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
 
 def input_of(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]) -> Input:
     """Return the open parts of files as one."""
-    lines = [part for part in parts if isinstance(part, Lines)]
-    rows = [part for part in parts if not isinstance(part, Lines)]
+    lines: list[Lines] = []
+    rows: list[Source] = []
+    for part in parts:
+        if isinstance(part, Lines):
+            lines.append(part)
+        else:
+            rows.append(part)
     if lines and rows:
         problem = f"holds lists, but {lines[0].path} holds lines"
         raise DataFileError(rows[0].path, problem, hint="all parts need the same form.")
@@ -260,9 +266,11 @@ def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -
     """
     inputs: list[Input] = []
     errors: list[DataFileError] = []
-    targets = [value for role, value in values if role == "target" and is_path(value)]
+    target: Any = dict(values).get("target")
     for role, value in values:
-        target_paths = find(targets[0]).parts if role == "preds" and len(targets) == 1 else ()
+        target_paths: Sequence[FilePath] = ()
+        if role == "preds" and is_path(target):
+            target_paths = find(target).parts
         try:
             inputs.append(open_input(caller, role, value, forms, target_paths))
         except DataFileError as error:

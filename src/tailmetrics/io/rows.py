@@ -149,8 +149,11 @@ def _concatenated(parts: list[Any]) -> Any:
         return parts[0]
     if not isinstance(parts[0], Ragged):
         return np.concatenate(parts)
-    lengths, ids = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "ids"))
-    values = None if parts[0].values is None else np.concatenate([part.values for part in parts])
+    lengths = np.concatenate([part.lengths for part in parts])
+    ids = np.concatenate([part.ids for part in parts])
+    values = None
+    if parts[0].values is not None:
+        values = np.concatenate([part.values for part in parts])
     return Ragged.from_lengths(lengths, ids, values)
 
 
@@ -350,7 +353,9 @@ class Source(ABC):
 
     def describe_label(self, label_id: int) -> str:
         """Return the name of a label for an error, in quotes, or its id if labels have no names."""
-        return str(label_id) if self.label_names is None else repr(self.label_names[label_id])
+        if self.label_names is None:
+            return str(label_id)
+        return repr(self.label_names[label_id])
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
         """Return an error about a row of this file."""
@@ -365,8 +370,14 @@ def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[
     have twice the average number of rows or more, and take twice the time, shares end at any row.
     """
     ideal = np.arange(world_size + 1, dtype=np.int64) * num_rows // world_size
-    groups = [np.union1d([0, num_rows], source.ends) for source in sources if source.ends is not None]
-    for ends in [reduce(np.intersect1d, groups), *groups] if groups else []:
+    groups = []
+    for source in sources:
+        if source.ends is not None:
+            groups.append(np.union1d([0, num_rows], source.ends))
+    candidates = []
+    if groups:
+        candidates = [reduce(np.intersect1d, groups), *groups]
+    for ends in candidates:
         cuts = ends[np.abs(ends - ideal[:, None]).argmin(axis=1)]
         if int(np.diff(cuts).max()) * world_size < 2 * num_rows:
             return int(cuts[rank]), int(cuts[rank + 1])
@@ -388,8 +399,13 @@ class Parts(Source):
         self.is_table = sources[0].is_table
         self._take_common_layout()
         self.cells_per_row = max(source.cells_per_row for source in self._sources)
-        ends = [[source.num_rows] if source.ends is None else source.ends for source in self._sources]
-        self.ends = np.concatenate([np.asarray(own) + start for own, start in zip(ends, self._starts, strict=False)])
+        ends = []
+        for source, start in zip(self._sources, self._starts, strict=False):
+            if source.ends is None:
+                ends.append(start + np.array([source.num_rows]))
+            else:
+                ends.append(start + np.asarray(source.ends))
+        self.ends = np.concatenate(ends)
 
     @property
     def files(self) -> Sequence[Source]:

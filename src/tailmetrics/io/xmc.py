@@ -8,8 +8,8 @@ empty row. napkinXC writes these files without the first line. Data files begin 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 import numpy as np
 
@@ -68,7 +68,10 @@ class XmcSource(Source):
         first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
         words = first.split()
         if not words:  # without a header, the first rows may be empty
-            words = next((line.split() for line in lines if b":" in line), [])
+            for line in lines:
+                if b":" in line:
+                    words = line.split()
+                    break
         if words and b":" in words[0]:
             return []
         if len(words) not in (2, 3) or not all(word.isdigit() for word in words):
@@ -92,28 +95,34 @@ class XmcSource(Source):
             if row < stop:
                 problem = f"holds {row} rows, but its header says {self.num_rows}"
                 raise DataFileError(self.path, problem, hint="the file may be truncated, or its header wrong.")
-            behind = next(((line, text) for line, text in lines if text.strip(BLANK)), None)
-            if stop == self.num_rows and behind is not None:
+            if stop == self.num_rows:
+                self._check_all_blank(lines)
+
+    def _check_all_blank(self, lines: Iterable[tuple[int, str]]) -> None:
+        """Raise if a line behind the last row is not blank."""
+        for line, text in lines:
+            if text.strip(BLANK):
                 hint = "correct the header, or write the file again."
                 problem = f"there are more rows than the {self.num_rows} of the header"
-                raise DataFileError(self.path, problem, f"line {behind[0]}", hint)
+                raise DataFileError(self.path, problem, f"line {line}", hint)
 
     def _pairs(self, lines: list[tuple[int, str]]) -> Ragged:
-        pairs = [[word.split(b":") for word in text.encode().split()] for _, text in lines]
+        rows = [text.encode().split() for _, text in lines]
         try:
             if any("_" in text for _, text in lines):  # Python reads 1_0 as 10
                 raise ValueError
-            words = [label for row in pairs for label, _ in row]
+            pairs = [word.split(b":") for word in chain.from_iterable(rows)]
+            words = [label for label, _ in pairs]
             if b"+" in b"".join(words):
                 raise ValueError
             labels = np.array(list(map(int, words)), np.int64)
-            values = np.array([float(value) for row in pairs for _, value in row])
+            values = np.array([float(value) for _, value in pairs])
         except (ValueError, OverflowError):
             for line, text in lines:
                 for word in text.split():
                     self._check_pair(word, line)
             raise
-        return Ragged.from_lengths(np.array([len(row) for row in pairs]), labels, values)
+        return Ragged.from_lengths(np.array([len(row) for row in rows]), labels, values)
 
     def _check_pair(self, word: str, line: int) -> None:
         """Raise if a word is no label and value."""
@@ -129,11 +138,13 @@ class XmcSource(Source):
 
     def _labels(self, lines: list[tuple[int, str]]) -> Ragged:
         """Parse the labels, which end at the first blank; a line without labels begins with a blank or a feature."""
-        firsts = [(line, BLANKS.split(text)[0]) for line, text in lines]
         labels = []
         lengths = []
-        for line, first in firsts:
-            words = first.split(",") if first and not FEATURE.match(first) else []
+        for line, text in lines:
+            first = BLANKS.split(text)[0]
+            words: list[str] = []
+            if first and not FEATURE.match(first):
+                words = first.split(",")
             lengths.append(len(words))
             labels += [parse_int64(self.path, "label", word, line) for word in words]
         return Ragged.from_lengths(np.array(lengths), np.array(labels, np.int64))
