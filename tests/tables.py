@@ -5,6 +5,9 @@ import json
 import pandas as pd
 import pyarrow as pa
 
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+"""Format of text -> what separates the cells of a line."""
+
 
 def objects_of(columns):
     """The lines of a table, one dict for each."""
@@ -14,11 +17,11 @@ def objects_of(columns):
 def write_table(path, columns, form):
     """Write columns, a dict of lists, to a file. In text, blanks separate the labels of a list."""
     frame = pd.DataFrame(columns)
-    if form in ("csv", "tsv"):
+    if form in SEPARATORS:
         for name, cells in columns.items():
             if isinstance(cells[0], list):
                 frame[name] = [" ".join(map(str, cell)) for cell in cells]
-        frame.to_csv(path, index=False, sep="," if form == "csv" else "\t")
+        frame.to_csv(path, index=False, sep=SEPARATORS[form])
     elif form == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in objects_of(columns)))
     elif form == "json":

@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tables import objects_of, write_table
+from tables import SEPARATORS, objects_of, write_table
 from tailmetrics import RecallAtK
 from tailmetrics.io import ALIASES, Columns, DataFileError, read
 from tailmetrics.io.columns import is_known, normalised
@@ -149,10 +149,10 @@ def test_an_index_without_a_name_is_no_column(write):
     assert recall(pd.DataFrame(PREDS), shuffled.set_index("query")) == 0.5
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv"])
+@pytest.mark.parametrize("form", SEPARATORS)
 def test_places_say_that_there_is_no_line_of_names(tmp_path, form):
     """Rule 5: lines are counted from the first; a line of names is refused."""
-    separator = "," if form == "csv" else "\t"
+    separator = SEPARATORS[form]
     for name, columns in (("p", PREDS), ("y", TARGET)):
         lines = [separator.join(map(str, row)) for row in zip(*columns.values(), strict=True)]
         (tmp_path / f"{name}.{form}").write_text("\n".join(lines) + "\n")
@@ -177,7 +177,7 @@ def test_two_columns_are_one_key(write, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_both_tables_name_their_queries_or_neither_does(write, tmp_path, form):
     """Rule 7; an array names none, and row i is row i."""
-    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     preds, target = write("p", LISTS, form), write("y", LABELS, form)
     assert recall(preds, target, **delimiter) == 0.5
     bare = write("bare", {"labels": LABELS["labels"]}, form)
@@ -192,7 +192,7 @@ def test_both_tables_name_their_queries_or_neither_does(write, tmp_path, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_column_in_common_may_be_the_query(write, form):
     """Rule 8: without it a shuffled file would be silent."""
-    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     none = {"rank": "order", "gain": "none"} if delimiter else {}
     preds = write("p", {"playlist": ["u", "v"], "ids": LISTS["ids"]}, form)
     target = write("y", {"playlist": ["v", "u"], "labels": LABELS["labels"][::-1]}, form)
@@ -229,7 +229,7 @@ def test_names_for_one_kind_of_file_are_added(write, form):
 )
 def test_numbers_beside_lists(write, role, form):
     """A list of numbers of a known name beside the items; any other list is refused until it is named."""
-    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     preds = {**LISTS, "scores": [[0.1, 0.9], [0.7, 0.2]]}
     assert recall(write("p", preds, form), write("y", LABELS, form), **delimiter) == 0
     target = {**LABELS, "gains": [[0.0], [2.0]]}
@@ -306,7 +306,7 @@ def test_a_rank_that_contradicts_the_score_is_refused(write, form, second):
 @pytest.mark.parametrize("form", FORMATS)
 def test_ranks_beside_lists_that_contradict_the_scores_are_refused(write, form):
     """In lists as in lines."""
-    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     lists = {**LISTS, "score": [[0.9, 0.1], [0.7, 0.2]]}
     labels = write("y", LABELS, form)
     assert recall(write("p", {**lists, "rank": [[1, 2], [1, 2]]}, form), labels, **delimiter) == 0.5
@@ -330,7 +330,7 @@ def test_a_rank_in_objects_that_contradicts_the_score_is_refused(write, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_lists_whose_scores_rise_are_refused(write, form):
     """They may be ranks or distances, of which the least is best; a given name decides, whatever the queries are."""
-    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     rising = {"ids": [["a", "b", "c"], ["c", "a"], ["b"]], "scores": [[0.1, 0.5, 0.9], [0.2, 0.7], [0.3]]}
     labels = {"labels": [["a"], ["c"], ["b"]]}
     for queries in ({}, {"query": ["u", "v", "w"]}):
@@ -357,7 +357,7 @@ def test_lists_whose_scores_rise_are_refused(write, form):
 )
 def test_lists_in_another_order_are_read(write, form, scores):
     """Unsorted lists and those with the best first."""
-    delimiter = {"list_delimiter": " "} if form in ("csv", "tsv") else {}
+    delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     preds = write("p", {"ids": [["a", "b", "c"], ["c", "a"], ["b"]], "scores": scores}, form)
     target = write("y", {"labels": [["a", "b", "c"], ["a", "c"], ["b"]]}, form)
     assert recall(preds, target, columns=Columns(gain="none"), k=3, **delimiter) == 1

@@ -57,6 +57,10 @@ FORMATS_WITHOUT_NAMES: Mapping[tuple[Role, int], str] = MappingProxyType(
     {("preds", 3): "msmarco", ("preds", 6): "trec", ("target", 4): "trec", ("train", 4): "trec"}
 )
 """Role and number of columns -> the format of such text without a line of names, for hints."""
+UNQUOTED_SEPARATORS: Mapping[str, str] = MappingProxyType({"tsv": "\t"})
+"""Format of text tables without quotes -> what separates their fields."""
+TEXT_TABLES = ("csv", *UNQUOTED_SEPARATORS)
+"""The formats of text tables, whose first line names the columns."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
 """The option with the separator of the entries of lists in text, which a :class:`Question` has as its role."""
@@ -428,7 +432,7 @@ def _hint_with_options(opening: Opening, questions: Sequence[Question], is_alone
     text = separator.join(hints)
 
     roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
-    is_text = opening.form in ("csv", "tsv")
+    is_text = opening.form in TEXT_TABLES
     if is_text and {"query", "item"} <= roles and not opening.columns.by_place:
         text += f"; without a line of names: {_options_without_names(opening, num_columns)}"
         if opening.delimiter is None and num_columns == 1:

@@ -11,6 +11,7 @@ from tailmetrics.io.columns import (
     IN_MEMORY,
     NONE,
     OPTIONS,
+    TEXT_TABLES,
     ColumnError,
     Columns,
     Opening,
@@ -329,7 +330,7 @@ def column_names(path: FilePath) -> list[str]:
     """Return the names of the columns of a file whose suffix names a format with columns, else none."""
     form = format_of("read", [path], None).name
     opening = Opening(path=path, role="pairs", form=form)
-    if form in ("csv", "tsv"):
+    if form in TEXT_TABLES:
         from tailmetrics.io.text import TextTable
 
         return [column.name for column in TextTable(opening).columns]

@@ -17,7 +17,15 @@ from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
 
-from tailmetrics.io.columns import Column, Opening, Reading, assign_roles, bracket_error, has_known_names
+from tailmetrics.io.columns import (
+    UNQUOTED_SEPARATORS,
+    Column,
+    Opening,
+    Reading,
+    assign_roles,
+    bracket_error,
+    has_known_names,
+)
 from tailmetrics.io.database import Database, joined_text, literal, named, quoted
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
 from tailmetrics.io.lines import Lines
@@ -158,8 +166,8 @@ class TextTable:
 
 def _separator(opening: Opening, first: str) -> str:
     """Return the separator of fields."""
-    if opening.form == "tsv":
-        return "\t"
+    if opening.form in UNQUOTED_SEPARATORS:
+        return UNQUOTED_SEPARATORS[opening.form]
     if opening.delimiter is not None:
         return opening.delimiter
     for separator in SEPARATORS:
