@@ -282,7 +282,7 @@ def compared(
     headline = _headline(facts, keys, headline, postfix)
     comparisons = compare(
         models,
-        only=None if only is None else _patterns(only, [*keys, *facts.gaps], postfix),
+        only=_patterns(only, [*keys, *facts.gaps], postfix),
         correction=correction,
         lower_is_better=[key for key in facts.lower_is_better if key in keys],
         **facts.among(keys),
@@ -300,7 +300,7 @@ def compared(
         title=title or _title(list(models), compare_arguments.get("baseline")),
         correction=_correction_in_use(correction, comparisons),
         unequal_lists=unequal_lists,
-        verdict=" ".join(sentence for sentence in sentences if sentence),
+        verdict=" ".join(filter(None, sentences)),
         headline=headline,
         not_compared=not_compared,
         not_compared_because=list(reasons.values()),
@@ -368,12 +368,16 @@ def _reasons(left_out: Mapping[str, Sequence[str]], not_compared: Sequence[str] 
     return sentences
 
 
-def _patterns(only: Sequence[str], keys: Sequence[str], postfix: str) -> list[str]:
+def _patterns(only: Sequence[str] | None, keys: Sequence[str], postfix: str) -> list[str] | None:
     """Return patterns with the prefix of the list of the row, and the postfix of all keys, where a key needs them.
+
+    None stands for all keys, and is returned unchanged.
 
     Raises:
         ValueError: If a pattern matches no key.
     """
+    if only is None:
+        return None
     if isinstance(only, str):
         raise TypeError(f"compare: only={only!r} is one string; pass a list of keys or patterns, such as [{only!r}].")
     patterns: list[str] = []

@@ -616,7 +616,7 @@ def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
         if str(value_of_query.setdefault(str(query), value)) != str(value):
             raise ValueError(f"{CALLER}: {argument} has two values for the query {str(query)!r}; pass one for each.")
 
-    names = data.row_names or [str(row) for row in range(data.num_rows)]
+    names = list(data.row_names or map(str, range(data.num_rows)))
     lacking = [name for name in names if name not in value_of_query]
     may_lack = isinstance(values, Mapping) and argument != "row_mask" and len(lacking) < len(names)
     if lacking and not may_lack:
@@ -624,7 +624,7 @@ def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
             f"{CALLER}: {argument} has no value for {len(lacking):,} of {len(names):,} queries, such as "
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
         )
-    return [value_of_query.get(name) for name in names]
+    return list(map(value_of_query.get, names))
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:

@@ -108,7 +108,9 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
     for metric in members_of(metrics):
         states |= {id(state): state for state in (*metric.metric_state.values(), *metric._defaults.values())}
     copies: Any = deepcopy(metrics, states)
-    collection: TopKCollection = copies if isinstance(copies, TopKCollection) else TopKCollection(copies)
+    collection: TopKCollection = copies
+    if not isinstance(copies, TopKCollection):
+        collection = TopKCollection(copies)
     check_update(collection, CALLER)
     collection.reset()
     return collection

@@ -89,7 +89,7 @@ class Values:
     Attributes:
         scalars: The values of the metrics; NaN where nothing was measured.
         summaries: Gaps and spreads of buckets.
-        beside: Values of references and of other orders of equal scores, by name.
+        alternatives: Values of references and of other orders of equal scores, by name.
         counts: How many a value divides by, and of what.
         intervals: The confidence intervals.
         errors: The largest error of values from bins of scores.
@@ -97,7 +97,7 @@ class Values:
 
     scalars: Mapping[str, float]
     summaries: Mapping[str, float]
-    beside: Mapping[str, Mapping[str, float]]
+    alternatives: Mapping[str, Mapping[str, float]]
     counts: Mapping[str, tuple[float, str]]
     intervals: Mapping[str, Interval]
     errors: Mapping[str, float]
@@ -171,12 +171,13 @@ def _values(
         for key, count in result.denominators.items():
             counts[collection.named(key)] = count
 
-    beside = {name: _read(reference) for name, reference in references.items()}
+    alternatives = {name: _read(reference) for name, reference in references.items()}
     if max(ties.values(), default=0.0) > MANY_TIES:
         for name, values in collection.orders().items():
-            beside[name] = _read(values)
+            alternatives[name] = _read(values)
     intervals = evaluation.interval_values.intervals({**scalars, **summaries}, averages)
-    return Values(scalars, summaries, beside, counts, intervals, _errors(evaluation, results, {**scalars, **summaries}))
+    errors = _errors(evaluation, results, {**scalars, **summaries})
+    return Values(scalars, summaries, alternatives, counts, intervals, errors)
 
 
 def _errors(
@@ -187,10 +188,8 @@ def _errors(
     errors: dict[str, float] = {}
     for metric, result in results:
         errors |= {named(key): error for key, error in result.errors.items()}
-        if not result.errors:
-            continue
         for stem, keys in buckets_by_stem(metric).items():
-            measured = [key for key in keys if not math.isnan(result.errors[key])]
+            measured = [key for key in keys if not math.isnan(result.errors.get(key, math.nan))]
             if len(measured) < 2:
                 continue
             gap, spread = named(f"{stem}/gap"), named(f"{stem}/spread")
@@ -212,15 +211,23 @@ def _places(evaluation: Evaluation) -> Iterator[tuple[str, Place]]:
     for metric in evaluation.members:
         if not metric.row_keys():
             continue  # values of single labels alone
-        buckets = [f"/{name}" for name in metric.bucket_names] or [""]
-        summaries = SUMMARIES if metric.buckets is not None else ()
         cutoffs = zip(metric.cutoff_keys(), metric.cutoffs, strict=True)
         for (stem, cutoff), group in product(cutoffs, metric.group_keys()):
-            place = Place(named(stem), cutoff if isinstance(cutoff, int) else None, "", group[1:])
-            for bucket in buckets:
-                yield named(f"{stem}{group}{bucket}"), place._replace(bucket=bucket[1:])
-            for summary in summaries:
+            place = Place(named(stem), _whole_k(cutoff), "", group[1:])
+            if metric.buckets is None:
+                yield named(f"{stem}{group}"), place
+                continue
+            for bucket in metric.bucket_names:
+                yield named(f"{stem}{group}/{bucket}"), place._replace(bucket=bucket)
+            for summary in SUMMARIES:
                 yield named(f"{stem}{group}/{summary}"), place._replace(summary=summary)
+
+
+def _whole_k(cutoff: Any) -> int | None:
+    """Return a cut-off in ranks; None for a threshold, or without a cut-off."""
+    if isinstance(cutoff, int):
+        return cutoff
+    return None
 
 
 def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricFacts]) -> list[Record]:
@@ -232,7 +239,7 @@ def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricF
     for key, value in {**values.scalars, **values.summaries}.items():
         metric, k, bucket, row_group, summary = places[key]
         count, count_of = values.counts.get(key, (None, ""))
-        beside = {name: values.beside.get(name, {}).get(key) for name in (*REFERENCES, *ORDERS)}
+        alternatives = {name: values.alternatives.get(name, {}).get(key) for name in (*REFERENCES, *ORDERS)}
         records.append(
             Record(
                 key,
@@ -247,7 +254,7 @@ def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricF
                 count_of=count_of,
                 error_bound=values.errors.get(key),
                 facts=facts[metric],
-                **beside,
+                **alternatives,
             )
         )
     return records
@@ -258,15 +265,19 @@ def _metric_facts(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Re
     named = evaluation.collection.named
     facts: dict[str, MetricFacts] = {}
     for metric, result in results:
-        captions = dict(notes.captions(metric, result)) if metric.buckets else {}
-        meanings = {} if metric.buckets else dict(notes.on_means(metric, result))
+        captions: dict[str, str] = {}
+        meanings: dict[str, str] = {}
+        if metric.buckets:
+            captions.update(notes.captions(metric, result))
+        else:
+            meanings.update(notes.on_means(metric, result))
         empty_rows, treatment = _empty_rows(metric, result)
         for stem, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=True):
             key = named(stem)
             earlier = facts.get(key, MetricFacts(key))
             facts[key] = replace(
                 earlier,
-                k=cutoff if isinstance(cutoff, int) else None,
+                k=_whole_k(cutoff),
                 higher_is_better=metric.higher_is_better,
                 is_place=earlier.is_place or bool(metric.formula.unit),
                 is_additive=earlier.is_additive or metric.aggregation.is_additive,
@@ -371,7 +382,7 @@ def _notes(
     ignored = evaluation.members[0].ignore_index  # equal in all members
     names, scalars = evaluation.label_names, values.scalars
     measured = {bucket.name for bucket in buckets if bucket.positives}
-    chance = values.beside.get("chance", {})
+    chance = values.alternatives.get("chance", {})
 
     texts = [
         *whole_buckets(evaluation.members, named, measured),

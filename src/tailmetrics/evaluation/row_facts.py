@@ -68,15 +68,17 @@ class RowFacts:
 
     def among(self, keys: Collection[str]) -> dict[str, Any]:
         """Return the arguments of :func:`tailmetrics.significance.intervals` for some keys."""
-        gaps = {}
-        for name, gap_keys in self.gaps.items():
-            gaps[name] = [key for key in gap_keys if key in keys]
         return {
-            "medians": [key for key in self.medians if key in keys],
-            "unbounded": [key for key in self.unbounded if key in keys or key in gaps],
-            "gaps": gaps,
-            "parts": [key for key in self.parts if key in keys],
+            "medians": _among(self.medians, keys),
+            "unbounded": _among(self.unbounded, [*keys, *self.gaps]),
+            "gaps": {name: _among(gap_keys, keys) for name, gap_keys in self.gaps.items()},
+            "parts": _among(self.parts, keys),
         }
+
+
+def _among(keys: Iterable[str], other_keys: Iterable[str]) -> list[str]:
+    """Return the keys that are among other keys, in their order."""
+    return list(filter(set(other_keys).__contains__, keys))
 
 
 def facts_of(

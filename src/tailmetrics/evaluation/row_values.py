@@ -128,10 +128,14 @@ def deepest_counts(metrics: Iterable[Any]) -> Any:
 
 def _columns(key: str, value: Any) -> dict[str, Array]:
     """Return the column of a key, or the two columns of a ratio."""
-    if not isinstance(value, tuple):
-        return {key: value.detach().cpu().numpy().astype(np.float64)}
-    top, bottom = (side.detach().cpu().numpy().astype(np.float64) for side in value)
-    return {key + NUMERATOR: top, key + DENOMINATOR: bottom}
+    if isinstance(value, tuple):
+        numerator, denominator = value
+        return {key + NUMERATOR: _numbers(numerator), key + DENOMINATOR: _numbers(denominator)}
+    return {key: _numbers(value)}
+
+
+def _numbers(value: torch.Tensor) -> Array:
+    return value.detach().cpu().numpy().astype(np.float64)
 
 
 def read_columns(
@@ -152,7 +156,10 @@ def read_columns(
     """
     values: dict[str, Any] = {}
     for key in keys:
-        rows = _read_labels(key, facts, columns) if key in facts.labels else _read_numbers(key, facts, columns)
+        if key in facts.labels:
+            rows = _read_labels(key, facts, columns)
+        else:
+            rows = _read_numbers(key, facts, columns)
         scalar = scalars.get(key, 1.0)
         if math.isnan(scalar):
             rows = np.full(_num_rows(rows), np.nan)
@@ -355,6 +362,7 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {}
     columns = {}
     for name in parts[0]:
-        if all(name in part for part in parts):
-            columns[name] = np.concatenate([part[name] for part in parts])
+        arrays = [part[name] for part in parts if name in part]
+        if len(arrays) == len(parts):
+            columns[name] = np.concatenate(arrays)
     return columns
