@@ -34,7 +34,9 @@ def answer(report: ReportData) -> str:
         return ""
 
     facts = report.facts(report.about)
-    words = _SharesOfLabels(facts) if facts.is_share_of_labels else _Values(facts)
+    words = _Values(facts)
+    if facts.is_share_of_labels:
+        words = _SharesOfLabels(facts)
     texts = [
         _whole_sentence(report, whole, words),
         _unseen_sentence(report, words),
@@ -122,8 +124,11 @@ def _over(report: ReportData, whole: Record) -> str:
 def _ends(report: ReportData, words: _Values) -> str:
     """Return the values of the first and the last bucket that was measured, in words."""
     metric = report.about
-    names = [record.bucket for record in report.bucket_records(metric)]
-    names = [name for name in names if report.bucket(name).labels and name != UNSEEN]
+    names = []
+    for record in report.bucket_records(metric):
+        if record.bucket != UNSEEN and report.bucket(record.bucket).labels:
+            names.append(record.bucket)
+
     clauses = []
     for record in ends_of(report, metric):
         clauses.append(words.bucket(record, _bucket_in_words(report.bucket(record.bucket), names)))
@@ -174,8 +179,10 @@ def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     ends = []
     for record in (lowest, highest):
         rows = report.group(record.row_group).rows
-        number_of_rows = "" if rows is None else f", {counted(rows, 'row')}"
-        ends.append(f"in {record.row_group} ({words.value(record)}{number_of_rows})")
+        text = words.value(record)
+        if rows is not None:
+            text += f", {counted(rows, 'row')}"
+        ends.append(f"in {record.row_group} ({text})")
     return f"By group of rows it is lowest {ends[0]} and highest {ends[1]}."
 
 

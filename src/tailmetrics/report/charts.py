@@ -146,8 +146,9 @@ class Chart:
         """Return the drawing in the words of a field."""
         marks = []
         for mark in self.marks:
-            text = mark.text if mark.kind == "text" else translate(mark.text)
-            marks.append(replace(mark, text=text))
+            if mark.kind != "text":
+                mark = replace(mark, text=translate(mark.text))
+            marks.append(mark)
         return replace(
             self,
             marks=marks,
@@ -159,8 +160,13 @@ class Chart:
     @property
     def in_words(self) -> str:
         """A description of the drawing in words."""
-        texts = "; ".join(mark.text for mark in self.marks if mark.text and mark.kind != "text")
-        return f"{self.opening}: {texts}" if texts else self.opening
+        texts = []
+        for mark in self.marks:
+            if mark.text and mark.kind != "text":
+                texts.append(mark.text)
+        if not texts:
+            return self.opening
+        return f"{self.opening}: {'; '.join(texts)}"
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,10 @@ class Scale:
         ticks = []
         for place in range(first, last + 1):
             value = float(f"{place * step:.12g}")
-            ticks.append(Tick(self.share(value), (text.format(value) if value else "0",)))
+            label = "0"
+            if value:
+                label = text.format(value)
+            ticks.append(Tick(self.share(value), (label,)))
         return ticks
 
     def _ticks_at_powers(self) -> list[Tick]:
@@ -232,8 +241,8 @@ def _power(power: int) -> str:
 
 def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
     """Return the scale that shows 0 and all values; it is logarithmic if the largest of ``drawn`` hides the others."""
-    ends = [0.0, *(value for value in values if math.isfinite(value))]
-    ordered = sorted(value for value in drawn if math.isfinite(value))
+    ends = [0.0, *filter(math.isfinite, values)]
+    ordered = sorted(filter(math.isfinite, drawn))
     kind = "linear"
     if ordered and ordered[0] >= 0 and min(ends) > -1:
         median = ordered[len(ordered) // 2]

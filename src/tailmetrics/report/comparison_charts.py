@@ -65,7 +65,9 @@ def _run_marks(
         dots.append(Mark("dot", [point], colour, shape, text=text))
         if are_connected and name != UNSEEN:
             points.append(point)
-    return [Mark("line", points, colour), *dots] if points else dots
+    if not points:
+        return dots
+    return [Mark("line", points, colour), *dots]
 
 
 def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: str, gutter: int) -> list[Chart]:
@@ -79,8 +81,7 @@ def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: st
     """
     charts = []
     for place, run in enumerate(report.runs[1:], 1):
-        comparisons = report.differences(keys, run)
-        comparisons = {name: item for name, item in comparisons.items() if math.isfinite(item.difference)}
+        comparisons = _finite_differences(report, keys, run)
         if not comparisons:
             continue
 
@@ -107,6 +108,15 @@ def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: st
             )
         )
     return charts
+
+
+def _finite_differences(report: ComparisonData, keys: Mapping[str, str], run: str) -> dict[str, Comparison]:
+    """Return by name the comparisons of a run with the baseline whose differences can be drawn."""
+    comparisons = {}
+    for name, comparison in report.differences(keys, run).items():
+        if math.isfinite(comparison.difference):
+            comparisons[name] = comparison
+    return comparisons
 
 
 def _difference_scale(comparisons: Iterable[Comparison]) -> Scale:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmetrics.report.curves import CurvePoint
@@ -151,7 +152,11 @@ class ComparisonData:
     @cached_property
     def gaps(self) -> list[str]:
         """Keys of gaps between buckets, over all rows."""
-        return [key for key, place in self.places.items() if place.summary and not place.row_group]
+        keys = []
+        for key, place in self.places.items():
+            if place.summary and not place.row_group:
+                keys.append(key)
+        return keys
 
     @cached_property
     def by_bucket(self) -> dict[str, dict[str, str]]:
@@ -183,12 +188,14 @@ class ComparisonData:
                 better, worse = worse, better
             if better == run:
                 worse_runs.add(worse)
-        return "".join(self.letter(other) for other in self.runs if other in worse_runs)
+        return "".join(map(self.letter, sorted(worse_runs, key=self.runs.index)))
 
     def letter(self, run: str) -> str:
         """Return the letter that names a run in superscripts."""
         place = self.runs.index(run)
-        return LETTERS[place] if place < len(LETTERS) else f"({place + 1})"
+        if place >= len(LETTERS):
+            return f"({place + 1})"
+        return LETTERS[place]
 
     def cell(self, key: str, run: str) -> str:
         """Return a value with the marks behind it, as a table shows it."""
@@ -243,7 +250,7 @@ class ComparisonData:
             lines.append({**self._place_columns(comparison.key, comparison.run), **_comparison_columns(comparison)})
             values.pop((comparison.key, comparison.run), None)
 
-        columns = dict.fromkeys(name for line in lines for name in line)
+        columns = dict.fromkeys(chain.from_iterable(lines))
         for (key, run), value in values.items():
             lines.append({**columns, **self._place_columns(key, run), "value": value})
         return lines

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import filterfalse, product
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -129,10 +129,12 @@ def _run_section(
 def _best_lines(report: ComparisonData, key: str) -> list[int]:
     """Return the lines of the runs with the best value; none for a gap, which is not better if it is smaller."""
     values = [report.value(key, run) for run in report.runs]
-    measured = [value for value in values if not math.isnan(value)]
+    measured = list(filterfalse(math.isnan, values))
     if report.places[key].summary or not measured:
         return []
-    best = min(measured) if key in report.lower_is_better else max(measured)
+    best = max(measured)
+    if key in report.lower_is_better:
+        best = min(measured)
     return [line for line, value in enumerate(values) if value == best]
 
 
@@ -231,7 +233,10 @@ def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
     keys_by_reason.pop("", None)
     texts = [f"no interval, {reason}: {', '.join(keys)}" for reason, keys in keys_by_reason.items()]
 
-    keys = [comparison.key for comparison in comparisons if abs(comparison.difference) < comparison.bin_error]
+    keys = []
+    for comparison in comparisons:
+        if abs(comparison.difference) < comparison.bin_error:
+            keys.append(comparison.key)
     if keys:
         texts.append(
             f"smaller than what bins of scores leave open, so that no * stands there: {', '.join(keys)}; pass "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,7 +149,7 @@ def curve_section(
 
 def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges: Sequence[tuple[float, str]]) -> Chart:
     """Return the drawing of one metric: a curve for each run, frequent labels on the left, unseen labels last."""
-    points = [point for run_points in points_by_run.values() for point in run_points]
+    points = list(chain.from_iterable(points_by_run.values()))
     seen_counts = [point.training_count for point in points if point.training_count]
     has_unseen = len(seen_counts) < len(points)
     end = CURVE_END if has_unseen else 1.0

@@ -38,7 +38,9 @@ def value_and_interval(text: str) -> tuple[str, str]:
     (('0.5000', '[.4000, .6500]'), ('a name', ''))
     """
     value, _, interval = text.partition(" ")
-    return (value, interval) if interval.startswith(("±", "[")) else (text, "")
+    if not interval.startswith(("±", "[")):
+        return text, ""
+    return value, interval
 
 
 def _width(text: str) -> float:
@@ -167,17 +169,27 @@ class Section:
 
     def within(self, page_width: float, widths: Sequence[float]) -> list[Section]:
         """Return the table as tables of at most this width, given the widths of its columns."""
-        naming = list(range(self.texts if self.texts <= 2 else 1))
+        naming = [0]
+        if self.texts <= 2:
+            naming = list(range(self.texts))
         parts = side_by_side(range(len(widths)), naming, page_width, widths)
         return [self._with_columns(columns) for columns in parts]
 
     def _with_columns(self, columns: Sequence[int]) -> Section:
         """Return the section with some columns of its table."""
-        bold = [(line, columns.index(column)) for line, column in self.bold if column in columns]
+        lines = []
+        for cells in self.lines:
+            lines.append([cells[column] for column in columns])
+
+        bold = set()
+        for line, column in self.bold:
+            if column in columns:
+                bold.add((line, columns.index(column)))
+
         return replace(
             self,
             header=[self.header[column] for column in columns],
-            lines=[[cells[column] for column in columns] for cells in self.lines],
+            lines=lines,
             texts=sum(column < self.texts for column in columns),
             bold=frozenset(bold),
         )
@@ -241,7 +253,10 @@ class Document:
     @property
     def charts(self) -> list[Chart]:
         """The drawings that the picture shows."""
-        return [chart for section in self.sections for chart in section.charts if chart.in_picture]
+        charts: list[Chart] = []
+        for section in self.sections:
+            charts += [chart for chart in section.charts if chart.in_picture]
+        return charts
 
     def translated(self, translate: Translate) -> Document:
         """Return the document in the words of a field; how files were read stays in the words of the files."""
@@ -276,8 +291,9 @@ def today() -> str:
 
 def csv_table(lines: Sequence[Mapping[str, object]]) -> CsvTable:
     """Return lines with the same columns as a table."""
-    header = list(lines[0]) if lines else []
-    return header, [list(line.values()) for line in lines]
+    if not lines:
+        return [], []
+    return list(lines[0]), [list(line.values()) for line in lines]
 
 
 def plain(value: Any) -> Any:

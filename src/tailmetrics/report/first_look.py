@@ -54,7 +54,7 @@ def _caption(report: ReportData, caption: str) -> str:
 def _add_values(table: Table, records: Sequence[Record]) -> None:
     """Add the columns of values and of bars; the longest bar is 1, or the highest of values above 1."""
     values = [record.value for record in records]
-    finite = [value for value in values if math.isfinite(value)]
+    finite = list(filter(math.isfinite, values))
     longest = 1.0
     if max(map(abs, finite), default=0.0) > 1:
         longest = max(finite) or 1.0

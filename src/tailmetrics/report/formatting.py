@@ -179,10 +179,13 @@ def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str 
 
 def _without_name(key: str, names: Iterable[str]) -> tuple[str, str]:
     """Return a key without the longest of the names that ends it, and this name; empty if none does."""
-    name = max((name for name in names if key.endswith(f"/{name}")), key=len, default="")
-    if not name:
+    longest = ""
+    for name in names:
+        if len(name) > len(longest) and key.endswith(f"/{name}"):
+            longest = name
+    if not longest:
         return key, ""
-    return key.removesuffix(f"/{name}"), name
+    return key.removesuffix(f"/{longest}"), longest
 
 
 def printable(text: str) -> str:

@@ -34,8 +34,12 @@ def groups_section(report: ReportData) -> Section:
     columns = list(GROUP_COLUMNS)
     for metric in metrics:
         columns.append((metric, partial(_value_cell, report, metric)))
+
     headline = report.whole(report.about).metric
-    charts = [bars_by_group(report, metric) for metric in metrics if metric != headline]
+    charts = []
+    for metric in metrics:
+        if metric != headline:
+            charts.append(bars_by_group(report, metric))
     if report.metrics_by_bucket:
         charts = [chart.outside_the_picture() for chart in charts]
 

@@ -37,7 +37,9 @@ def latex(shown: Documented, references: bool = False) -> str:
     document = shown.document(references=references)
     sections = []
     if document.runs:
-        sections += [_without_bars(section) for section in document.first if section.name == "first"]
+        for section in document.first:
+            if section.name == "first":
+                sections.append(_without_bars(section))
     for section in document.tables:
         if not section.folded or section.name == "references":
             sections.append(section)
@@ -100,7 +102,9 @@ def paper_table(
     header = ["run"]
     columns: list[list[str]] = []
     for metric in metrics:
-        names = _bucket_names(reports, metric) if buckets is None else buckets
+        names = buckets
+        if names is None:
+            names = _bucket_names(reports, metric)
         columns += [_paper_cells(_records_of(reports, metric, name), percent) for name in names]
         header += [in_latex(short_name(name or ALL)) for name in names]
         groups.append(rf"\multicolumn{{{len(names)}}}{{c}}{{{in_latex(metric)}}}")
@@ -121,9 +125,12 @@ def _records_of(reports: Mapping[str, ReportData], metric: str, bucket: str) -> 
     """Return the record of each run of a metric, over all labels or in one bucket."""
     records = []
     for run, report in reports.items():
-        record = report.record(metric, bucket) if bucket else report.whole(metric)
+        record = report.whole(metric)
+        place = f"the metric {metric!r}"
+        if bucket:
+            record = report.record(metric, bucket)
+            place = f"the bucket {bucket!r} of {metric!r}"
         if not record.key:
-            place = f"the bucket {bucket!r} of {metric!r}" if bucket else f"the metric {metric!r}"
             metrics = ", ".join(repr(facts.metric) for facts in report.metrics)
             raise ValueError(f"paper_table: the report of {run!r} has no value in {place}; its metrics are {metrics}.")
         records.append(record)
@@ -142,6 +149,15 @@ def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
     if not measured:
         return texts
 
-    best = min(measured) if records[0].facts.lower_is_better else max(measured)
+    best = max(measured)
+    if records[0].facts.lower_is_better:
+        best = min(measured)
     best_text = texts[[record.value for record in records].index(best)]
-    return [rf"\textbf{{{text}}}" if text == best_text else text for text in texts]
+
+    cells = []
+    for text in texts:
+        cell = text
+        if text == best_text:
+            cell = rf"\textbf{{{text}}}"
+        cells.append(cell)
+    return cells

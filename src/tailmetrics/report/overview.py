@@ -127,7 +127,11 @@ def buckets_section(report: ReportData) -> Section:
     for metric in metrics:
         columns.append((metric, partial(_value_cell, report, metric)))
 
-    charts = [bars_by_bucket(report, metric) for metric in metrics if metric != report.about]
+    charts = []
+    for metric in metrics:
+        if metric != report.about:
+            charts.append(bars_by_bucket(report, metric))
+
     caption = sentences(report.rows_in_words, captions_in_words(report, metrics))
     note = sentences(*notes, intervals_in_words(report))
     section = Section("buckets", HEAD_TO_TAIL, caption, note, charts=charts)
@@ -166,4 +170,6 @@ def _count_cell(report: ReportData, metrics: Sequence[str], line: BucketRow) -> 
     """Return how many the values of metrics count in one line; a dash where they differ or count nothing."""
     records = [report.in_line(metric, line) for metric in metrics]
     texts = {record.count_text for record in records if record.key}
-    return texts.pop() if len(texts) == 1 else "–"
+    if len(texts) != 1:
+        return "–"
+    return texts.pop()

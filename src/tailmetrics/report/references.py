@@ -64,10 +64,14 @@ def _tables(
         columns: The columns beside each value. Records whose cells are all dashes have no line.
         title_end: The end of the title of the table of metrics that are not by bucket.
     """
-    overall = [record for record in report.overall_records if _has_cells(columns, [record])]
+    keys_by_bucket = {report.whole(metric).key for metric in report.metrics_by_bucket}
+    overall = []
+    for record in report.overall_records:
+        if record.key not in keys_by_bucket and _has_cells(columns, [record]):
+            overall.append(record)
+
     metrics = []
     for metric in report.metrics_by_bucket:
-        overall = [record for record in overall if record is not report.whole(metric)]
         if _has_cells(columns, report.bucket_records(metric)):
             metrics.append(metric)
 

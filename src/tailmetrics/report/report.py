@@ -90,7 +90,12 @@ class Report(ReportData, Shown):
         counts = {"row": self.rows, "positive": self.positives}
         if self.label_counts is not None:
             counts["label"] = self.all_labels.labels
-        return [counted(number, noun) for noun, number in counts.items() if number is not None]
+
+        texts = []
+        for noun, number in counts.items():
+            if number is not None:
+                texts.append(counted(number, noun))
+        return texts
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data, with NaN as None."""

@@ -46,7 +46,10 @@ def _on_ties(report: ReportData, with_orders: bool) -> Iterator[str]:
 
 
 def _on_buckets_without_labels(report: ReportData) -> Iterator[str]:
-    names = [bucket.name for bucket in report.buckets if not bucket.labels and bucket.name != UNSEEN]
+    names = []
+    for bucket in report.buckets:
+        if bucket.name != UNSEEN and not bucket.labels:
+            names.append(bucket.name)
     if not names:
         return
     reason = "none belongs there"
@@ -58,8 +61,13 @@ def _on_buckets_without_labels(report: ReportData) -> Iterator[str]:
 
 
 def _on_buckets_without_positives(report: ReportData) -> Iterator[str]:
-    names = [bucket.name for bucket in report.buckets if bucket.labels and not bucket.positives]
-    if names and report.rows:
+    if not report.rows:
+        return
+    names = []
+    for bucket in report.buckets:
+        if bucket.labels and not bucket.positives:
+            names.append(bucket.name)
+    if names:
         yield f"No positive in {', '.join(names)}: metrics that need one are NaN there."
 
 

@@ -29,11 +29,14 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
 def tail_section(report: ReportData) -> Section:
     """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
     summaries = report.summary_names
-    metrics = [metric for metric in report.metrics_by_bucket if report.record(metric, summary="gap").key]
     ends = {}
-    for metric in metrics:
+    for metric in report.metrics_by_bucket:
+        if not report.record(metric, summary="gap").key:
+            continue
         pair = ends_of(report, metric)
-        ends[metric] = pair if len(pair) == 2 else [NO_RECORD, NO_RECORD]
+        if len(pair) < 2:
+            pair = [NO_RECORD, NO_RECORD]
+        ends[metric] = pair
 
     head, tail = "head", "tail"
     gap = "gap: head minus tail, the most frequent and the rarest bucket that was measured, in brackets"
@@ -53,10 +56,10 @@ def tail_section(report: ReportData) -> Section:
 
     meanings = [gap, *(MEANINGS[name] for name in summaries if name in MEANINGS)]
     below_chance = ""
-    if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in metrics):
+    if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in ends):
         below_chance = BELOW_CHANCE
     caption = sentences(report.rows_in_words, "; ".join(meanings), below_chance)
-    return Section("tail", "Head against tail", caption).with_table(Table.from_items(metrics, columns))
+    return Section("tail", "Head against tail", caption).with_table(Table.from_items(ends, columns))
 
 
 def _end_cell(record: Record, column: str) -> str:

@@ -51,7 +51,11 @@ def print_report(
     console = console or Console()
     document = shown.document(brief=True, references=references)
     left_out = {shown.translate(text) for text in printed}
-    warnings = [printable(warning) for warning in document.warnings if warning not in left_out]
+    warnings = []
+    for warning in document.warnings:
+        if warning not in left_out:
+            warnings.append(printable(warning))
+
     if document.first and not (verbose or references):
         parts = _first_look(document, console, warnings, rest)
     else:

@@ -46,7 +46,10 @@ def in_words(text: str, words: Words, names: Iterable[str] = ()) -> str:
     replacements |= {word.capitalize(): plural.capitalize() for word, plural in replacements.items()}
     word = _WORD.format("|".join(replacements))
 
-    names_with_words = [re.escape(name) for name in names if re.search(word, name)]
+    names_with_words = []
+    for name in names:
+        if re.search(word, name):
+            names_with_words.append(re.escape(name))
     names_with_words.sort(key=len, reverse=True)
     pattern = "|".join([*names_with_words, word])
     return re.sub(pattern, lambda match: replacements.get(match[1], match[0]), text)
