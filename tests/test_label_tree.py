@@ -199,7 +199,7 @@ def test_an_evaluation_of_a_ranking_rolled_up_is_that_of_data_rolled_up_by_hand(
     lists = [[nodes.index(node) for node in listed(row.ranked, 1)] for row in BATCH.rows]
     relevant = [sorted({nodes.index(up(label, 1)) for label in row.relevant}) for row in BATCH.rows]
     padded = [torch.tensor([row + [-1] * (len(nodes) - len(row)) for row in rows]) for rows in (lists, relevant)]
-    wanted = TopKCollection([m.again(**({"tree": top} if "tree" in vars(m) else {})) for m in members])
+    wanted = TopKCollection([m.empty_copy(**({"tree": top} if "tree" in vars(m) else {})) for m in members])
     wanted.bind(LabelFrequency.from_counts(counts, 100))
     wanted.update(*padded)
 

@@ -322,7 +322,7 @@ def test_references_take_steps_for_relevant_labels_alone() -> None:
         collection.update(ids, target)
         ranking = collection.rank(ids, target)
         with _Cells() as cells:
-            collection.reference_models.note_in(Addition(), ranking)
+            collection.reference_models.note_amounts(Addition(), ranking)
         found.append(cells.found)
     assert found[1] == pytest.approx(found[0], rel=0.1)
     assert found[0] > 10_000

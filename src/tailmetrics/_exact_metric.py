@@ -190,7 +190,8 @@ class ExactMetric(Mergeable, Metric):
     """A metric with integer states that start at 0. Each method names the behaviour of TorchMetrics that it changes."""
 
     __signature__ = ClassSignature()
-    _is_made = False
+    _is_locked = False
+    """Whether the arguments of the constructor refuse to be set."""
     full_state_update = False
     is_differentiable = False
     metric_state: dict[str, Any]
@@ -235,13 +236,13 @@ class ExactMetric(Mergeable, Metric):
         """
         if name in SET_AT_EACH_CALL:
             object.__setattr__(self, name, value)
-        elif self._is_made and name in vars(self) and name in settled_arguments(type(self)):
+        elif self._is_locked and name in vars(self) and name in settled_arguments(type(self)):
             raise AttributeError(
                 f"{type(self).__name__}: {name} is settled when the metric is made; make another one with {name}=."
             )
         else:
             super().__setattr__(name, value)
-            if name == "sync_on_compute" and self._is_made:
+            if name == "sync_on_compute" and self._is_locked:
                 self._to_sync = value  # TorchMetrics reads this attribute, and sets it only in ``forward``
 
     def clone(self) -> Self:

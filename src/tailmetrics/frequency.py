@@ -56,7 +56,7 @@ class LabelFrequency(ExactMetric):
         self.num_labels = check_count("LabelFrequency", "num_labels", num_labels)
         self.add_state("counts", torch.zeros(self.num_labels, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("rows", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
-        self._is_made = True
+        self._is_locked = True
 
     @classmethod
     def from_counts(cls, counts: Any, num_rows: int, **kwargs: Any) -> LabelFrequency:

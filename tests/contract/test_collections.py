@@ -245,7 +245,7 @@ def test_names_of_a_dict_replace_keys_and_stay_in_copies():
     for one in (collection, collection.clone(), pickle.loads(pickle.dumps(collection))):
         assert list(one.compute()) == keys
     assert [one.keys() for one in collection.members().values()] == [
-        metric.again().keys() for metric in metrics.values()
+        metric.empty_copy().keys() for metric in metrics.values()
     ]
     of_groups = tm.TopKCollection(metrics, row_groups=["a"])
     assert [key for one in of_groups.members().values() for key in one.row_keys()] == keys

@@ -163,7 +163,7 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
         assert repr(metric) == f"{case.name}({metric.extra_repr()})"
         assert metric.unusual_settings().keys() <= metric.settings().keys()
         assert metric.shares_states
-        if not metric.reads_labels:
+        if not metric.depends_on_labels:
             renumbered = BATCH.scores[:, ORDER], BATCH.target[:, ORDER]
             found, wanted = fed(case.metric(), *renumbered), fed(case.metric(), BATCH.scores, BATCH.target)
             assert torch.equal(found.compute(), wanted.compute()), str(case)

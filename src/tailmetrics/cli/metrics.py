@@ -110,7 +110,7 @@ def metric_objects(specs: Sequence[MetricSpec], options: DataOptions) -> list[To
     ignored_label = ignored_label_of(metrics)
     if ignored_label is not None:
         for metric in metrics:
-            metric.complete(ignore_index=ignored_label)
+            metric.take_shared_arguments(ignore_index=ignored_label)
     return metrics
 
 

@@ -126,7 +126,7 @@ class Alternatives:
 
     def note(self, addition: Addition, ranking_name: str, member_name: str, increments: Increments, rows: Any) -> None:
         """Note what a batch adds to the states of one member under one ranking."""
-        rows = self._members[member_name].own_rows(rows)
+        rows = self._members[member_name].accepted_groups_and_weights(rows)
         for state_name, declared in self._declared[ranking_name, member_name].items():
             state = self.states.state(_full_name(ranking_name, member_name, state_name))
             addition.note(state, increments[state_name], rows, declared.reduce)
@@ -188,13 +188,13 @@ class OtherOrders(Alternatives):
         """Return the readings, which tell how deep a batch has to be ranked."""
         return [aggregation.reading for aggregation in self._aggregations.values()]
 
-    def note_in(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
-        """Note what a batch adds; return the states to which it adds.
+    def note_amounts(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
+        """Note the amounts of a batch in ``addition``; return the metrics whose states it changes.
 
         Args:
-            addition: Where it is noted.
+            addition: The addition of the batch.
             ranking: The batch.
-            prepared: What the batch adds to members, as far as that is known.
+            prepared: The prepared amounts of those members for which they were computed.
         """
         is_whole = ranking.complete or ranking.scores_all
         if not self or not is_whole:
@@ -238,8 +238,8 @@ class ReferenceModels(Alternatives):
                 aggregations[reference, name] = member.aggregation.bound(reading)
         super().__init__(members, references, aggregations, identity(counts))
 
-    def note_in(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
-        """Note what a batch adds; return the states to which it adds."""
+    def note_amounts(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
+        """Note the amounts of a batch in ``addition``; return the metrics whose states it changes."""
         if not self:
             return []
 

@@ -113,7 +113,7 @@ class TopKCollection(MemberCollection):
 
         class_of_key: dict[str, str] = {}
         for name, metric in members:
-            metric.complete(**shared_arguments)
+            metric.take_shared_arguments(**shared_arguments)
             for key in list(metric.keys()):
                 if key in class_of_key:
                     raise ValueError(
@@ -281,7 +281,7 @@ class TopKCollection(MemberCollection):
         leaders = [group[0] for group in self._groups.values()]
         for name in leaders:
             check_batch(members[name], ranking)
-        return {name: members[name].prepared(ranking) for name in leaders}
+        return {name: members[name].prepare_checked(ranking) for name in leaders}
 
     def _with_queries(self, ranking: Ranking) -> QueriesSeen:
         """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""
@@ -297,12 +297,12 @@ class TopKCollection(MemberCollection):
         addition = Addition()
         updated: list[ExactMetric] = []
         for name, prepared_batch in prepared.items():
-            members[name].note_in(addition, prepared_batch)
+            members[name].note_amounts(addition, prepared_batch)
             updated.append(members[name])
         if self._references:
-            updated += self.reference_models.note_in(addition, ranking)
+            updated += self.reference_models.note_amounts(addition, ranking)
         if self._orders:
-            updated += self.other_orders.note_in(addition, ranking, prepared)
+            updated += self.other_orders.note_amounts(addition, ranking, prepared)
         addition.carry_out()
         for metric in updated:
             vars(metric).update(_computed=None, _update_count=metric.update_count + 1)

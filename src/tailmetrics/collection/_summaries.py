@@ -103,7 +103,7 @@ def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
         labels["count"] = counts
     # the one list of a row comes first: the lists of buckets (scope "bucket") show labels more often
     for metric in sorted(metrics, key=_reads_lists_of_buckets):
-        columns = metric.per_label(several=len(cut_names) > 1, zero_division=zero_division)
+        columns = metric.per_label(with_cutoffs=len(cut_names) > 1, zero_division=zero_division)
         new_columns: dict[str, Tensor] = {}
         for name, column in columns.items():
             if name not in labels or not _are_equal(labels[name], column):

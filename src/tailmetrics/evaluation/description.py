@@ -92,7 +92,7 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
             if key not in keys_over_all:
                 missing.append(cutoff)
         if 0 < len(missing) < len(metric.cutoffs):
-            whole = whole.again(**_with_cutoffs(metric, missing))
+            whole = whole.empty_copy(**_with_cutoffs(metric, missing))
         if missing:
             added.append(whole)
             keys_over_all.update(whole.row_keys())
@@ -125,7 +125,7 @@ def _over_all(metric: TopKMetric) -> TopKMetric | None:
     if not metric.aggregation.has_value_over_all or not metric.row_keys():
         return None  # values of single labels have no bucket
     try:
-        return metric.again(without=WITHIN, **_own_name(metric))
+        return metric.empty_copy(without=WITHIN, **_own_name(metric))
     except (TypeError, ValueError):
         return None  # a metric that needs buckets
 
@@ -297,7 +297,7 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
         if "scope" in arguments(type(metric)):
             scope["scope"] = "global"
         try:
-            copy = metric.again(buckets=buckets, **scope)
+            copy = metric.empty_copy(buckets=buckets, **scope)
         except (TypeError, ValueError):
             if _takes_buckets(metric):
                 raise
@@ -310,7 +310,7 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
 def _takes_buckets(metric: TopKMetric) -> bool:
     """Whether a metric with the arguments of this one can be broken down by bucket."""
     try:
-        metric.again(without=tuple(FACTS), buckets="deciles")
+        metric.empty_copy(without=tuple(FACTS), buckets="deciles")
     except (TypeError, ValueError):
         return False
     return True

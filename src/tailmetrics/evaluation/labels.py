@@ -225,5 +225,5 @@ def metrics_by_id(
                 changes[argument] = buckets_by_id(value, places)
             elif places is not None:
                 changes[argument] = vector_by_id(value, places)
-        ordered.append(metric.again(**changes) if changes else metric)
+        ordered.append(metric.empty_copy(**changes) if changes else metric)
     return ordered

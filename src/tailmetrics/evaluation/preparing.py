@@ -121,7 +121,7 @@ def _complete(
 ) -> None:
     """Give a metric the tree, and the number of labels if no training data give it, if it needs them."""
     if label_tree is not None and "tree" in metric.missing():
-        metric.complete(tree=label_tree)
+        metric.take_shared_arguments(tree=label_tree)
     if training is None and num_labels is not None and metric.missing() == ["num_labels"]:
         metric.bind(Training(num_labels, None, None))
 

@@ -214,14 +214,14 @@ class Aggregation(ABC):
         return []
 
     def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+        self, states: Mapping[str, Tensor], names: Sequence[str], with_cutoffs: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return counts and values of each label, shape (L,) each.
 
         Args:
             states: The states by short name.
             names: The name of the values at each cut-off.
-            several: Whether the names of counts include the cut-off even if there is only one.
+            with_cutoffs: Whether the names of counts include the cut-off even if there is only one.
             zero_division: The value that divides by 0.
         """
         raise ValueError(f"{self.caller}: average={self.average!r} keeps no counts per label; use average='none'.")

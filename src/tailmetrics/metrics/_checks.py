@@ -50,7 +50,7 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
         _check_scores_of_ties: metric.ties != "id",
         _check_whole_lists: reading.reads.kept == EVERYTHING,
         _check_reading: reading.check is not None,
-        _check_labels: metric.reads_labels,
+        _check_labels: metric.depends_on_labels,
         _check_num_labels: metric.num_labels is not None,
         _check_weights: metric.weighted,
         _check_groups: metric.row_groups is not None,

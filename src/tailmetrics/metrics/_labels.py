@@ -357,14 +357,14 @@ class OverLabels(_CountAggregation):
         return self._kept == {"predicted", "support"}
 
     def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+        self, states: Mapping[str, Tensor], names: Sequence[str], with_cutoffs: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return support, predictions, true positives and value of each label, as far as they are kept."""
         columns: dict[str, Tensor] = {}
         reading = self.reading
         for k, cutoff, name in zip(reading.ks, reading.cutoffs, names, strict=True):
             suffix = ""
-            if several or len(reading.ks) > 1:
+            if with_cutoffs or len(reading.ks) > 1:
                 suffix = f"@{self.cut_name(cutoff)}"
             hits, predicted, support = self._label_counts(states, k)
             if self._predicts:

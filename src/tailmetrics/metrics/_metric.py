@@ -1,4 +1,4 @@
-"""``TopKMetric``: drives a reading, a formula and an aggregation; holds the states, and names the values."""
+"""``TopKMetric``: joins a reading, a formula and an aggregation, holds their states, and names the values."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
-"""The settings of a metric with which a batch is read; each update asks for them, without a call of ours."""
+"""Returns the settings of a metric with which a batch is read; each update calls it, so it is a fast ``attrgetter``."""
 ROW_SETTINGS = {"row_weights": "weighted", "row_groups": "row_groups"}
-"""Arguments of a batch about its rows, and for each the setting with which a metric takes it."""
+"""Argument of ``update`` -> the argument of the constructor without which a metric does not accept it."""
 MANY_TIED = 0.01
 """``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The values of a metric over all batches and processes, and what is known of them.
+    """The values of a metric over all batches and processes, with facts about them.
 
     Attributes:
-        values: What ``compute`` returns.
-        facts: What the states tell beside the values, over all rows.
+        values: The values, as ``compute`` returns them.
+        facts: Further facts from the states, over all rows.
         not_measured: Keys whose values are 0 by convention, because they are averages of no label.
         tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
-        denominators: By key, how many a value is divided by, and of what, such as ``(60.0, "rows")``.
-        errors: By key, the largest error of a value that scores in bins leave open; exact values have none.
+        denominators: By key, the denominator of a value and what it counts, such as ``(60.0, "rows")``.
+        errors: By key, the largest possible error of a value that was computed from bins of scores.
     """
 
     values: Tensor
@@ -132,8 +132,8 @@ class TopKMetric(ExactMetric):
         **kwargs: Any,
     ) -> None:
         caller = self._caller
-        reading_arguments = _taken_by(reading, kwargs)
-        aggregation_arguments = _taken_by(aggregation, kwargs)
+        reading_arguments = _pop_arguments_of(reading, kwargs)
+        aggregation_arguments = _pop_arguments_of(aggregation, kwargs)
         super().__init__(**kwargs)
 
         if not isinstance(name, str | None):
@@ -159,15 +159,15 @@ class TopKMetric(ExactMetric):
             )
         self._take_arguments_of_parts()
         self.cutoffs = self.reading.cutoffs
-        self.k = self.cutoffs if self.reading.several else self.cutoffs[0]
+        self.k = self.cutoffs if self.reading.has_several_cutoffs else self.cutoffs[0]
         self.usual_settings = {**type(self).usual_settings, "empty_target_action": self.aggregation.usual_action}
         self.needs = (*self.aggregation.needs, *needs)
-        facts = {argument: value for argument, value in vars(self).items() if argument in FACTS}
-        # bind completes buckets that are given by kind, and facts that are None
-        self._left_open = {
-            argument: value for argument, value in facts.items() if value is None or isinstance(value, str)
-        }
-        self._settle({})
+        # bind completes buckets that are a kind such as "deciles", and facts that are None
+        self._left_open: dict[str, str | None] = {}
+        for argument, value in vars(self).items():
+            if argument in FACTS and (value is None or isinstance(value, str)):
+                self._left_open[argument] = value
+        self._rebuild({})
 
     def _take_arguments_of_parts(self) -> None:
         """Set the arguments of the reading and the aggregation as attributes, and those that no part has set."""
@@ -204,7 +204,7 @@ class TopKMetric(ExactMetric):
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The cut-offs; None becomes a number larger than any rank, and a threshold its number, from 0."""
+        """The cut-offs as whole numbers; None becomes a number larger than any rank, a threshold becomes its index."""
         return self.reading.ks
 
     @property
@@ -216,11 +216,11 @@ class TopKMetric(ExactMetric):
 
     @property
     def is_bound(self) -> bool:
-        """Whether the metric has all that it needs, so that :meth:`bind` need not be called."""
+        """Whether the metric has all facts that an update needs, so that :meth:`bind` need not be called."""
         return not self.missing()
 
     def missing(self) -> list[str]:
-        """Return the names of the facts that are not known yet, and that an update needs."""
+        """Return the names of the facts that an update needs and that are not known yet, such as ``"label_counts"``."""
         names = []
         if isinstance(self.buckets, str):
             names.append("buckets")
@@ -271,45 +271,50 @@ class TopKMetric(ExactMetric):
         for argument, value in self._left_open.items():
             facts[argument] = FACTS[argument](training, value)
         if any(vars(self)[argument] is not value for argument, value in facts.items()):
-            self._settle(facts)
+            self._rebuild(facts)
         return self
 
-    def complete(self, **shared_arguments: Any) -> None:
-        """Take arguments that a collection gives to its members, except those that the metric was given."""
-        missing = {}
+    def take_shared_arguments(self, **shared_arguments: Any) -> None:
+        """Take the arguments of a collection, except those that were passed to the metric itself."""
+        arguments_to_take = {}
         for name, value in shared_arguments.items():
             if self._given.get(name) is None:
-                missing[name] = self._checked_for_collection(name, value)
-        if missing:
-            self._settle(missing)
+                arguments_to_take[name] = self._checked_shared_argument(name, value)
+        if arguments_to_take:
+            self._rebuild(arguments_to_take)
 
-    def _checked_for_collection(self, name: str, value: Any) -> Any:
-        """Return an argument that a collection gives to its members, after a check."""
+    def _checked_shared_argument(self, name: str, value: Any) -> Any:
+        """Return an argument of a collection after a check."""
         if name == "row_groups":
             return check_row_groups("TopKCollection", value, self.bucket_names)
         if name in BATCH_DEFAULTS:
             return check_batch_argument("TopKCollection", name, value)
         return value  # a tree, which evaluate has checked
 
-    def _settle(self, facts: Mapping[str, Any]) -> None:
-        """Set arguments, and make what depends on them: the parts, the keys and new states."""
-        self._is_made = False
+    def _rebuild(self, facts: Mapping[str, Any]) -> None:
+        """Set facts, and build what depends on them: the parts, the keys and new states."""
+        self._is_locked = False
         vars(self).update(facts, _fingerprint=None)
-        self._settle_facts()
+        self._reconcile_facts()
         reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
         self.reading = reading
         self.aggregation = self.aggregation.bound(reading)
         self._keys = keys_of(self)
         self.batch_checks: tuple[Check, ...] = checks_of(self)
         self._make_states()
-        self._is_made = True
+        self._is_locked = True
 
-    def _settle_facts(self) -> None:
-        """Take number of labels and training counts from the buckets, and raise if two facts do not agree."""
-        self.bound_buckets = buckets = self.buckets if isinstance(self.buckets, LabelBuckets) else None
+    def _reconcile_facts(self) -> None:
+        """Take the number of labels and the training counts from other facts, and raise if two facts do not agree."""
+        self.bound_buckets: LabelBuckets | None = None
+        if isinstance(self.buckets, LabelBuckets):
+            self.bound_buckets = self.buckets
+        buckets = self.bound_buckets
         if buckets is not None:
             self._take_num_labels("buckets", buckets.num_labels)
-        if (tree := vars(self).get("tree")) is not None:
+
+        tree = vars(self).get("tree")
+        if tree is not None:
             self._take_num_labels("tree", tree.num_labels)
             self.formula = self.formula.with_arguments(tree=tree)
         if "label_counts" in vars(self):
@@ -340,8 +345,13 @@ class TopKMetric(ExactMetric):
                 unusual[name] = value
         return unusual
 
-    def again(self, without: Sequence[str] = (), **changed: Any) -> Self:
-        """Return an empty metric with the arguments of this one, some ``changed``, and some left out (``without``)."""
+    def empty_copy(self, without: Sequence[str] = (), **changed: Any) -> Self:
+        """Return a metric without batches and with the arguments of this one.
+
+        Args:
+            without: Names of arguments that are left out, so that they have their defaults.
+            changed: Arguments that replace those of this metric.
+        """
         passed = dict(self._given)
         for name in (*FACTS, "row_groups", *BATCH_DEFAULTS):
             value = vars(self).get(name)
@@ -386,7 +396,7 @@ class TopKMetric(ExactMetric):
         return self._keys.by_cutoff
 
     def take_name(self, name: str) -> None:
-        """Take the name that a collection gives to this metric, which replaces its keys; an own name stays."""
+        """Take a name from a collection, which changes the keys; a name that was passed to the metric stays."""
         if self.name is None:
             vars(self).update(name=name, _given={**self._given, "name": name})
             self._keys = keys_of(self)
@@ -432,7 +442,7 @@ class TopKMetric(ExactMetric):
 
     @property
     def shares_states(self) -> bool:
-        """Whether a collection may keep one state for this metric and others whose states have the same names."""
+        """Whether this metric may have its states in common with metrics whose states have the same names."""
         return not (self.formula.is_own or self.aggregation.is_own) and bool(self._defaults)
 
     def persistent(self, mode: bool = False) -> None:
@@ -474,9 +484,9 @@ class TopKMetric(ExactMetric):
             if not isinstance(preds, Prepared):
                 ranking = _ranked(self, Batch(preds, target, row_mask, row_groups, row_weights, indexes))
                 check_batch(self, ranking)
-                prepared, queries = self.prepared(ranking), ranking.queries
+                prepared, queries = self.prepare_checked(ranking), ranking.queries
             addition = Addition()
-            self.note_in(addition, prepared)
+            self.note_amounts(addition, prepared)
             addition.carry_out()
         if queries is not None:
             self._queries_seen = self._queries_seen.with_queries(self._caller, queries)
@@ -504,7 +514,7 @@ class TopKMetric(ExactMetric):
         vars(self).pop("_queries_seen", None)
 
     def prepare(self, ranking: Ranking) -> Prepared:
-        """Return what a batch would add to the states, without changing them; ``update(prepared)`` adds it later.
+        """Return the amounts that a batch would add to the states; ``update(prepared)`` adds them later.
 
         Raises:
             TypeError: If ``ranking`` is no :class:`Ranking`.
@@ -512,10 +522,10 @@ class TopKMetric(ExactMetric):
         """
         check_batch(self, ranking)
         with one_thread():
-            return self.prepared(ranking)
+            return self.prepare_checked(ranking)
 
-    def prepared(self, ranking: Ranking) -> Prepared:
-        """Return what :meth:`prepare` returns, for a batch that was checked before."""
+    def prepare_checked(self, ranking: Ranking) -> Prepared:
+        """Return what :meth:`prepare` returns, for a batch that :func:`check_batch` has accepted."""
         increments = self.aggregation.increments(ranking)
         tie_count = self._tie_count
         if tie_count is not None:
@@ -524,11 +534,14 @@ class TopKMetric(ExactMetric):
                 increments = {**increments, tie_count.name: tied}
         return Prepared(increments, ranking.rows)
 
-    def note_in(self, addition: Addition, prepared: Prepared) -> None:
-        """Note the prepared amounts in ``addition``: sums over all rows here, the others by :meth:`Addition.note`."""
+    def note_amounts(self, addition: Addition, prepared: Prepared) -> None:
+        """Note the prepared amounts in ``addition``, which adds those of several metrics with few calls.
+
+        Sums over all rows without weights or groups are noted here, for speed, the others by :meth:`Addition.note`.
+        """
         rows, attributes = prepared.rows, vars(self)
         if rows.groups is not None or rows.weights is not None:
-            rows = self.own_rows(rows)
+            rows = self.accepted_groups_and_weights(rows)
         for name, increment in prepared.increments.items():
             full_name = self._names[name]
             state = attributes[full_name]
@@ -545,16 +558,19 @@ class TopKMetric(ExactMetric):
                 check_cells(self._caller, name, increment.cells, state)
             addition.note(state, increment, rows, self._declared[name].reduce)
 
-    def own_rows(self, rows: BatchRows) -> BatchRows:
-        """Return the row groups and row weights of a batch without those that the metric does not take."""
-        takes_groups = rows.groups is None or self.row_groups
-        takes_weights = rows.weights is None or self.weighted
-        if takes_groups and takes_weights:
+    def accepted_groups_and_weights(self, rows: BatchRows) -> BatchRows:
+        """Return the row groups and weights of a batch, each None if the metric does not accept it."""
+        groups, weights = rows.groups, rows.weights
+        if not self.row_groups:
+            groups = None
+        if not self.weighted:
+            weights = None
+        if groups is rows.groups and weights is rows.weights:
             return rows
-        return BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
+        return BatchRows(groups, weights)
 
     @property
-    def reads_labels(self) -> bool:
+    def depends_on_labels(self) -> bool:
         """Whether values depend on label ids, not only on ranks."""
         return self.buckets is not None or bool(self.needs) or self.formula.weights is not None
 
@@ -580,7 +596,7 @@ class TopKMetric(ExactMetric):
         return value
 
     def result(self) -> Result:
-        """Return the values over all batches and processes, with what is known of them; call it in every process."""
+        """Return the values over all batches and processes, with facts about them; call it in every process."""
         with self.over_all_processes():
             group_states = self.states_of_groups()
             return Result(
@@ -597,7 +613,7 @@ class TopKMetric(ExactMetric):
         group_states: Sequence[Mapping[str, Tensor]],
         by_cutoff: Callable[[Mapping[str, Tensor]], Sequence[Sequence[Any]] | None],
     ) -> dict[str, Any]:
-        """Return by key what a function of states returns by cut-off and bucket; nothing where it returns None."""
+        """Return by key the numbers that a function of states returns by cut-off and bucket; {} if it returns None."""
         values: dict[str, Any] = {}
         for group, states in zip(self.group_keys(), group_states, strict=True):
             flat = chain.from_iterable(by_cutoff(states) or ())
@@ -605,7 +621,7 @@ class TopKMetric(ExactMetric):
         return values
 
     def _denominators(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
-        """Return by key how many a value is divided by, and of what."""
+        """Return by key the denominator of a value, and what it counts."""
         denominators: dict[str, tuple[float, str]] = {}
         for group, states in zip(self.group_keys(), group_states, strict=True):
             counted = self.aggregation.denominators(states)
@@ -645,7 +661,7 @@ class TopKMetric(ExactMetric):
         return [{name: state[number] for name, state in states.items()} for number in range(num_groups)]
 
     def shaped(self, group_values: Sequence[Values]) -> Tensor:
-        """Return values by row group, cut-off and bucket or label in the shape of :meth:`compute`, one alone as ()."""
+        """Return values by row group, cut-off and bucket or label in the shape that :meth:`compute` describes."""
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
         value = torch.stack([torch.as_tensor(values, dtype=real, device=self.device) for values in group_values])
         if self.bound_buckets is not None and not per_label:  # a bucket without labels says nothing about the model
@@ -684,14 +700,14 @@ class TopKMetric(ExactMetric):
             values = values.masked_fill(is_empty[:, None], torch.nan)
         return dict(zip(self.row_keys(), values.unbind(0), strict=True))
 
-    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
+    def per_label(self, with_cutoffs: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return counts and values of each label over all rows and processes, by name, shape (L,) each.
 
         With ``average="none"`` all counts are kept, otherwise only those that the average reads. Call it in every
         process.
 
         Args:
-            several: Whether the names of counts include the cut-off even if there is only one.
+            with_cutoffs: Whether the names of counts include the cut-off even if there is only one.
             zero_division: The value that divides by 0, such as the recall of a label with support 0.
 
         Raises:
@@ -700,7 +716,7 @@ class TopKMetric(ExactMetric):
         with self.over_all_processes():
             states = {name: state.clone() for name, state in self.states_of_groups()[0].items()}
         names = [self._label_key(key) for key in self.cutoff_keys()]
-        columns = self.aggregation.per_label(states, names, several, zero_division)
+        columns = self.aggregation.per_label(states, names, with_cutoffs, zero_division)
         for name, column in columns.items():
             if column.is_floating_point():
                 columns[name] = column.to(self.device, real_dtype(self.device))
@@ -723,7 +739,9 @@ class TopKMetric(ExactMetric):
                 f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
                 "of a TopKCollection names them. Use average='macro' for one number."
             )
-        value, keys = self.compute() if value is None else value, self.keys()
+        if value is None:
+            value = self.compute()
+        keys = self.keys()
         if not isinstance(value, Tensor) or value.numel() != len(keys):
             raise ValueError(
                 f"{self._caller}: value is {shape_of(value)}; pass what compute() or forward() of this metric "
@@ -744,14 +762,14 @@ class TopKMetric(ExactMetric):
         return plot_metric(self, val, ax)
 
 
-def _taken_by(part: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Take the arguments out of ``kwargs`` that a reading or an aggregation takes, and return them."""
+def _pop_arguments_of(part: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Remove the arguments of a reading or an aggregation from ``kwargs``, and return them."""
     takes = getattr(part, "func", part).takes
     return {argument: kwargs.pop(argument) for argument in takes if argument in kwargs}
 
 
 def _check_buckets(caller: str, buckets: Any) -> None:
-    """Raise unless buckets are buckets, or the text of a kind of buckets."""
+    """Raise unless ``buckets`` is None, :class:`LabelBuckets`, or the name of a kind of buckets."""
     if isinstance(buckets, str):
         names_of(buckets)  # raises where no kind has this name
     elif not isinstance(buckets, LabelBuckets | None):
@@ -762,7 +780,7 @@ def _check_buckets(caller: str, buckets: Any) -> None:
 
 
 def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
-    """Return the ranking of a batch, as deep as a metric reads it."""
+    """Return the ranking of a batch, as deep as the metric needs it."""
     if not metric._defaults:  # there are no states until all facts are known
         metric.check_bound("before update")
     if not isinstance(batch.preds, Ranking):

@@ -81,7 +81,9 @@ class Reading(ABC):
         self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.cutoffs = self._checked_cutoffs(k)
         # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
-        self.several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))
+        self.has_several_cutoffs = isinstance(k, Sequence)
+        if getattr(k, "ndim", 0):
+            self.has_several_cutoffs = len(self.cutoffs) == len(k)
         if "scope" in self.takes:
             self.scope = check_choice(caller, "scope", scope, Scope)
 

@@ -436,7 +436,7 @@ class AreaOfEachLabel(LabelAreas):
         return ()
 
     def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], several: bool, zero_division: float
+        self, states: Mapping[str, Tensor], names: Sequence[str], with_cutoffs: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
         return {names[0]: self._areas(states)[1]}

@@ -578,8 +578,8 @@ class _TrainingMetric(TopKMetric):
         self.label_counts = label_counts
         super().__init__(k, NO_FORMULA, reading=reading, aggregation=exposure, needs=needs, **kwargs)
 
-    def _settle_facts(self) -> None:
-        super()._settle_facts()
+    def _reconcile_facts(self) -> None:
+        super()._reconcile_facts()
         facts = {"label_counts": self.label_counts}
         num_train = vars(self).get("num_train")
         if num_train is not None:
@@ -689,9 +689,9 @@ class NoveltyAtK(_TrainingMetric):
         exposure = partial(Exposure, function=novelty, measure="mean")
         super().__init__(k, exposure, needs=("label_counts", "num_train"), label_counts=label_counts, **kwargs)
 
-    def _settle_facts(self) -> None:
+    def _reconcile_facts(self) -> None:
         self.num_train = self.num_train or None  # counts of no row tell nothing
-        super()._settle_facts()
+        super()._reconcile_facts()
 
 
 def personalization(shown: Tensor, num_rows: int, k: int) -> float:

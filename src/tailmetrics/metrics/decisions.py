@@ -261,8 +261,8 @@ class _ThresholdMetric(TopKMetric):
         formula = Formula(ratio)
         super().__init__(threshold, formula, reading=Decisions, aggregation=ByAverage(ratio), **kwargs)
 
-    def _settle_facts(self) -> None:
-        super()._settle_facts()
+    def _reconcile_facts(self) -> None:
+        super()._reconcile_facts()
         limits = vars(self.reading)["limits"][0]
         if isinstance(limits, Tensor):
             self._take_num_labels("threshold", len(limits))

@@ -581,8 +581,8 @@ class FallOutAtK(TopKMetric):
         )
         super().__init__(k, formula, **kwargs)
 
-    def _settle_facts(self) -> None:
-        super()._settle_facts()
+    def _reconcile_facts(self) -> None:
+        super()._reconcile_facts()
         num_ranked: Tensor | int | None = self.num_labels  # the labels that a list ranks
         if self.bound_buckets is not None and self.reading.scope == "bucket":
             num_ranked = self.bound_buckets.label_counts

@@ -283,10 +283,10 @@ class _PropensityMetric(TopKMetric):
         needs = () if self.weights is not None else ("label_counts", "num_train")
         super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
 
-    def _settle_facts(self) -> None:
+    def _reconcile_facts(self) -> None:
         if self.weights is not None:
             self.label_counts = self.num_train = None  # no value depends on them
-        super()._settle_facts()
+        super()._reconcile_facts()
         if self.num_train is not None:
             self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=FEWEST_ROWS)
         weights = self.weights
