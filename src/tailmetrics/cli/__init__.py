@@ -37,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
     """
     is_program = argv is None
-    words = sys.argv[1:] if argv is None else list(argv)
+    words = sys.argv[1:]
+    if argv is not None:
+        words = list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a letter that the terminal lacks, such as ± in ASCII, ends no command
             stream.reconfigure(errors="backslashreplace")

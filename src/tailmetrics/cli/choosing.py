@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
+from typing import Any
 
 import torch
 
@@ -28,7 +29,10 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
         raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
     metrics = list(request.metrics)
     for name in request.without:
-        remaining = [metric for metric in metrics if name.lower() not in _names_of(metric)]
+        remaining = []
+        for metric in metrics:
+            if name.lower() not in _names_of(metric):
+                remaining.append(metric)
         if len(remaining) == len(metrics):
             stems = _stems(metrics)
             hint = f"{did_you_mean([name], stems)}choose from {', '.join(stems)}."
@@ -102,12 +106,19 @@ def _check_values_by_label(metrics: Sequence[TopKMetric], dataset: Dataset) -> N
 
 def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[TopKMetric]:
     """Return the metrics that need no training counts, and warn of the others; return all if all need them."""
-    uncounted = [metric for metric in metrics if needs_counts(metric)]
-    others = [metric for metric in metrics if not needs_counts(metric)]
-    if not uncounted or not others:
+    others = []
+    overall = []
+    by_bucket = []
+    for metric in metrics:
+        name = type(metric).__name__
+        if not needs_counts(metric):
+            others.append(metric)
+        elif metric.buckets is None:
+            overall.append(name)
+        else:
+            by_bucket.append(f"{name} by bucket")
+    if not others or len(others) == len(metrics):
         return list(metrics)
-    overall = [type(metric).__name__ for metric in uncounted if metric.buckets is None]
-    by_bucket = [f"{type(metric).__name__} by bucket" for metric in uncounted if metric.buckets is not None]
     names = ", ".join(dict.fromkeys([*overall, *by_bucket]))
     messages.warn(
         f"No file says how often labels occur in training. So these are left out: {names}. "
@@ -124,7 +135,9 @@ def _problem_with(metric: TopKMetric, dataset: Dataset) -> str | None:
         ranking = Ranking.from_scores(torch.zeros(1, num_labels), depth=num_labels, target_ids=target)
     else:
         ids = torch.zeros(1, 1, dtype=torch.int64)
-        preds = (ids.float(), ids) if _have_scores(dataset) else ids
+        preds: Any = ids
+        if _have_scores(dataset):
+            preds = (ids.float(), ids)
         ranking = rank(preds, target, num_labels=num_labels)
     try:
         with warnings.catch_warnings():  # a metric may warn of its first batch, which is artificial here

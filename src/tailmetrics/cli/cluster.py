@@ -62,7 +62,7 @@ class Engine:
             work = Work(counter, ("id",), add_shares, (CommandError, DataFileError, *Work.refusals))
             result = self._cluster.total(self._cluster.numbers(shares), work)
         except Exception as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            lines = list(filter(None, map(str.strip, str(error).splitlines())))
             text = " ".join(lines[:2])[:ERROR_LENGTH]
             problem = f"--engine {self._name}: {type(error).__name__}: {text}"
             raise CommandError(problem, f"see the log of {self._name}, or leave --engine out.") from error

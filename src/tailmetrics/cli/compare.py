@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -59,7 +59,10 @@ class Model:
     @property
     def notes(self) -> list[str]:
         """The notes of all tables."""
-        return [note for table in self.tables for note in table.notes]
+        notes = []
+        for table in self.tables:
+            notes += table.notes
+        return notes
 
     @property
     def mean_scalars(self) -> dict[str, float]:
@@ -86,22 +89,24 @@ def compare_runs(request: Request, messages: Messages) -> None:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
     groups_of_files = _files_of_models(request.tables) or [[Path(path)] for path in preds]
     names = _names(options.names, groups_of_files)
-    groups_of_files = [[table_in(path, messages.warn) for path in files] for files in groups_of_files]
+    tables_of_models = []
+    for files in groups_of_files:
+        tables_of_models.append([table_in(path, messages.warn) for path in files])
     if request.tables:
         _check_only_tables(request)
 
     inputs = _input_files(request)
-    for files in groups_of_files:
-        inputs += files
+    for tables in tables_of_models:
+        inputs += tables
     with Outputs(inputs, output.overwrite) as outputs:
         folder = None
         if output.out is not None:
             folder = outputs.claim(output.out, COMPARE_FILES)
         if preds:
-            groups_of_files = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
+            tables_of_models = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
         models = []
-        for name, files in zip(names, groups_of_files, strict=True):
-            models.append(Model(name, [RowTable.open(path) for path in files]))
+        for name, tables in zip(names, tables_of_models, strict=True):
+            models.append(Model(name, [RowTable.open(path) for path in tables]))
         report = _with_warnings(_compared(models, request), models, messages)
         finish(report, folder, outputs, output, messages)
 
@@ -118,11 +123,15 @@ def _input_files(request: Request) -> list[Path]:
 
 def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: Messages) -> ComparisonReport:
     """Return the report with the warnings of the runs and of the command."""
-    notes = {model.name: list(model.notes) for model in models}
-    if report.num_clusters:
-        notes = {name: [note for note in texts if note != NOTE_ON_SEQUENCES] for name, texts in notes.items()}
+    notes = {}
+    noted: set[str] = set()
+    for model in models:
+        texts = model.notes
+        if report.num_clusters:
+            texts = [note for note in texts if note != NOTE_ON_SEQUENCES]
+        notes[model.name] = texts
+        noted.update(texts)
     warnings = warnings_of(notes)
-    noted = {note for texts in notes.values() for note in texts}
     for warning in messages.warnings:
         if warning not in noted:
             warnings.append(warning)
@@ -139,7 +148,7 @@ def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
         if Path(word).exists():
             models.append([Path(word)])
         else:
-            models.append([Path(part) for part in word.split(",") if part])
+            models.append([Path(part) for part in filter(None, word.split(","))])
     return models
 
 
@@ -152,7 +161,7 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
         candidates = [list(names)]
     else:
         candidates = [
-            [file.name if file.is_dir() else file.stem for file in files],
+            [_short_name(file) for file in files],
             [f"{file.parent.name}/{file.stem}" for file in files],
             _where_paths_differ(files),
         ]
@@ -161,6 +170,13 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
             return candidate
     problem = f"the names {', '.join(candidates[-1])} are not one for each of {len(models)} runs"
     raise CommandError(problem, "give --names.")
+
+
+def _short_name(path: Path) -> str:
+    """Return the name of a folder, or the name of a file without its suffix."""
+    if path.is_dir():
+        return path.name
+    return path.stem
 
 
 def _where_paths_differ(files: Sequence[Path]) -> list[str]:
@@ -183,12 +199,8 @@ def _num_equal(paths: Sequence[Sequence[str]]) -> int:
 
 def _check_only_tables(request: Request) -> None:
     """Raise if an option of the evaluation is given beside tables: they hold computed values."""
-    defaults = DataOptions()
-    without_effect = [
-        option.name
-        for option in fields(DataOptions)
-        if getattr(request.data, option.name) != getattr(defaults, option.name)
-    ]
+    options = vars(request.data)
+    without_effect = [name for name, default in vars(DataOptions()).items() if options[name] != default]
     if request.comparison.clusters:  # the file of clusters needs these options
         without_effect = [name for name in without_effect if name not in ("target", "format", "columns")]
     if request.metrics:
@@ -271,8 +283,12 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
     for model in models:
         _check_tables(model, models[0], keys)
 
+    row_values = {}
+    for model in models:
+        row_values[model.name] = [table.values(keys, NOTHING) for table in model.tables]
+
     return compared(
-        {model.name: [table.values(keys, NOTHING) for table in model.tables] for model in models},
+        row_values,
         facts,
         values={model.name: model.mean_scalars for model in models},
         list_lengths={model.name: model.tables[0].list_lengths for model in models},
@@ -298,17 +314,25 @@ def _compared_keys(models: Sequence[Model], options: CompareOptions) -> list[str
             keys.append(key)
     if options.only is None:
         return keys
+    common_pairs = set(first.pairs.items())
+    for table in _all_tables(models):
+        common_pairs &= table.pairs.items()
+    return [key for key in keys if (key, first.pairs[key]) in common_pairs]
+
+
+def _all_tables(models: Sequence[Model]) -> list[RowTable]:
+    """Return the tables of all models."""
+    tables = []
     for model in models:
-        for table in model.tables:
-            keys = [key for key in keys if table.pairs.get(key) == first.pairs[key]]
-    return keys
+        tables += model.tables
+    return tables
 
 
 def _clusters(models: Sequence[Model], request: Request) -> list[Any] | None:
     """Return the cluster of each row; None without clusters."""
     column = request.comparison.clusters
     if column is None:
-        return _clusters_in(table for model in models for table in model.tables)
+        return _clusters_in(_all_tables(models))
     first = models[0].tables[0]
     if names_a_file(column) or request.data.target is not None:
         queries = None
@@ -324,7 +348,10 @@ def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
     Raises:
         CommandError: If two tables keep different clusters.
     """
-    clusters = [table.column(CLUSTER) for table in tables if CLUSTER in table.columns]
+    clusters = []
+    for table in tables:
+        if CLUSTER in table.columns:
+            clusters.append(table.column(CLUSTER))
     if not clusters:
         return None
     if any(other != clusters[0] for other in clusters):
@@ -334,7 +361,11 @@ def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
 
 def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
     """Return the metric of the first question that is by bucket, or else of the first question."""
-    questions = [key for pattern in only for key in keys if matches_pattern(key, pattern)]
+    questions = []
+    for pattern in only:
+        for key in keys:
+            if matches_pattern(key, pattern):
+                questions.append(key)
     for key in questions:
         stem, _, bucket = key.rpartition("/")
         if bucket in facts.buckets:
@@ -415,7 +446,7 @@ def _check_both_have_names(rows_of_runs: Mapping[str, Sequence[Any]]) -> None:
 
 def _missing_queries(rows_of_runs: Mapping[str, Sequence[Any]]) -> str:
     """Return how many queries each run lacks; empty if none lacks any."""
-    queries = {query for rows in rows_of_runs.values() for query in rows}
+    queries: set[Any] = set().union(*rows_of_runs.values())
     if not any(isinstance(query, str) for query in queries):
         return ""
     parts = []

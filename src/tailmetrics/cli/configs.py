@@ -21,7 +21,11 @@ def preset_paths() -> dict[str, Path]:
     package = Path(tailmetrics.__file__).parent
     # inside the package when installed, beside src in a checkout
     paths = sorted(package.glob("configs/*.yaml")) or sorted(package.parents[1].glob("configs/*.yaml"))
-    return {path.stem: path for path in paths if "metrics:" in path.read_text(encoding="utf-8").splitlines()}
+    presets = {}
+    for path in paths:
+        if "metrics:" in path.read_text(encoding="utf-8").splitlines():
+            presets[path.stem] = path
+    return presets
 
 
 def read_config(path: Path) -> dict[str, Any]:

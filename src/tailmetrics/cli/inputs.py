@@ -25,7 +25,7 @@ from tailmetrics.io import (
     read_label_counts,
     read_target,
 )
-from tailmetrics.io.columns import ALIASES, ColumnError, Reading, is_known
+from tailmetrics.io.columns import ALIASES, ColumnError, Reading, names_among
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import Plain, check_file, find, is_address, path_of, reading, stream, suffix_of
 from tailmetrics.io.labels import counted_names, load_names, read_edges
@@ -341,7 +341,9 @@ def _label_facts(
     if len(preds) == 1 and options.train_target is None and options.label_counts is None:
         return LabelFacts(None, None)
 
-    num_labels = options.num_labels if counts is None else len(counts)
+    num_labels = options.num_labels
+    if counts is not None:
+        num_labels = len(counts)
     labels = gathered_labels(
         preds, options.target, options.train_target, forms, options.string_ids, num_labels, other_names
     )
@@ -391,10 +393,14 @@ def local_files(paths: Iterable[str]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         try:
-            files += [part for part in find(path).parts if isinstance(part, Path)]
+            parts = find(path).parts
         except DataFileError:  # it is raised again when the file is read
             if not is_address(path):
                 files.append(Path(path))
+            continue
+        for part in parts:
+            if isinstance(part, Path):
+                files.append(part)
     return files
 
 
@@ -584,7 +590,7 @@ def _columns_of_groups(option: str, path: str, names: Sequence[str], query: str 
     Of two columns one is the query, and the other is the group whatever its name. Two columns without a known name are
     taken by their places: then the file has no line of names.
     """
-    queries = [name for name in names if is_known(name, ALIASES["query"])]
+    queries = names_among(names, ALIASES["query"])
     if query in names:
         queries = [str(query)]
     groups = [name for name in names if name not in queries]

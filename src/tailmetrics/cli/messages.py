@@ -94,18 +94,23 @@ def did_you_mean(unknown_words: Iterable[str], words: Iterable[str]) -> str:
 def _without_hidden_folders(text: str) -> str:
     """Return a text without the hidden folders in which output files wait."""
     for separator in ("/", "\\"):
-        parts = text.split(separator)
-        text = separator.join(part for part in parts if not part.startswith(SCRATCH))
+        parts = []
+        for part in text.split(separator):
+            if not part.startswith(SCRATCH):
+                parts.append(part)
+        text = separator.join(parts)
     return text
 
 
 def _one_line(text: str) -> str:
     """Return the lines as one line, joined by semicolons; after a colon there is no semicolon."""
     line = ""
-    for part in text.splitlines():
-        if line and part.strip():
-            line += " " if line.endswith(":") else "; "
-        line += part.strip()
+    for part in filter(None, map(str.strip, text.splitlines())):
+        if line.endswith(":"):
+            line += " "
+        elif line:
+            line += "; "
+        line += part
     return line
 
 

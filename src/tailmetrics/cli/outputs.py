@@ -45,7 +45,7 @@ class Claim:
     @property
     def replaces_report(self) -> bool:
         """Whether the folder holds the JSON file of an earlier report."""
-        return any((self.folder / name).exists() for name in self.names if name.endswith(".json"))
+        return any(name.endswith(".json") and (self.folder / name).exists() for name in self.names)
 
 
 class Outputs(ExitStack):
@@ -84,7 +84,7 @@ class Outputs(ExitStack):
         folder, names = Path(folder).absolute(), list(names)
         for name in names:
             self._check(folder / name)
-        above = next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent))
+        above = next(filter(os.path.lexists, (folder, *folder.parents)))
         if not above.is_dir():
             raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
 

@@ -261,7 +261,10 @@ def _plain_words(words: Sequence[str]) -> list[str]:
 
 def _unknown_words(words: Sequence[str], option_names: Iterable[str]) -> CommandError:
     """Return the error on words that no option takes."""
-    names = [word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()]
+    names = []
+    for word in words:
+        if word.startswith("-") and not word[1:2].isdigit():
+            names.append(word.partition("=")[0])
     if names:
         problem = f"{' and '.join(names)}: there is no such option"
         return CommandError(problem, did_you_mean(names, option_names) + HELP)
