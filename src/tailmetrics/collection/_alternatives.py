@@ -26,6 +26,7 @@ from tailmetrics.metrics._references import (
 from tailmetrics.metrics._states import Addition, Increments, Prepared, State
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._reading import Depth
 
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values of."""
@@ -184,9 +185,9 @@ class OtherOrders(Alternatives):
                 aggregations[order, name] = member.aggregation.bound(reading)
         super().__init__(members, orders, aggregations)
 
-    def readings(self) -> list[Any]:
-        """Return the readings, which tell how deep a batch has to be ranked."""
-        return [aggregation.reading for aggregation in self._aggregations.values()]
+    def depths(self) -> list[Depth]:
+        """Return how deep the aggregations read a batch."""
+        return [cast("Ranks", aggregation.reading).reads for aggregation in self._aggregations.values()]
 
     def note_amounts(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
         """Note the amounts of a batch in ``addition``; return the metrics whose states it changes.

@@ -223,8 +223,7 @@ class TopKCollection(MemberCollection):
             if metric.num_labels is not None:
                 arguments["num_labels"] = metric.num_labels
 
-        readings = [metric.reading for metric in members] + self.other_orders.readings()
-        depths = [reading.reads for reading in readings]
+        depths = [metric.reading.reads for metric in members] + self.other_orders.depths()
         deepest = max(depth.ranked for depth in depths)
         longest = max(depth.kept for depth in depths)
         return arguments, Depth(deepest, longest, decisions=all(depth.decisions for depth in depths))

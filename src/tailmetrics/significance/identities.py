@@ -45,8 +45,9 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
             f"{caller}: identities has no entries of {', '.join(map(repr, lacking))}; pass the entries of every run, "
             "or an empty dict for a run without entries."
         )
+    entries = {name: _without_none(identities[name]) for name in runs}
     for name, other in combinations(runs, 2):
-        differences = _differences(identities[name], identities[other], keys)
+        differences = _differences(entries[name], entries[other], keys)
         if not differences:
             continue
         remedy = "on the same targets, with the same buckets, training labels, metrics and options"
@@ -55,16 +56,22 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
         raise ValueError(
             f"{caller}: {name!r} and {other!r} have different {' and '.join(differences)}; evaluate both {remedy}."
         )
-    _warn_of_thresholds(caller, identities, runs, keys)
+    _warn_of_thresholds(caller, entries, keys)
 
 
-def _warn_of_thresholds(caller: str, identities: Identities, runs: Collection[str], keys: Collection[str]) -> None:
+def _without_none(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that are compared; those of keys are empty rather than missing."""
+    compared = {entry: value for entry, value in entries.items() if value is not None}
+    return {"cuts": {}, "keys": {}, **compared}
+
+
+def _warn_of_thresholds(caller: str, identities: Identities, keys: Collection[str]) -> None:
     """Warn of keys whose thresholds differ between runs."""
     stems_by_thresholds: dict[str, dict[str, None]] = defaultdict(dict)
     for key in keys:
         thresholds = {}
-        for name in runs:
-            cut = _cuts(identities[name]).get(key)
+        for name, entries in identities.items():
+            cut = entries["cuts"].get(key)
             if cut is not None:
                 thresholds[name] = cut.partition("=")[2]
         if len(set(thresholds.values())) > 1:
@@ -76,11 +83,6 @@ def _warn_of_thresholds(caller: str, identities: Identities, runs: Collection[st
             f"{caller}: the threshold of {', '.join(map(repr, stems))} is {text}. Tune no threshold on these rows."
         )
         warnings.warn(message, stacklevel=4)
-
-
-def _cuts(entries: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the cut-off or threshold of each key; an entry may be None."""
-    return entries.get("cuts") or {}
 
 
 def _differences(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
@@ -115,17 +117,15 @@ def _differing_options(options: Any, other: Any) -> list[str]:
 
 def _differing_keys(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> str:
     """Return the keys whose arguments differ, in words."""
-    arguments, other_arguments = entries.get("keys") or {}, other.get("keys") or {}
-    cuts, other_cuts = _cuts(entries), _cuts(other)
     texts = []
     for key in keys:
-        cut, other_cut = cuts.get(key), other_cuts.get(key)
+        cut, other_cut = entries["cuts"].get(key), other["cuts"].get(key)
         if _differ(cut, other_cut) and not (_is_threshold(cut) and _is_threshold(other_cut)):
             texts.append(f"{key!r} ({cut}, {other_cut})")
-        elif _differ(arguments.get(key), other_arguments.get(key)):
+        elif _differ(entries["keys"].get(key), other["keys"].get(key)):
             texts.append(repr(key))
     return ", ".join(texts)
 
 
-def _is_threshold(cut: str | None) -> bool:
-    return cut is not None and cut.startswith("threshold=")
+def _is_threshold(cut: str) -> bool:
+    return cut.startswith("threshold=")

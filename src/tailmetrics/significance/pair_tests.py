@@ -25,6 +25,8 @@ from tailmetrics.significance.swapping import (
 
 OTHER_NUMBERS = "the runs number their labels differently; compare their predictions, which are read together"
 """Why an average over labels of two tables has no test."""
+NO_DRAWS = SwapDraws(np.zeros((0, 0)), np.zeros(0), exact=True)
+"""The differences of no keys."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,14 @@ class PairTest:
     Attributes:
         places: Key -> its place in ``draws``; a key without a test is left out.
         differing: Key -> the number of rows or clusters in which the models differ by it.
-        draws: The differences of the keys under the same swaps.
+        draws: The differences of the keys under the same swaps; :data:`NO_DRAWS` if no key has a test.
         single_draws: Key -> its differences under all swaps, if these are few, although those of ``draws`` are not.
         mid: For each place, whether the p-value is a mid-p.
     """
 
     places: Mapping[str, int]
     differing: Mapping[str, int]
-    draws: SwapDraws | None
+    draws: SwapDraws
     single_draws: Mapping[str, SwapDraws]
     mid: Sequence[bool]
 
@@ -76,7 +78,7 @@ class PairTest:
             statistics.append(statistic)
             mid.append(key_sides[0].kind != "median")
 
-        draws = None
+        draws = NO_DRAWS
         single_draws: dict[str, SwapDraws] = {}
         if statistics:
             draws = swap_test(statistics, swaps, seed)
@@ -87,7 +89,7 @@ class PairTest:
 
     def num_swaps(self, key: str) -> int:
         """Return the number of random swaps of a key; 0 if its test went through all swaps."""
-        if self.draws is None or self.draws.exact or key in self.single_draws or key not in self.places:
+        if self.draws.exact or key in self.single_draws or key not in self.places:
             return 0
         return int(self.draws.differences.shape[1])
 
@@ -102,12 +104,11 @@ class PairTest:
         """Return the draws from which the p-value of a key comes, and the place of the key in them."""
         if key in self.single_draws:
             return self.single_draws[key], 0
-        assert self.draws is not None
         return self.draws, self.places[key]
 
     def corrected_p_values(self, keys: Sequence[str]) -> dict[str, float]:
         """Return p-values that are corrected for the number of keys, and no smaller; see :func:`step_down`."""
-        if self.draws is None or not keys:
+        if not keys:
             return {}
         places = [self.places[key] for key in keys]
         draws = SwapDraws(self.draws.differences[places], self.draws.observed[places], self.draws.exact)
@@ -119,7 +120,7 @@ class PairTest:
 
     def single_level(self, keys: Sequence[str], level: float) -> float:
         """Return the level at which one of some keys is tested alone, if all are tested together at ``level``."""
-        if self.draws is None or len(keys) < 2:
+        if len(keys) < 2:
             return level
         from scipy.special import ndtr  # importing tailmetrics.significance needs no scipy
 

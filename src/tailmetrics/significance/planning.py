@@ -101,7 +101,10 @@ def rows_needed(
         )
     bin_error = estimate.bin_error
     if len(runs) == 1:
-        error *= sqrt(2 * (1 - (AGREEMENT if agreement is None else agreement)))
+        correlation = AGREEMENT
+        if agreement is not None:
+            correlation = agreement
+        error *= sqrt(2 * (1 - correlation))
         bin_error *= 2  # of both models
     units = estimate.facts.units
     if units < FEW or isnan(error) or error == 0 or difference <= bin_error:

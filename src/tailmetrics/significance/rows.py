@@ -331,21 +331,25 @@ def _key_and_stems(key: str) -> Iterable[str]:
 
 def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:
     """Return the values of one key as arrays."""
-    is_ratio = isinstance(value, tuple)
-    if median and (is_ratio or isinstance(value, OverLabels)):
+    if median and isinstance(value, (tuple, OverLabels)):
         raise ValueError(f"{caller}: {key!r} in {run} is a ratio or an average, which has no median; leave it out.")
     if isinstance(value, OverLabels):
         return _read_labels(value)
-    if not is_ratio:
-        top = _read_array(caller, run, key, value)
-        kind: Kind = "mean"
-        if median:
-            kind = "median"
-        return _key_rows(kind, Term(1, top, np.broadcast_to(1.0, top.shape)))
+    if isinstance(value, tuple):
+        return _read_ratio(caller, run, key, value)
+    top = _read_array(caller, run, key, value)
+    kind: Kind = "mean"
+    if median:
+        kind = "median"
+    return _key_rows(kind, Term(1, top, np.broadcast_to(1.0, top.shape)))
 
+
+def _read_ratio(caller: str, run: str, key: str, value: tuple[Any, ...]) -> KeyRows:
+    """Return the numerators and denominators of one key as arrays."""
     if len(value) != 2:
         raise ValueError(f"{caller}: {key!r} in {run} has {len(value)} parts; pass a pair (numerator, denominator).")
-    top, bottom = (_read_array(caller, run, key, part) for part in value)
+    top = _read_array(caller, run, key, value[0])
+    bottom = _read_array(caller, run, key, value[1])
     if top.shape != bottom.shape:
         raise ValueError(
             f"{caller}: {key!r} in {run} has {top.size} numerators and {bottom.size} denominators; "

@@ -228,5 +228,8 @@ def _ranges(numbers: Sequence[int]) -> list[str]:
     ends = [number for number in numbers if number + 1 not in numbers]
     texts = []
     for start, end in zip(starts, ends, strict=True):
-        texts.append(f"{start}" if start == end else f"{start} to {end}")
+        text = str(start)
+        if start != end:
+            text += f" to {end}"
+        texts.append(text)
     return texts
