@@ -112,7 +112,7 @@ class TopKCollection(MemberCollection):
             shared_arguments["row_groups"] = row_groups
 
         class_of_key: dict[str, str] = {}
-        for name, metric in members:
+        for name, metric in members.items():
             metric.take_shared_arguments(**shared_arguments)
             for key in list(metric.keys()):
                 if key in class_of_key:
@@ -122,7 +122,7 @@ class TopKCollection(MemberCollection):
                     )
                 class_of_key[key] = type(metric).__name__
             self._add_member(name, metric)
-        check_batch_arguments([metric for _, metric in members])
+        check_batch_arguments(list(members.values()))
         self._share_states()
         self.with_references(references)
 
@@ -208,10 +208,14 @@ class TopKCollection(MemberCollection):
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
-            if self._warns_of_cutoffs:
-                for sentence in whole_buckets(members, self.named):
-                    warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
+            self._warn_of_cutoffs(members, ranking)
         return ranking
+
+    def _warn_of_cutoffs(self, members: Sequence[TopKMetric], ranking: Ranking) -> None:
+        """Warn of buckets that hold at most k labels."""
+        if self._warns_of_cutoffs:
+            for sentence in whole_buckets(members, self.named):
+                warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
 
     def _reading_of(self, members: Sequence[TopKMetric]) -> tuple[dict[str, Any], Depth]:
         """Return the arguments of all batches, and how deep they are read."""

@@ -217,8 +217,8 @@ def check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
 
 def named_members(
     metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
-) -> list[tuple[str, TopKMetric]]:
-    """Return the members with their names; those given as a list are named after their keys."""
+) -> dict[str, TopKMetric]:
+    """Return the members by name; those of a list are named after their keys."""
     if isinstance(metrics, (TopKMetric, type)):
         metrics = [metrics]
     if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
@@ -228,7 +228,7 @@ def named_members(
             _check_member(metric)
         for name, metric in metrics.items():
             metric.take_name(name)
-        return list(metrics.items())
+        return dict(metrics)
 
     members: dict[str, TopKMetric] = {}
     for number, metric in enumerate(metrics):
@@ -239,7 +239,7 @@ def named_members(
         if name in members or not metric.keys():  # such as two sets of buckets, or values of labels
             name += f"_{number}"
         members[name] = metric
-    return list(members.items())
+    return members
 
 
 def _check_member(metric: Any) -> None:
