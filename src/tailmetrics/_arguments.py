@@ -168,9 +168,11 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__getitem__"):
         raise TypeError(f"{caller}: {argument}={value!r} is of type {type(value).__name__}; pass a list of texts.")
     names = tuple(value)
-    wrong = next((name for name in names if not isinstance(name, str)), None)
-    if wrong is not None or len(names) != len(value):
-        raise TypeError(f"{caller}: {argument} holds {wrong!r} of type {type(wrong).__name__}; pass a list of texts.")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{caller}: {argument} holds {name!r} of type {type(name).__name__}; pass a list of texts.")
+    if len(names) != len(value):  # a table yields the names of its columns, and has the length of its rows
+        raise TypeError(f"{caller}: {argument} is of type {type(value).__name__}; pass a list of texts.")
     return names
 
 
@@ -418,11 +420,13 @@ def documentation(metric: type[Metric]) -> str | None:
     before, line, behind = cleandoc(text or "").partition("    kwargs: ")
     if not line:
         return text
-    shared = [
-        parameter.described()
-        for name, parameter in SHARED_PARAMETERS.items()
-        if name in arguments(metric) and f"\n    {name}: " not in before
-    ]
+
+    accepted = arguments(metric)
+    shared = []
+    for name, parameter in SHARED_PARAMETERS.items():
+        if name in accepted and f"\n    {name}: " not in before:
+            shared.append(parameter.described())
+
     behind = behind.partition("\n")[2]
     return before + "".join(shared) + "    kwargs: Those of :class:`torchmetrics.Metric`.\n" + behind
 
@@ -438,7 +442,8 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
         return {}  # copies are made without arguments; Python itself reports arguments that are missing
     constructor = _constructor(metric)
     accepted = arguments(metric)
-    unknown = [name for name in kwargs if name not in accepted and name not in KEYWORDS]
+    allowed = accepted.keys() | KEYWORDS.keys()
+    unknown = [name for name in kwargs if name not in allowed]
     try:
         constructor.bind(None, *args, **kwargs)
     except TypeError as error:
@@ -468,8 +473,11 @@ def settled_arguments(metric: type[Metric]) -> frozenset[str]:
 
     They are the arguments of this library's classes. A derived class decides whether its own arguments can be set.
     """
-    library_class = next(base for base in metric.__mro__ if base.__module__.startswith("tailmetrics."))
-    return frozenset({*arguments(library_class), "k", "cutoffs"} - {"validate_args"})
+    library_classes = []
+    for base in metric.__mro__:
+        if base.__module__.startswith("tailmetrics."):
+            library_classes.append(base)
+    return frozenset({*arguments(library_classes[0]), "k", "cutoffs"} - {"validate_args"})
 
 
 def number_text(value: float) -> str:

@@ -89,7 +89,12 @@ class Mergeable:
         for base in reversed(cls.__mro__):
             members |= vars(base)
             annotated |= get_annotations(base).keys()
-        cls.__jit_unused_properties__ = sorted(name for name in members if isinstance(members[name], property))
+
+        properties = []
+        for name, member in members.items():
+            if isinstance(member, property):
+                properties.append(name)
+        cls.__jit_unused_properties__ = sorted(properties)
         cls.__jit_ignored_attributes__ = sorted(annotated)
 
     __jit_unused_properties__: ClassVar[list[str]] = []
@@ -444,15 +449,16 @@ class ExactMetric(Mergeable, Metric):
         one state.
         """
         super().__setstate__(state)
-        shared = {name: own for name, own in self.metric_state.items() if own.untyped_storage().is_shared()}
-        vars(self).update({name: own.clone() for name, own in shared.items()})
+        for name, state_tensor in self.metric_state.items():
+            if state_tensor.untyped_storage().is_shared():
+                vars(self)[name] = state_tensor.clone()
 
     # loading and moving
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         self.check_own_states("load_state_dict")
         _, strict, missing_keys, _, error_msgs = others
-        entries = {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}
+        entries = entries_under(state_dict, prefix)
         present = {name: entries[name] for name in self._defaults if name in entries}
         problem = None
         if strict:
@@ -531,6 +537,15 @@ def states_of(metric: ExactMetric) -> MetricStates:
     return MetricStates(metric.fingerprint(), metric.metric_state, metric.reductions)
 
 
+def entries_under(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the entries whose names begin with a prefix, by their names without it."""
+    entries = {}
+    for name, value in state_dict.items():
+        if name.startswith(prefix):
+            entries[name.removeprefix(prefix)] = value
+    return entries
+
+
 def problem_with_names(metric: ExactMetric, state_dict: Mapping[str, Any], prefix: str) -> str | None:
     """Return a text that says why ``state_dict`` does not hold all states of a metric; None if it holds them.
 
@@ -540,7 +555,7 @@ def problem_with_names(metric: ExactMetric, state_dict: Mapping[str, Any], prefi
         prefix: What the names of the states of this metric begin with.
     """
     kind = type(metric).__name__
-    names = [name.removeprefix(prefix) for name in state_dict if name.startswith(prefix)]
+    names = list(entries_under(state_dict, prefix))
     if not names:
         member = f" ({prefix[:-1]!r})" if prefix else ""
         return (

@@ -244,7 +244,11 @@ def over_processes(
     for (reduction, dtype), states in sorted(_by_kind(metrics).items(), key=lambda item: str(item[0])):
         for state, total in zip(states, _reduced(caller, states, reduction, dtype, group), strict=True):
             totals[id(state)] = total
-    return [{name: totals[id(state)] for name, state in metric.states.items()} for metric in metrics]
+
+    states_over_processes = []
+    for metric in metrics:
+        states_over_processes.append({name: totals[id(state)] for name, state in metric.states.items()})
+    return states_over_processes
 
 
 def _by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:

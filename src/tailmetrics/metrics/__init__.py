@@ -1,5 +1,6 @@
 """Layer 2: one file per family of metrics, whose ``__all__`` names those that come with the library."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
@@ -21,11 +22,18 @@ from tailmetrics.metrics.ranks import *
 from tailmetrics.metrics.tree import *
 from tailmetrics.ranking._device import ordered_sum as ordered_sum
 
-REGISTRY: Final[dict[str, type[TopKMetric]]] = {
-    name: value
-    for name, value in list(globals().items())
-    if isinstance(value, type)
-    and issubclass(value, TopKMetric)
-    and not value.__module__.rpartition(".")[2].startswith("_")
-}
+
+def _metrics_among(names: Mapping[str, object]) -> dict[str, type[TopKMetric]]:
+    """Return the classes of metrics; modules that begin with an underscore hold their bases, which are left out."""
+    metrics = {}
+    for name, value in names.items():
+        if not isinstance(value, type) or not issubclass(value, TopKMetric):
+            continue
+        module = value.__module__.rpartition(".")[2]
+        if not module.startswith("_"):
+            metrics[name] = value
+    return metrics
+
+
+REGISTRY: Final[dict[str, type[TopKMetric]]] = _metrics_among(globals())
 """Every metric by name; its class says ``stem`` (the key without cut-off), ``higher_is_better`` and ``bounds``."""

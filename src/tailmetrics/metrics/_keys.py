@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from re import sub
 from typing import Any, Final
 
@@ -55,7 +56,7 @@ class Keys:
 
     def of_rows(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
-        return [f"{key}{group}{bucket}" for key in self.by_cutoff for bucket in self.buckets]
+        return [f"{key}{group}{bucket}" for key, bucket in product(self.by_cutoff, self.buckets)]
 
 
 def keys_of(metric: Any) -> Keys:
@@ -113,7 +114,11 @@ def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
 
 def _class_with_states(aggregation: Any) -> str:
     """Return the name of the class that declares the states of an aggregation."""
-    return next(base.__name__ for base in type(aggregation).__mro__ if "states" in vars(base))
+    names = []
+    for base in type(aggregation).__mro__:
+        if "states" in vars(base):
+            names.append(base.__name__)
+    return names[0]
 
 
 def convention(unusual: Mapping[str, Any]) -> str:

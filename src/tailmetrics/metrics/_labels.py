@@ -453,7 +453,10 @@ class _LabelMean(OverLabels):
 
     def _sums_of_weights(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         """Return by cut-off and bucket the sum of the weights of labels."""
-        return [[float(weights) for _, weights in self._sums(states, k, RECALL)] for k in self.reading.ks]
+        sums = []
+        for k in self.reading.ks:
+            sums.append([float(weights) for _, weights in self._sums(states, k, RECALL)])
+        return sums
 
     def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether there is no label to average.
@@ -461,7 +464,10 @@ class _LabelMean(OverLabels):
         Of the labels ``"present"`` there is none where nothing is relevant; of their ``"union"`` with the predicted
         ones there is none where nothing is predicted either; ``"all"`` are always some, and 0 / 0 is 0 for each.
         """
-        return [[not weight for weight in by_bucket] for by_bucket in self._sums_of_weights(states)]
+        unmeasured = []
+        for weights in self._sums_of_weights(states):
+            unmeasured.append([weight == 0 for weight in weights])
+        return unmeasured
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the weights of the counts in the ratio, and of the labels in the mean."""

@@ -118,7 +118,12 @@ class Reading(ABC):
     @once
     def ks(self) -> tuple[int, ...]:
         """The cut-offs; None becomes a number larger than any rank."""
-        return tuple(EVERYTHING if k is None else k for k in self.cutoffs)
+        cutoffs = []
+        for k in self.cutoffs:
+            if k is None:
+                k = EVERYTHING
+            cutoffs.append(k)
+        return tuple(cutoffs)
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with only the relevant labels whose gain is at least ``min_gain``."""

@@ -652,10 +652,15 @@ def _count_pairs(
         sizes = ranking.documents[:, None]
     else:
         sizes = torch.full_like(n[:, :1], num_labels)
-    m = sizes - n if compared_within is not None else (sizes - n.sum(dim=1, keepdim=True)).expand(shape)
 
-    sides = [side if buckets is not None else side[:, 0] for side in (n, m, wrong, same, depth)]
-    return PairCounts(sides[0], sides[1], sides[2], sides[3], sides[4])
+    if compared_within is not None:
+        m = sizes - n
+    else:
+        m = (sizes - n.sum(dim=1, keepdim=True)).expand(shape)
+
+    if buckets is None:
+        n, m, wrong, same, depth = (counts[:, 0] for counts in (n, m, wrong, same, depth))
+    return PairCounts(n, m, wrong, same, depth)
 
 
 def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None) -> Tensor:

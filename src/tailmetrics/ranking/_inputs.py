@@ -216,7 +216,11 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
 def _explicit_target(caller: str, target: ExplicitTarget) -> tuple[str, Tensor, Tensor | None]:
     """Return ``form``, ``target`` and ``gains`` of :class:`Batch` of a target in an explicit form."""
     values = {"target_ids": target.ids, "target_mask": target.mask, "target_gains": target.gains}
-    tensors = {form: as_tensor(caller, form, value) for form, value in values.items() if value is not None}
+    tensors = {}
+    for argument, value in values.items():
+        if value is not None:
+            tensors[argument] = as_tensor(caller, argument, value)
+
     forms = list(tensors)
     if forms not in (["target_ids"], ["target_mask"], ["target_gains"], ["target_ids", "target_gains"]):
         raise TypeError(
@@ -717,14 +721,16 @@ def _from_objects(caller: str, argument: str, column: Any) -> Column:
     """Return the numbers of a pandas Series of lists."""
     rows = []
     for number, value in enumerate(column.array):
-        row = np.asarray(() if value is None or value is np.nan else value)
+        if value is None or value is np.nan:
+            value = ()
+        row = np.asarray(value)
         if row.ndim != 1:
             raise TypeError(
                 f"{caller}: {argument} holds a {type(value).__name__} in row {number}; pass one flat list per row."
             )
         rows.append(row)
     lengths = np.array([len(row) for row in rows], np.int64)
-    numbers = np.concatenate([row for row in rows if len(row)] or [np.zeros(0)])
+    numbers = np.concatenate([row for row in rows if row.size] or [np.zeros(0)])
     nulls = np.zeros(1, bool)
     if numbers.dtype == object:
         nulls = np.array([value is None for value in numbers])
