@@ -146,7 +146,9 @@ def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics,
     status, out, err = tailmetrics("evaluate", *words, "--string-ids", "true")
     assert (status, out) == (2, "")
     assert f"counts.{suffix}: holds counts in the order of label ids, but the labels are names, such as '" in err
-    assert "hint: write the counts as CSV with the columns label and count, or give --train-target." in err
+    assert (
+        "hint: give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
+    ) in err
 
 
 def test_the_hint_about_counts_by_place_beside_names_names_their_file(tmp_path, tailmetrics):
@@ -171,19 +173,14 @@ def test_counts_by_place_beside_numbers_are_read(write_files, config, evaluated)
     assert values_of(report)["popularity@1"] == 7
 
 
-def test_a_catalogue_beside_names_is_its_size(tmp_path, write_files, config, evaluated, tailmetrics):
-    """--label-names is refused with the options that work: 2 of 8 items are shown."""
+def test_a_catalogue_beside_names_is_its_names_or_its_size(tmp_path, write_files, config, evaluated):
+    """2 of 8 items are shown, which --label-names names, or --num-labels counts."""
     (tmp_path / "all.txt").write_text("".join(f"{number}\n" for number in range(0, 80, 10)))
-    files = write_files(preds="query,item,score\na,70,1\na,3,2\n", target="query,item\na,3\n")
+    files = write_files(preds="query,item,score\na,70,1\na,30,2\n", target="query,item\na,30\n")
     words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files]
-    status, _, err = tailmetrics("evaluate", *words, "--label-names", tmp_path / "all.txt")
-    assert status == 2
-    assert err.splitlines()[-1] == (
-        "hint: leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
-        "--string-ids true --num-labels 8."
-    )
-    report = evaluated(*words, "--string-ids", "true", "--num-labels", 8, warns=())
-    assert values_of(report)["catalog_coverage@2"] == 0.25
+    for options in (["--label-names", tmp_path / "all.txt"], ["--string-ids", "true", "--num-labels", 8]):
+        report = evaluated(*words, *options, warns=())
+        assert values_of(report)["catalog_coverage@2"] == 0.25
 
 
 def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):

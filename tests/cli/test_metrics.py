@@ -244,8 +244,8 @@ def test_the_least_gain_of_training_labels_is_their_own(write_files, config, eva
 
 
 def test_a_threshold_for_each_label(write_files, evaluated, tailmetrics, tmp_path):
-    """An array in a file: 0.6 is suggested at 0.5 and not at 0.7. Beside names of labels, which no file orders, it is
-    refused; so is a file that holds no numbers.
+    """An array in a file: 0.6 is suggested at 0.5 and not at 0.7. Beside names of labels, which only --label-names
+    orders, it is refused; so is a file that holds no numbers.
     """
     words = write_files(preds=np.array([[0.6, 0.6]]), target=np.array([[True, True]]))
     metric = ["--metrics+=RecallAtThreshold", f"--metrics.threshold={tmp_path / 'cuts.npy'}"]
@@ -253,7 +253,7 @@ def test_a_threshold_for_each_label(write_files, evaluated, tailmetrics, tmp_pat
     assert values_of(evaluated(*words, *metric)) == {"micro_recall@t": 0.5}
     pairs = write_files(preds="query,item,score\na,x,0.6\na,y,0.6\n", target="query,item\na,x\na,y\n")
     status, _, err = tailmetrics("evaluate", *pairs, *metric)
-    assert (status, "in the order of label ids, but the labels are names" in err) == (2, True)
+    assert (status, "threshold= by label id, but the labels of these data have names" in err) == (2, True)
     np.save(tmp_path / "cuts.npy", np.array(["x", "y"]))
     status, _, err = tailmetrics("evaluate", *words, *metric)
     assert (status, "cuts.npy: cannot be read as .npy array" in err) == (2, True)
@@ -278,8 +278,8 @@ def test_the_lists_of_a_file_are_looked_through_once(tmp_path, config, evaluated
 
 
 def test_weights_for_each_label_are_refused_beside_names(write_files, config, tailmetrics):
-    """No file puts names in order, so that the place of a weight names no label."""
+    """No file puts names in order but that of --label-names, so that the place of a weight names no label."""
     files = write_files(preds="query,item,score\na,x,0.6\na,y,0.6\n", target="query,item\na,x\na,y\n")
     weights = config(("PropensityScoredRecallAtK", "{k: 1, weights: [1.0, 2.0]}"))
     status, _, err = tailmetrics("evaluate", *files, "--config", weights)
-    assert (status, "--metrics.weights holds values in the order of label ids" in err) == (2, True)
+    assert (status, "weights= by label id, but the labels of these data have names" in err) == (2, True)

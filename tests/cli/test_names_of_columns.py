@@ -109,7 +109,7 @@ def test_hints_lead_to_a_number(call, more):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: has 3 labels, but --label-names names 2"),
+        (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: label_names holds 2 labels, but the data have 3"),
         (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
         (
@@ -118,11 +118,11 @@ def test_hints_lead_to_a_number(call, more):
         ),
         (
             ("--target", "y.csv", "--label-names", "more.txt", "--train-target", "train.csv"),
-            "p.npy: has 3 labels, but --label-names names 4",
+            "p.npy: label_names holds 4 labels, but the data have 3\nhint: pass a name for every label.",
         ),
         (
             ("--target", "numbers.csv", "--label-counts", "visits.npy"),
-            "p.npy: has 3 labels, but visits.npy has 5\nhint: --label-counts has one count per label; training labels "
+            "p.npy: label_counts holds 5 labels, but the data have 3\nhint: --label-counts has one count per label; training labels "
             "that nobody has counted are --train-target.",
         ),
     ],

@@ -165,7 +165,7 @@ def test_values_of_labels(data_set, config, tailmetrics, tmp_path):
     (tmp_path / "names.txt").write_text("one\n")
     status, _, err = tailmetrics("evaluate", *data_set.options_with_training, *arguments)
     assert status == 2
-    assert "holds 1 names for 30 labels" in err
+    assert "num_labels says 30 labels, but label_names holds 1" in err
 
 
 def test_least_gains_reach_labels(write_files, evaluated, tmp_path):

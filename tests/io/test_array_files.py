@@ -142,7 +142,7 @@ def test_wrong_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
         (np.zeros(4), "float64 \\[4\\], which cannot be targets"),
         (np.array([0, 1, 2, 5]), "row 3: holds the label id 5"),
         (np.array([0, 1, 2]), "holds 3 rows, but .*p.npy holds 4"),
-        (np.zeros((4, 2)), "has 2 labels, but .*p.npy has 3"),
+        (np.zeros((4, 2)), "target has 2 columns, but preds has 3"),
     ],
 )
 def test_wrong_targets_name_file_and_row(tmp_path, suffix, target, problem):

@@ -79,7 +79,7 @@ def test_the_first_rows_may_be_empty_without_a_header(write, rows_of):
         (SCORES + "1:1\n", "line 6: there are more rows than the 4 of the header"),
         ("4 3 6\n1 2:3\n\n\n\n", "line 1: is a data file with features, not predictions"),
         ("3 6\n\n\n\n", "y.xmc: holds 4 rows, but .*p.xmc holds 3"),
-        ("4 7\n\n\n\n\n", "y.xmc: has 6 labels, but .*p.xmc has 7"),
+        ("4 7\n\n\n\n\n", "y.xmc: target has 6 columns, but preds has 7"),
     ],
 )
 def test_errors_name_the_line(write, text, problem):

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from tailmetrics.cli.inputs import Inputs
 from tailmetrics.cli.messages import CommandError, Messages, did_you_mean
 from tailmetrics.cli.parser import Request
-from tailmetrics.evaluation.labels import arguments_by_label
+from tailmetrics.evaluation.labels import metrics_by_id
 from tailmetrics.io import Dataset
-from tailmetrics.io.database import Names
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._checks import check_batch
 from tailmetrics.ranking import Ranking, rank
@@ -59,6 +59,18 @@ def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
     return list(stems)
 
 
+def metrics_of_labels(metrics: Sequence[TopKMetric], inputs: Inputs) -> list[TopKMetric]:
+    """Return the metrics with their values by label, such as thresholds, in the order of label ids.
+
+    Raises:
+        ValueError: If a metric has such values, but labels are names, which no file puts in order.
+    """
+    names = inputs.runs[0].label_names
+    if names is None:
+        return list(metrics)
+    return metrics_by_id("evaluate", metrics, names, inputs.label_names, inputs.places)
+
+
 def answerable_metrics(
     metrics: Sequence[TopKMetric], dataset: Dataset, request: Request, messages: Messages
 ) -> list[TopKMetric]:
@@ -67,9 +79,8 @@ def answerable_metrics(
     A preset is made for a field, not for one form of its data. No metric of the user's own config is left out.
 
     Raises:
-        CommandError: If no metric remains, or if a metric has values in the order of label ids, but labels are names.
+        CommandError: If no metric remains.
     """
-    _check_values_by_label(metrics, dataset)
     if request.preset is None:
         return list(metrics)
 
@@ -89,19 +100,8 @@ def answerable_metrics(
 
 def needs_counts(metric: TopKMetric) -> bool:
     """Whether a metric lacks training counts, for its buckets or for its argument ``label_counts``."""
-    if isinstance(metric.buckets, str):
-        return True
-    return hasattr(metric, "label_counts") and metric.label_counts is None
-
-
-def _check_values_by_label(metrics: Sequence[TopKMetric], dataset: Dataset) -> None:
-    """Raise if a metric has a value for each label id, but labels are names, which no file puts in order."""
-    if not isinstance(dataset.label_names, Names):
-        return
-    for metric in metrics:
-        for argument in arguments_by_label(metric):
-            problem = f"--metrics.{argument} holds values in the order of label ids, but the labels are names"
-            raise CommandError(problem, "write the scores as a matrix, and its columns as --label-names.")
+    missing = metric.missing()
+    return "buckets" in missing or "label_counts" in missing
 
 
 def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[TopKMetric]:

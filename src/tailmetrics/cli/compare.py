@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics
+from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
 from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
 from tailmetrics.cli.inputs import (
     groups_of_rows,
@@ -223,7 +223,7 @@ def _written_tables(request: Request, names: Sequence[str], scratch: Path, messa
     first_rows = _rows_of(inputs.runs[0])
     for name, dataset in zip(names[1:], inputs.runs[1:], strict=True):  # before they are evaluated, which takes longer
         check_same_names(names[0], first_rows, name, _rows_of(dataset))
-    metrics = chosen_metrics(request)
+    metrics = metrics_of_labels(chosen_metrics(request), inputs)
     for dataset in inputs.runs:
         metrics = answerable_metrics(metrics, dataset, request, messages)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics
+from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
 from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import (
     Inputs,
@@ -107,6 +107,7 @@ def evaluate(request: Request, messages: Messages) -> None:
 
         inputs = open_inputs([options.preds], data, messages, options.clusters, output.verbose)
         run = _run(options, inputs)
+        metrics = metrics_of_labels(metrics, inputs)
         metrics = answerable_metrics(metrics, run.dataset, request, messages)
         evaluation = _evaluation(request, metrics, inputs, run, messages, engine)
         evaluation.start(device)

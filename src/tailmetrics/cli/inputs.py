@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.progress import progress
+from tailmetrics.evaluation.labels import places_of_names, vector_by_id
 from tailmetrics.io import (
     Columns,
     DataFileError,
@@ -189,6 +191,8 @@ class Inputs:
         train: The training targets.
         counts: Training counts, if a file gives them.
         label_notes: Notes on the names of labels.
+        label_names: The lines of ``--label-names``; None without it.
+        places: Shape (L,), int64: the label id of each of ``label_names``; None if label ids are numbers.
     """
 
     files: Files
@@ -196,6 +200,8 @@ class Inputs:
     train: TargetDataset | None
     counts: Tensor | None
     label_notes: tuple[str, ...] = ()
+    label_names: Sequence[str] | None = None
+    places: Tensor | None = None
 
     @property
     def readings(self) -> list[Reading]:
@@ -220,12 +226,14 @@ class LabelFacts(NamedTuple):
         names: The names of all labels; None if they are not gathered, or if label ids are numbers.
         notes: Notes on the names.
         are_numbers: Whether label ids are numbers in all files.
+        places: As for :class:`Inputs`.
     """
 
     counts: Tensor | None
     names: Sequence[str] | None
     notes: tuple[str, ...] = ()
     are_numbers: bool = False
+    places: Tensor | None = None
 
 
 def open_inputs(
@@ -250,7 +258,7 @@ def open_inputs(
         try:
             inputs = _opened(preds, options, extra_columns, lambda doing, share: show(share, doing))
         except DataFileError as error:
-            raise _about_counts(error, options) from error
+            raise _about_stated_number(error, options) from error
     if inputs.train is not None and inputs.train.num_labels is None:
         hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
         raise CommandError("the number of labels is not known: no file declares it", hint)
@@ -278,13 +286,14 @@ def _check_options(options: DataOptions) -> None:
 
 def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...], on_progress: Any) -> Inputs:
     """Open all files; those that come first tell the number of labels for the others."""
-    counts, names, notes, are_numbers = _counts_and_names(preds, options, extra_columns)
-    if are_numbers and options.string_ids is None:
+    label_names = None
+    if options.label_names is not None:
+        label_names = _lines(options.label_names)
+    facts = _counts_and_names(preds, options, extra_columns, label_names)
+    if facts.are_numbers and options.string_ids is None:
         options = replace(options, string_ids=False)
-    num_labels = options.num_labels
-    if counts is not None:
-        num_labels = len(counts)
-    files = Files(options, names, num_labels, extra_columns)
+    num_labels = number_of_labels("evaluate", {}, _stated_numbers(options, label_names, facts.counts))
+    files = Files(options, facts.names, num_labels, extra_columns)
     train = files.train()
     if train is not None:
         files = replace(files, num_labels=train.num_labels)
@@ -292,66 +301,110 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
     if files.num_labels is None:
         files = replace(files, num_labels=runs[0].num_labels)
         train = files.train()
-    return Inputs(files, runs, train, counts, notes)
+    return Inputs(files, runs, train, facts.counts, facts.notes, label_names, facts.places)
 
 
-def _about_counts(error: DataFileError, options: DataOptions) -> DataFileError:
-    """Return an error on the number of labels, or on their ids, that names the file which tells it."""
+def _stated_numbers(options: DataOptions, label_names: Sequence[str] | None, counts: Tensor | None) -> dict[str, int]:
+    """Return the number of labels that each option states."""
+    numbers = {}
+    if label_names is not None:
+        numbers["label_names"] = len(label_names)
+    if options.num_labels is not None:
+        numbers["num_labels"] = options.num_labels
+    if counts is not None:
+        numbers["label_counts"] = len(counts)
+    return numbers
+
+
+REMEDIES = {
+    "label_names": "pass a name for every label.",
+    "label_counts": (
+        "--label-counts has one count per label; training labels that nobody has counted are --train-target."
+    ),
+    "train_target": "all files must number the same labels.",
+}
+"""What to do if the number of labels that an option states is not that of the data."""
+
+
+def _about_stated_number(error: DataFileError, options: DataOptions) -> DataFileError:
+    """Return an error on the number of labels, or on their ids, that names the option which states the number.
+
+    Files are opened with this number as ``num_labels``, which the user did not give.
+    """
     if options.label_counts is not None and options.string_ids is None and "is not a whole number" in error.problem:
         hint = f"{options.label_counts} has counts by label id; write them as CSV with the columns label and count."
         return DataFileError(error.path, error.problem, error.where, hint)
-    source = options.label_counts or options.train_target
-    if options.num_labels is not None or source is None or "--num-labels says" not in error.problem:
+
+    stating_options = [option for option in REMEDIES if getattr(options, option) is not None]
+    if options.num_labels is not None or not stating_options:
         return error
+    option = stating_options[0]
+    problem = error.problem.replace("--num-labels says", f"{getattr(options, option)} has")
     hint = error.hint
-    if options.label_counts is not None:
-        hint = "--label-counts has one count per label; training labels that nobody has counted are --train-target."
-    return DataFileError(error.path, error.problem.replace("--num-labels says", f"{source} has"), error.where, hint)
+    if problem.startswith("num_labels says"):
+        problem, hint = problem.replace("num_labels says", f"{option} holds"), REMEDIES[option]
+    return DataFileError(error.path, problem, error.where, hint)
 
 
-def _counts_and_names(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...]) -> LabelFacts:
+def _counts_and_names(
+    preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...], label_names: Sequence[str] | None
+) -> LabelFacts:
     """Return the training counts, if a file gives them, and the names of all labels, if labels are names.
 
     Names are gathered first if there are more files with labels than one run and its targets.
 
     Raises:
-        CommandError: If labels are names, but the counts are in the order of label ids.
+        CommandError: If labels are names, but nothing puts counts or names in the order of label ids.
     """
     path = options.label_counts
     columns = options.columns.with_names(options.train_columns)
     forms = forms_of(options, extra_columns)
+    names_of_options: dict[str, Collection[str]] = {}
+    if label_names is not None:
+        names_of_options["label_names"] = label_names
     if path is None:
-        return _label_facts(preds, options, forms, None, {})
+        return _label_facts(preds, options, forms, None, names_of_options)
 
     counted_labels = counted_names(path, columns)
     if counted_labels is None:
         counts = read_label_counts(path, num_labels=options.num_labels, columns=columns)
-        return _label_facts(preds, options, forms, counts, {})
+        return _label_facts(preds, options, forms, counts, names_of_options)
 
-    facts = _label_facts(preds, options, forms, None, {"label_counts": counted_labels})
+    names_of_options["label_counts"] = counted_labels
+    facts = _label_facts(preds, options, forms, None, names_of_options)
     return facts._replace(counts=_counts_of_names(path, columns, counted_labels, facts, options.num_labels))
 
 
 def _label_facts(
-    preds: Sequence[str], options: DataOptions, forms: Forms, counts: Tensor | None, other_names: dict[str, set[str]]
+    preds: Sequence[str],
+    options: DataOptions,
+    forms: Forms,
+    counts: Tensor | None,
+    names_of_options: Mapping[str, Collection[str]],
 ) -> LabelFacts:
-    """Return the names of labels; ``counts`` are in the order of label ids, and ``other_names`` are those of counts."""
-    if options.label_names is not None and all(_has_columns(run, forms) for run in preds):
-        return LabelFacts(counts, _lines(options.label_names))
-    if len(preds) == 1 and options.train_target is None and options.label_counts is None:
+    """Return the names of labels; ``counts`` are without names, ``names_of_options`` those of counts and options."""
+    if len(preds) == 1 and options.train_target is None and counts is None and not names_of_options:
         return LabelFacts(None, None)
 
     num_labels = options.num_labels
-    if counts is not None:
+    label_names = names_of_options.get("label_names")
+    if label_names is None and counts is not None:
         num_labels = len(counts)
     labels = gathered_labels(
-        preds, options.target, options.train_target, forms, options.string_ids, num_labels, other_names
+        preds, options.target, options.train_target, forms, options.string_ids, num_labels, names_of_options
     )
-    if counts is not None and labels.names is not None:
+    if labels.names is None:
+        return LabelFacts(counts, None, labels.notes, are_numbers=True)
+    if label_names is not None:
+        places = places_of_names("evaluate", list(label_names), labels.names)
+        if counts is not None:
+            counts = vector_by_id(counts, places)
+        return LabelFacts(counts, labels.names, labels.notes, places=places)
+    if counts is not None:
         problem = f"{options.label_counts}: holds counts in the order of label ids, but the labels are names, such as "
-        hint = "write the counts as CSV with the columns label and count, or give --train-target."
+        hint = "give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
         raise CommandError(f"{problem}{labels.names[0]!r}", hint)
-    return LabelFacts(counts, labels.names, labels.notes, are_numbers=labels.names is None)
+    return LabelFacts(None, labels.names, labels.notes)
 
 
 def _counts_of_names(
@@ -366,14 +419,6 @@ def _counts_of_names(
         num_labels = num_labels or len(names)
         names = None
     return read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
-
-
-def _has_columns(path: str, forms: Forms) -> bool:
-    """Whether predictions have a column for each label."""
-    if suffix_of(find(path).parts[0]) not in ("npy", "npz", "pt", "pth", "xmc") and forms.format("preds") is None:
-        return False
-    rows = open_input("read", "preds", path, forms).rows
-    return rows is not None and rows.num_labels is not None
 
 
 # -- the files that are read ----------------------------------------------------------------------------------------
@@ -426,29 +471,6 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
 # -- names of labels and groups of rows -----------------------------------------------------------------------------
 
 
-def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: int | None) -> Sequence[str] | None:
-    """Return the name of each label: the names in the files, or the lines of the text file of ``--label-names``.
-
-    If ``--num-labels`` is larger than the number of names in the files, the names of further labels are empty.
-
-    Raises:
-        CommandError: If both exist and differ, or if the number of lines is not the number of labels.
-    """
-    if path is None:
-        if in_files is None or num_labels is None or num_labels <= len(in_files):
-            return in_files
-        return [*in_files, *[""] * (num_labels - len(in_files))]
-    names = _lines(path)
-    if in_files is not None and list(in_files) != names:
-        problem = "--label-names: the labels of these files are names already"
-        hint = "leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
-        raise CommandError(problem, f"{hint}--string-ids true --num-labels {len(names)}.")
-    if in_files is None and num_labels is not None and len(names) != num_labels:
-        hint = "give one name per line, label 0 first."
-        raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
-    return names
-
-
 class Labels(NamedTuple):
     """The labels of a report.
 
@@ -473,7 +495,7 @@ def read_labels(inputs: Inputs) -> Labels:
         problem = f"--ignore-index {options.ignore_index} is a label id, but the labels of these files have names"
         hint = "take the lines of padding out of the files, or give label ids, --string-ids false."
         raise CommandError(problem, hint)
-    names = label_names(options.label_names, inputs.runs[0].label_names, num_labels)
+    names = _all_names(inputs)
     if options.label_tree is None:
         return Labels(names)
     if names is None and num_labels is None:
@@ -484,6 +506,16 @@ def read_labels(inputs: Inputs) -> Labels:
         problem, _, hint = str(error).partition(": ")[2].rpartition("; ")
         raise CommandError(f"{options.label_tree}: {problem}", hint) from error
     return Labels(names, tree)
+
+
+def _all_names(inputs: Inputs) -> Sequence[str] | None:
+    """Return the name of each label id; labels beyond the names in the files have empty names."""
+    names, num_labels = inputs.runs[0].label_names, inputs.files.num_labels
+    if names is None:
+        return inputs.label_names
+    if num_labels is None or num_labels <= len(names):
+        return names
+    return [*names, *[""] * (num_labels - len(names))]
 
 
 def _lines(path: str, axes: int = 1) -> list[str]:

@@ -46,7 +46,8 @@ class DataOptions:
     ] = None
     label_names: Annotated[
         str | None,
-        "Text file with the name of each label, one per line. Targets may then hold names beside a matrix of scores.",
+        "Text file with the name of each label, one per line. Values by label, such as thresholds, follow its order."
+        " Targets may hold names beside a matrix of scores, whose columns it names.",
     ] = None
     label_tree: Annotated[
         str | None,

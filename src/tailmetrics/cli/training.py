@@ -146,8 +146,7 @@ def _check_training(collection: TopKCollection, inputs: Inputs) -> None:
         if inputs.counts is None and needs_counts(metric):
             hint = "add --train-target FILE, or --label-counts FILE."
             raise CommandError(f"{name}: needs to know how often labels occur in training", hint)
-        needs_rows = hasattr(metric, "num_train") and metric.num_train is None
-        if needs_rows and inputs.files.options.num_train is None:
+        if "num_train" in metric.missing() and inputs.files.options.num_train is None:
             hint = "add --num-train N beside --label-counts, or give --train-target instead."
             raise CommandError(f"{name}: needs the number of training rows", hint)
 

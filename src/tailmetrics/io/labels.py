@@ -22,6 +22,8 @@ WHOLE = "0|[1-9][0-9]{0,17}"
 """A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits."""
 WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
 """SQL of a name with whole numbers in one spelling: 7 for 007, for 7.0 and for 7 with blanks around it."""
+LABEL_NAMES = "label_names"
+"""The argument that stands beside files in messages on names."""
 SHOWN_NAMES = 2
 """Names of each file that an error shows."""
 
@@ -75,6 +77,8 @@ def disagreement(
     hint = "check that the two files belong together."
     if word == "label" and is_whole and is_other_whole and not in_memory:
         hint += " If they do and no prediction is right, --string-ids false reads labels as whole numbers."
+    elif str(paths[file]) == LABEL_NAMES and is_other_whole and not in_memory:
+        hint = "if the numbers are places among the names, from 0, --string-ids false says so."
     return DataFileError(paths[file], problem, hint=hint)
 
 

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any, Literal
 
 from tailmetrics._arguments import check_choice, check_count
+from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.io.columns import IN_MEMORY, OPTIONS, Columns, names_in_words
 from tailmetrics.io.database import MEMORY, Names, Progress, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset
@@ -298,6 +299,11 @@ def gathered_labels(
     sources = [opened.rows for opened in inputs if opened.rows is not None]
     if rule.by_number and not sources:
         return NUMBERED
+    if "label_names" in other_names and string_ids is None:
+        num_named = sum(source.string_ids for source in sources)
+        if 0 < num_named < len(sources):  # label ids of the others are places in label_names
+            label_names = list(other_names["label_names"])
+            return Labels(label_names, len(label_names), len(label_names))
 
     sources_with_names(sources, string_ids)
     numbered = [source for source in sources if not source.string_ids]
@@ -513,22 +519,30 @@ def _row_facts(
 
 
 def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None) -> int | None:
-    """Return the number of labels, from ``num_labels``, the names or the files; None if none of them gives it.
+    """Return the number of labels, from the columns of files, from ``num_labels`` or from names; None if unknown.
+
+    ``num_labels`` may be larger than the number of names.
 
     Raises:
-        DataFileError: If a file declares another number of labels.
+        DataFileError: If two of them differ.
     """
-    number, origin = num_labels, "--num-labels says"
-    if names is not None and number in (None, len(names)):
-        number, origin = len(names), "--label-names names"
-    for source in sources:
-        if source.num_labels is None:
-            continue
-        if number is not None and source.num_labels != number:
-            hint = "all files must number the same labels."
-            raise DataFileError(source.path, f"has {source.num_labels} labels, but {origin} {number}", hint=hint)
-        number, origin = source.num_labels, f"{source.path} has"
-    return number
+    arguments = ["preds", "target"]
+    if len(sources) == 1:
+        arguments = ["train_target"]
+    columns, path = {}, sources[0].path
+    for argument, source in zip(arguments, sources, strict=True):
+        if source.num_labels is not None:
+            columns[argument], path = source.num_labels, source.path
+    stated = {}
+    if num_labels is not None:
+        stated["num_labels"] = num_labels
+    elif names is not None:
+        stated["label_names"] = len(names)
+    try:
+        return number_of_labels("read", columns, stated)
+    except ValueError as error:
+        problem, _, hint = str(error).removeprefix("read: ").partition("; ")
+        raise DataFileError(path, problem, hint=hint) from error
 
 
 def _bounds(batch_rows: int, sources: Sequence[Source], memory: str) -> dict[str, Any]:
