@@ -10,6 +10,7 @@ begin with ``_`` or ``.`` are left out, as in Spark and Arrow.
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import shutil
@@ -464,6 +465,9 @@ class Plain:
 def temporary_folder(owner: Any, above: Path | None = None) -> Path:
     """Return a new folder in ``above``, or in ``TMPDIR``; it is deleted with ``owner``, at the latest at the end."""
     folder = Path(above or gettempdir()) / f"{SCRATCH}files-{token_hex(8)}"
-    finalize(owner, shutil.rmtree, folder, ignore_errors=True)  # first: a signal may end the program in between
+    # first: a signal may end the program in between
+    deletion = finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    # weakref registers itself with atexit once a process; a worker of multiprocessing clears this from Python 3.13 on
+    atexit.register(deletion)
     folder.mkdir(0o700)
     return folder
