@@ -81,7 +81,9 @@ class Database:
         folder = temporary_folder(self)
         threads = max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES))
         # with a lower limit, DuckDB cannot hold a block of a table in memory, so that tables lie in a file
-        place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")
+        place = ":memory:"
+        if self.limit < THREAD_BYTES:
+            place = str(folder / "lines.db")
         self._process = os.getpid()
         self._written = 0
         self._owner = _IDLE.pop(self._process, None)
@@ -256,9 +258,11 @@ class Names(Sequence[str]):
     def __getitem__(self, place: slice) -> Sequence[str]: ...
 
     def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        if isinstance(place, slice):
-            return list(self)[place] if place.step not in (None, 1) else Names(self.column[place], self.descending)
-        return str(self.column[place].as_py())
+        if not isinstance(place, slice):
+            return str(self.column[place].as_py())
+        if place.step in (None, 1):
+            return Names(self.column[place], self.descending)
+        return list(self)[place]
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), 2**16):
@@ -282,7 +286,9 @@ def arrow_names(names: Iterable[str]) -> Any:
     """Return names as an Arrow string array."""
     import pyarrow as pa
 
-    return names.column if isinstance(names, Names) else pa.array(list(names), pa.large_string())
+    if isinstance(names, Names):
+        return names.column
+    return pa.array(list(names), pa.large_string())
 
 
 def literal(text: str) -> str:

@@ -217,7 +217,9 @@ class Dataset(Files):
         """Yield the targets of each batch with the number of the first row; of a repeated label the first stays."""
         repeats = self.duplicates == "first"
         for target, first in self._checked(self.target, "target", repeats, lowest):
-            yield first_of_each(target) if repeats and isinstance(target, Ragged) else target, first
+            if repeats and isinstance(target, Ragged):
+                target = first_of_each(target)
+            yield target, first
 
 
 @final
@@ -259,7 +261,9 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
         return _tensor(rows)
     if rows.values is None:
         return torch.from_numpy(rows.matrix)
-    scores = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float64)
+    scores = rows.values
+    if scores.dtype.kind != "f":
+        scores = scores.astype(np.float64)
     if num_labels is not None and rows.is_uneven:
         return csr_tensor(rows, scores, num_labels)
     padded = rows.padded(scores, -np.inf, rows.matrix.shape[1])
@@ -282,7 +286,10 @@ def _tensor(array: Array, lent: Array | None = None) -> Tensor:
     """
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
-    is_lent = not array.flags.owndata if lent is None else np.may_share_memory(array, lent)
+    if lent is None:
+        is_lent = not array.flags.owndata
+    else:
+        is_lent = np.may_share_memory(array, lent)
     if is_lent or not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(np.ascontiguousarray(array))
@@ -294,7 +301,9 @@ def _tensor(array: Array, lent: Array | None = None) -> Tensor:
 def drop_low_gains(rows: Rows, minimum: float) -> Rows:
     """Return targets without the gains below ``minimum``; targets without gains stay unchanged."""
     if isinstance(rows, Ragged):
-        return rows if rows.values is None else rows.select(rows.values >= minimum)
+        if rows.values is None:
+            return rows
+        return rows.select(rows.values >= minimum)
     if rows.dtype.kind == "b":
         return rows
     return np.where(rows >= minimum, rows, rows.dtype.type(0))
@@ -372,7 +381,10 @@ def check_rows(
             _check_repeats(rows, role, source, first, num_labels, repeats)
     if wrong is not None:
         entry, problem, hint = wrong
-        row = row_of(entry, rows.offsets) if isinstance(rows, Ragged) else entry // rows.shape[1]
+        if isinstance(rows, Ragged):
+            row = row_of(entry, rows.offsets)
+        else:
+            row = entry // rows.shape[1]
         raise source.error(first + row, problem, hint)
 
 

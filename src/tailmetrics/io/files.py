@@ -170,8 +170,10 @@ class StoredFile:
     def glob(self) -> list[StoredFile]:
         """Return the files that match this pattern, or the files below this folder."""
         with asking(self.address):
-            search = self.system.glob if GLOB.search(self.key) else self.system.find
-            facts_by_key = search(self.key, detail=True)
+            if GLOB.search(self.key):
+                facts_by_key = self.system.glob(self.key, detail=True)
+            else:
+                facts_by_key = self.system.find(self.key, detail=True)
         host = self.address[: len(self.address) - len(self.key.lstrip("/"))]  # or the bucket
         files = [StoredFile(host + key.lstrip("/"), key, self.system) for key in facts_by_key]
         for file, facts in zip(files, facts_by_key.values(), strict=True):
@@ -194,9 +196,13 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
     Raises:
         DataFileError: If the scheme is unknown or the address is wrong.
     """
-    match = _ADDRESS.match(path) if isinstance(path, str) else None
+    if isinstance(path, StoredFile):
+        return path
+    match = None
+    if isinstance(path, str):
+        match = _ADDRESS.match(path)
     if match is None:
-        return path if isinstance(path, StoredFile) else Path(path)
+        return Path(path)
     scheme, authority, inside, options = match.groups()
     if scheme == "file":
         return Path(authority + inside)
@@ -244,7 +250,9 @@ def asking(address: str) -> Iterator[None]:
 
 def size_of(path: FilePath) -> int:
     """Return the size of a file in bytes."""
-    return path.stat().st_size if isinstance(path, Path) else int(path.facts["size"])
+    if isinstance(path, Path):
+        return path.stat().st_size
+    return int(path.facts["size"])
 
 
 def check_file(path: str | PurePath | StoredFile) -> FilePath:

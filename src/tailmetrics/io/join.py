@@ -260,7 +260,9 @@ def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule)
     elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
         wrong, hint = f"WHERE item::BIGINT >= {labels.declared}", BEYOND_HINT
         problem = f"has the label id {{}}, but --num-labels says {labels.declared}"
-    for name, file in files.items() if wrong else ():
+    if not wrong:
+        return labels, notes
+    for name, file in files.items():
         row = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
         if row is not None:
             raise DataFileError(file.name, problem.format(row[1]), f"query {row[0]!r}", hint)
@@ -278,7 +280,9 @@ def _ordered(
     """
     doing = f"joining {file.name.name}"
     value = ", value" if values.has_values else ""
-    number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
+    number = "BIGINT"
+    if max(num_rows, width) < 2**31:
+        number = "INTEGER"
     offsets, is_sorted = _offsets(database, name, num_rows)
     is_sorted = is_sorted and values.num_lines == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]

@@ -227,8 +227,10 @@ def order_of_names(names: Sequence[str], num_labels: int) -> Tensor | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    whole = pc.all(pc.match_substring_regex(names.column, f"^({WHOLE})$")).as_py()
-    order = pc.sort_indices(names.column.cast(pa.int64()) if whole else names.column).to_numpy()
+    column = names.column
+    if pc.all(pc.match_substring_regex(column, f"^({WHOLE})$")).as_py():
+        column = column.cast(pa.int64())
+    order = pc.sort_indices(column).to_numpy()
     return torch.from_numpy(np.append(order.astype(np.int64), np.arange(len(names), num_labels)))
 
 
@@ -505,7 +507,9 @@ def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
         DataFileError: If the file is missing or damaged, or its first line does not name the columns.
     """
     file = check_file(path)
-    form = "tsv" if suffix_of(file) == "tsv" else "csv"
+    form = suffix_of(file)
+    if form != "tsv":
+        form = "csv"
     table = TextTable(Opening(path=file, role="train", form=form))
     names = {column.name.lower(): column.name for column in table.columns}
     if sorted(names) != sorted(EDGE_COLUMNS):

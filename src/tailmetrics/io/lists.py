@@ -49,7 +49,9 @@ class ListSource(Source):
         self._table = table
         self._is_text = is_text
         self._items = roles.column_and_field(roles.item)
-        self._values = None if roles.value is None else roles.column_and_field(roles.value)
+        self._values: tuple[str, str | None] | None = None
+        if roles.value is not None:
+            self._values = roles.column_and_field(roles.value)
         self._columns = list(dict.fromkeys(place[0] for place in (self._items, self._values) if place is not None))
         entries = self._check_types()
         self.string_ids = entries is Kind.STRING

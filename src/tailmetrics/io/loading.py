@@ -133,7 +133,9 @@ def read(
     )
     inputs = open_inputs("read", [("preds", preds), ("target", target)], forms)
     readings = tuple(source.reading for source in inputs)
-    pairs = None if filter is None else _open_pairs(filter, forms)
+    pairs = None
+    if filter is not None:
+        pairs = _open_pairs(filter, forms)
     if _needs_join(inputs, filter is not None or judged_only):
         trained = None
         if train_target is not None and filter is None:
@@ -153,7 +155,9 @@ def read(
         assert joined.preds is not None
         sources: list[Source] = [joined.preds, joined.target]
         facts = _joined_facts(joined)
-        ignored = None if pairs is None else read_named_filter(pairs, joined.database)
+        ignored = None
+        if pairs is not None:
+            ignored = read_named_filter(pairs, joined.database)
     else:
         if judged_only:
             hint = "leave --judged-only out, or name the queries of both files."

@@ -256,7 +256,9 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     has_values = "value" in table.column_names
     role = "gain"
     if opening.role == "preds":
-        role = "score" if any(isinstance(entries, Mapping) for entries in content.values()) else ORDER
+        role = ORDER
+        if any(isinstance(entries, Mapping) for entries in content.values()):
+            role = "score"
     roles = Reading(
         path=str(path), role=opening.role, form=opening.form, value_role=role if has_values else "", content=description
     )
@@ -300,7 +302,9 @@ def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) 
     values: list[Any] = []
     with_values = set()
     for query, listed in content.items():
-        entries = listed.tolist() if hasattr(listed, "tolist") else listed
+        entries = listed
+        if hasattr(listed, "tolist"):
+            entries = listed.tolist()
         if not isinstance(entries, (Mapping, list, tuple)):
             problem = f"holds {type(listed).__name__}, not a dict or a list"
             raise DataFileError(path, problem, f"query {query!r}", f"pass {FORMS}.")

@@ -149,9 +149,10 @@ class Input:
             texts = []
             for query, item, value in self.as_lines().parts[0].rows(Database(), 2):
                 text = f"{query!r}: {item!r}"
-                if value is not None:
-                    number = abs(value) if self.reading.least_first else value
-                    text += f" {number:g}"
+                if value is not None and self.reading.least_first:
+                    text += f" {abs(value):g}"
+                elif value is not None:
+                    text += f" {value:g}"
                 texts.append(text)
         return [f"{self.name}, {text}" for text in texts]
 

@@ -60,7 +60,9 @@ class Table(ABC):
         if stop <= start:
             return
         group, last = np.searchsorted(self.ends, [start, stop - 1], side="right")
-        first = int(self.ends[group - 1]) if group else 0
+        first = 0
+        if group:
+            first = int(self.ends[group - 1])
         for batch in self._read(columns, range(group, last + 1), size):
             own = batch.slice(max(0, start - first), max(0, min(stop, first + len(batch)) - max(start, first)))
             if len(own):
@@ -104,13 +106,17 @@ class ParquetTable(Table):
 
     def entries(self, column: str) -> int:
         """Return the number of entries in the lists of a column; 0 for a file in a store."""
-        return entries_in_parquet(self.file, column) if isinstance(self.file, Path) else 0
+        if not isinstance(self.file, Path):
+            return 0
+        return entries_in_parquet(self.file, column)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
         with ExitStack() as opened:
             # given a path, Arrow reads by itself; every read of an open file goes through Python
-            file = self.file if isinstance(self.file, Path) else opened.enter_context(self.file.open("rb"))
+            file = self.file
+            if not isinstance(file, Path):
+                file = opened.enter_context(file.open("rb"))
             yield opened.enter_context(pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES))
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
@@ -138,13 +144,19 @@ class ArrowTable(Table):
         with pa.memory_map(str(self._plain.path)) as file:
             is_stream = file.read(len(ARROW)) != ARROW
             file.seek(0)
-            reader = (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(file, options=options)
+            if is_stream:
+                reader = pa.ipc.open_stream(file, options=options)
+                batches = iter(reader)
+                if groups is not None:
+                    batches = islice(reader, groups.start, groups.stop)
+            else:
+                reader = pa.ipc.open_file(file, options=options)
+                if groups is None:
+                    groups = range(reader.num_record_batches)
+                batches = map(reader.get_batch, groups)
             if columns is None:
                 self.schema = reader.schema
-            if is_stream:
-                yield from reader if groups is None else islice(reader, groups.start, groups.stop)
-            else:
-                yield from map(reader.get_batch, range(reader.num_record_batches) if groups is None else groups)
+            yield from batches
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
         for batch in self._batches(columns, groups):

@@ -362,7 +362,9 @@ def open_letor(opening: Opening) -> Lines:
     path = check_file(opening.path)
     with reading(path, "LETOR"):
         plain = Plain(path)
-        judged = plain if target is not None else Plain(check_file(opening.target_paths[0]))
+        judged = plain
+        if target is None:
+            judged = Plain(check_file(opening.target_paths[0]))
     pattern = f"^\\s*({WORD}){GAP}qid:({WORD})"
     listed = FILE_OF_LINES.format(path=named(judged.path))
     kept = "line IS NOT NULL AND NOT regexp_matches(line, '^[ \\t\\r]*(#|$)')"
