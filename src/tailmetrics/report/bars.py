@@ -129,8 +129,11 @@ def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, 
     zero = scale.share(0.0)
     marks.append(Mark("line", [(0, zero), (1, zero)], style="thin"))
 
-    direction = "lower is better" if facts.lower_is_better else ""
-    opening = f"{metric}, {direction}, {axis.order}" if direction else f"{metric} {axis.order}"
+    direction = ""
+    opening = f"{metric} {axis.order}"
+    if facts.lower_is_better:
+        direction = "lower is better"
+        opening = f"{metric}, {direction}, {axis.order}"
     return Chart(
         metric,
         marks,
@@ -161,7 +164,9 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
     """Return a bar, the marks beside it, and the number above it."""
     record = bar.record
     zero = scale.share(0.0)
-    height = scale.share(record.value) if math.isfinite(record.value) else zero
+    height = zero
+    if math.isfinite(record.value):
+        height = scale.share(record.value)
 
     side_marks = [
         *_interval_marks(record, sides, scale),
@@ -183,7 +188,9 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
 def _in_words(bar: Bar) -> str:
     """Return the numbers of a bar, for a reader who points at it or hears it."""
     record = bar.record
-    text = f"{bar.name} {record.number if record.is_measured else 'no value'}"
+    text = f"{bar.name} no value"
+    if record.is_measured:
+        text = f"{bar.name} {record.number}"
     if record.ends:
         text += f" ({' to '.join(_numbers(record, *record.shown_ends))})"
     for name in REFERENCES:

@@ -134,7 +134,9 @@ class Chart:
     @property
     def margin(self) -> int:
         """Pixels to the right of the square, for the part of the last tick's text beyond the right edge."""
-        last = self.across[-1] if self.across else Tick(0.0, ("",))
+        if not self.across:
+            return 0
+        last = self.across[-1]
         room = 6 + (328 - self.gutter) * (1 - last.at)  # a phone of 360 pixels shows 328, and 6 beyond the edge
         return max(0, math.ceil(CHARACTER * max(map(len, last.texts)) / 2 - room))
 

@@ -27,11 +27,16 @@ def first_tables(report: ComparisonData) -> list[Section]:
     metrics = [report.headline, *report.by_bucket]
     metric = next((metric for metric in metrics if metric), "")
     whole = report.over_all.get(metric, metric)
-    all_labels = {ALL: whole} if whole in report.values else {}
+    all_labels = {}
+    if whole in report.values:
+        all_labels[ALL] = whole
     buckets = report.by_bucket.get(metric, {})
     groups = report.by_group.get(whole, {})
 
-    sections = [_headline(report, {**all_labels, **buckets}, f"{metric} by bucket" if buckets else metric, "bucket")]
+    title = metric
+    if buckets:
+        title = f"{metric} by bucket"
+    sections = [_headline(report, {**all_labels, **buckets}, title, "bucket")]
     if groups:
         sections.append(_headline(report, {**all_labels, **groups}, f"{whole} by group of rows", "group"))
     sections.append(_overall(report))

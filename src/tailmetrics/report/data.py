@@ -296,7 +296,9 @@ class ReportData:
     @cached_property
     def curves(self) -> dict[str, list[CurvePoint]]:
         """Values of single labels as functions of the training count; empty without labels or counts."""
-        return {} if self.labels is None else self.labels.curves(self.label_counts)
+        if self.labels is None:
+            return {}
+        return self.labels.curves(self.label_counts)
 
     @property
     def blind_spots(self) -> Sequence[BlindSpot]:
@@ -311,7 +313,9 @@ class ReportData:
     @property
     def rows_in_words(self) -> str:
         """How many rows were evaluated, in words."""
-        return "" if self.rows is None else counted(self.rows, "row")
+        if self.rows is None:
+            return ""
+        return counted(self.rows, "row")
 
 
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:

@@ -50,7 +50,9 @@ def number(value: float, place: bool = False, decimals: int = DECIMALS) -> str:
         return "–"
     if place and math.isfinite(value):
         return f"{value:,.1f}".removesuffix(".0")
-    return f"{value:.{decimals}f}" if abs(value) < 100 else f"{value:,.1f}"
+    if abs(value) >= 100:
+        return f"{value:,.1f}"
+    return f"{value:.{decimals}f}"
 
 
 AT_MOST = "≤"
@@ -63,12 +65,16 @@ def p_value(value: float, at_most: bool = False) -> str:
         return "–"
     if value < 0.0001:
         return "<0.0001"
-    return f"{AT_MOST if at_most else ''}{value:.4f}"
+    if at_most:
+        return f"{AT_MOST}{value:.4f}"
+    return f"{value:.4f}"
 
 
 def signed(value: float, decimals: int = DECIMALS) -> str:
     """Return a difference with its sign."""
-    return "–" if math.isnan(value) else f"{value:+.{decimals}f}"
+    if math.isnan(value):
+        return "–"
+    return f"{value:+.{decimals}f}"
 
 
 def ends_with_signs(ends: Sequence[float], decimals: int = DECIMALS) -> str:
@@ -196,7 +202,9 @@ def printable(text: str) -> str:
     """
     letters = []
     for letter in " ".join(text.split()):
-        letters.append(letter if letter.isprintable() else letter.encode("unicode_escape").decode())
+        if not letter.isprintable():
+            letter = letter.encode("unicode_escape").decode()
+        letters.append(letter)
     return "".join(letters)
 
 
@@ -222,5 +230,9 @@ def in_cell(value: object) -> object:
     """
     if isinstance(value, str):
         text = printable(value)
-        return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
+        if text.startswith(("=", "+", "-", "@")):
+            return f"'{text}"
+        return text
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return value

@@ -97,7 +97,9 @@ def _label_table(table: LabelTable, labels: Sequence[int], what: str, brief: boo
 def _cell(value: Any, column: str) -> str:
     if column in TEXT_COLUMNS:
         return str(value)
-    return number(value) if isinstance(value, float) else count(value)
+    if isinstance(value, float):
+        return number(value)
+    return count(value)
 
 
 def blind_spots_section(report: ReportData, brief: bool) -> Section:
@@ -141,7 +143,9 @@ SPOT_COLUMNS: Sequence[Column[BlindSpot]] = (
 
 def curves_section(report: ReportData) -> Section:
     """Return the section of values of single labels as functions of the training count."""
-    edges = _bucket_edges(report) if report.curves else []
+    edges = []
+    if report.curves:
+        edges = _bucket_edges(report)
     curves = {metric: {"": points} for metric, points in report.curves.items()}
     return curve_section("As a function of the training count", curves, edges)
 

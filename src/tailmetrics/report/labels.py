@@ -99,7 +99,9 @@ class LabelTable:
         for name in self.columns:
             if _stem(name) not in COUNTS and " (" not in name:
                 cutoffs.add(name.partition("@")[2])
-        return cutoffs.pop() if len(cutoffs) == 1 else ""
+        if len(cutoffs) != 1:
+            return ""
+        return cutoffs.pop()
 
     @cached_property
     def all_columns(self) -> dict[str, Tensor]:
@@ -196,7 +198,9 @@ class LabelTable:
             number = int(few[buckets == place].sum())
             if number:
                 texts.append(f"{number:,} of {(buckets == place).sum():,} labels in {name}")
-        return f"too few rows to tell: {', '.join(texts)}" if texts else ""
+        if not texts:
+            return ""
+        return f"too few rows to tell: {', '.join(texts)}"
 
     @cached_property
     def by_misses(self) -> list[int]:
@@ -255,7 +259,9 @@ class LabelTable:
             return {}
         curves = {}
         for name, column in self.columns.items():
-            points = [] if _stem(name) in COUNTS else local_means(counts, column, self.columns["support"])
+            if _stem(name) in COUNTS:
+                continue
+            points = local_means(counts, column, self.columns["support"])
             if points:
                 curves[name] = points
         return curves

@@ -83,7 +83,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "short": lambda value: f"{len(value):,} values" if isinstance(value, list) and len(value) > LONGEST else value,
+        "short": _shortened,
         "across": lambda share: f"{100 * share:.5g}%",
         "down": lambda share: f"{100 * (1 - share):.5g}%",
         # a key may be broken into lines after "_" and "/", and before "@"
@@ -98,7 +98,16 @@ def _environment() -> Environment:
 
 def _visible(value: Any) -> Any:
     """Return a value of a template; a text has no characters upon which a terminal that shows the file would act."""
-    return printable(value) if type(value) is str and not value.isprintable() else value
+    if type(value) is str and not value.isprintable():
+        return printable(value)
+    return value
+
+
+def _shortened(value: Any) -> Any:
+    """Return the number of values of a long list in place of the list."""
+    if isinstance(value, list) and len(value) > LONGEST:
+        return f"{len(value):,} values"
+    return value
 
 
 def check_replaceable(goal: Path) -> None:
@@ -158,7 +167,9 @@ class Shown(ABC):
 
     def _write_texts(self, folder: Path, stem: str) -> list[str]:
         """Write the files that are texts, and return their names."""
-        picture = f"{stem}.png" if self.document().charts else None
+        picture = None
+        if self.document().charts:
+            picture = f"{stem}.png"
         tables = {self._file(name, stem): csv_text(table) for name, table in self.csv_tables().items()}
         texts = {
             f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
@@ -188,7 +199,9 @@ class Shown(ABC):
         """Return the file name of a table: ``labels_val.csv`` for ``report_val``, ``mine_labels.csv`` for ``mine``."""
         if not name:
             return f"{stem}.csv"
-        return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
+        if stem.startswith("report"):
+            return f"{name}{stem.removeprefix('report')}.csv"
+        return f"{stem}_{name}.csv"
 
     @names_missing_extra
     def __str__(self) -> str:

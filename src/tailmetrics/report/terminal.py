@@ -96,9 +96,10 @@ def _plain_table(section: Section, console: Console) -> Table:
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    *names, last_name = map(printable, section.header)
-    for place, name in enumerate(names):
-        table.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+    first_name, *names, last_name = map(printable, section.header)
+    table.add_column(Text(first_name), overflow="fold")
+    for name in names:
+        table.add_column(Text(name), justify="right", overflow="fold")
     table.add_column(Text(last_name), justify="right" if last_name else "left", overflow="fold")
 
     for *cells, last in section.lines:
