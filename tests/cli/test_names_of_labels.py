@@ -248,3 +248,22 @@ def test_lists_of_label_ids_beside_label_names(tmp_path, tailmetrics, evaluated,
     (tmp_path / "names.txt").write_text("\n".join(NAMES[:3]))
     status, _, err = tailmetrics("evaluate", *words)
     assert (status, "holds the label id 3, but there are 3 labels" in err) == (2, True)
+
+
+def test_the_number_of_a_metric_is_that_of_all(tmp_path, tailmetrics, evaluated, config):
+    """Lists of ids do not tell it: one metric with num_labels is enough, as in evaluate; other numbers are refused."""
+    np.save(tmp_path / "p.npy", [[0, 3, -1], [1, 2, 3]])
+    np.save(tmp_path / "y.npy", [[3], [1]])
+    words = ["--preds", tmp_path / "p.npy", "--target", tmp_path / "y.npy"]
+    coverage = [("CatalogCoverageAtK", "{k: 1, num_labels: 5}"), ("CatalogCoverageAtK", "{k: 2}")]
+    assert values_of(evaluated(*words, "--config", config(*coverage))) == {
+        "catalog_coverage@1": 2 / 5,
+        "catalog_coverage@2": 4 / 5,
+    }
+    coverage[1] = ("CatalogCoverageAtK", "{k: 2, num_labels: 6}")
+    status, _, err = tailmetrics("evaluate", *words, "--config", config(*coverage))
+    assert status == 2
+    assert "another CatalogCoverageAtK was made for 6 labels, but CatalogCoverageAtK holds 5" in err
+    status, _, err = tailmetrics("evaluate", *words, "--config", config(coverage[0]), "--num-labels", 7)
+    assert status == 2
+    assert "CatalogCoverageAtK was made for 5 labels, but the data have 7\nhint: leave its num_labels out." in err

@@ -9,12 +9,14 @@ import torch
 
 from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, TopKCollection
 from tailmetrics._arguments import INTEGERS
+from tailmetrics._number_of_labels import REMEDY_OF_METRICS, number_of_labels
 from tailmetrics.cli.choosing import needs_counts
 from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import Files, Inputs, Share
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.progress import progress
 from tailmetrics.evaluation.evaluating import note_on_unseen
+from tailmetrics.evaluation.labels import stated_numbers
 from tailmetrics.io import TargetDataset
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
@@ -43,7 +45,7 @@ def bind(
     """
     _warn_of_counts(collection, inputs, messages)
     _check_training(collection, inputs)
-    training = _training(inputs, messages, engine)
+    training = _training(inputs, _number_of_labels(collection, inputs), messages, engine)
     if training is not None:
         collection.bind(replace(training, tree=tree))
     _check_bound(collection, tree)
@@ -80,12 +82,25 @@ def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> No
     count(frequency, files, train)
 
 
-def _training(inputs: Inputs, messages: Messages, engine: Engine | None) -> Training | None:
+def _number_of_labels(collection: TopKCollection, inputs: Inputs) -> int | None:
+    """Return the number of labels that files and options tell, or else a metric; None if nothing tells it.
+
+    Raises:
+        ValueError: If a metric was made for another number.
+    """
+    columns = {}
+    if inputs.files.num_labels is not None:
+        columns["the data"] = inputs.files.num_labels
+    stated = stated_numbers(None, None, None, None, collection.members().values())
+    return number_of_labels("evaluate", columns, stated, REMEDY_OF_METRICS)
+
+
+def _training(inputs: Inputs, num_labels: int | None, messages: Messages, engine: Engine | None) -> Training | None:
     """Return the facts about training; without counts, of one bucket, so that metrics know the number of labels.
 
     None if nothing tells the number of labels.
     """
-    counts, num_rows, num_labels = inputs.counts, inputs.files.options.num_train, inputs.files.num_labels
+    counts, num_rows = inputs.counts, inputs.files.options.num_train
     if inputs.train is not None:
         assert num_labels is not None
         frequency = LabelFrequency(num_labels)
