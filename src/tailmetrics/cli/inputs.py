@@ -335,7 +335,10 @@ def _about_stated_number(error: DataFileError, options: DataOptions) -> DataFile
         hint = f"{options.label_counts} has counts by label id; write them as CSV with the columns label and count."
         return DataFileError(error.path, error.problem, error.where, hint)
 
-    stating_options = [option for option in REMEDIES if getattr(options, option) is not None]
+    stating_options = []
+    for option in REMEDIES:
+        if getattr(options, option) is not None:
+            stating_options.append(option)
     if options.num_labels is not None or not stating_options:
         return error
     option = stating_options[0]

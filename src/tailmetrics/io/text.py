@@ -127,7 +127,9 @@ class TextTable:
             first_cells = self._split(lines[1])
         self.columns = []
         for place, name in enumerate(names):
-            cell = first_cells[place] if place < len(first_cells) else ""
+            cell = ""
+            if place < len(first_cells):
+                cell = first_cells[place]
             separators = tuple(delimiter for delimiter in LIST_DELIMITERS if delimiter in cell)
             is_bracketed = re.fullmatch(BRACKETED, cell) is not None
             self.columns.append(Column(name, separators=separators, is_bracketed=is_bracketed))
@@ -192,9 +194,9 @@ def open_csv(opening: Opening) -> Lines | Source:
     if roles.is_listed:
         return _open_text_lists(opening, table, roles)
 
-    column = None if roles.value is None else table.place(roles.value)
-    value, text_value = None, ""
-    if column is not None:
+    column, value, text_value = "", None, ""
+    if roles.value is not None:
+        column = table.place(roles.value)
         value = f"{roles.sign}{column}"
         text_value = f"{roles.sign}try_cast({column} AS DOUBLE)"
     if roles.value_role == "gain":  # pandas writes True and False
@@ -211,7 +213,7 @@ def open_csv(opening: Opening) -> Lines | Source:
         second_order=second_order,
         text_source=table.source(),
         text_value=text_value,
-        shown_value=column or "",
+        shown_value=column,
         owner=table,
         reading=roles,
         row_word="line",
