@@ -6,9 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import copyfile, rmtree
-from tempfile import mkdtemp
 from typing import Any
-from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -16,6 +14,7 @@ from torch import Tensor
 from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.row_tables import RowTableWriter
+from tailmetrics.io.files import temporary_folder
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report
 from tailmetrics.report.pages import check_replaceable
@@ -51,9 +50,8 @@ class LoaderRows:
         data: Any = getattr(loader, "dataset", None)
         self.num_rows = len(data) if hasattr(data, "__len__") else MANY
         self._evaluation, self._count = evaluation, 0
-        folder = mkdtemp(prefix="tailmetrics-")
-        self._delete = finalize(self, rmtree, folder, ignore_errors=True)  # at the exit of the process, too
-        self._path = Path(folder, "rows.parquet")
+        self._folder = temporary_folder(self)
+        self._path = self._folder / "rows.parquet"
         self._writer: RowTableWriter | None = None
 
     def add(self, ranking: Ranking, rows: Any) -> None:
@@ -74,7 +72,7 @@ class LoaderRows:
 
     def discard(self) -> None:
         """Delete the table."""
-        self._delete()
+        rmtree(self._folder, ignore_errors=True)
 
     def write(self, path: Path) -> None:
         """Copy the table to a path, where a whole file replaces an older one."""
