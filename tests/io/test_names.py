@@ -1,5 +1,7 @@
 """Names and declared formats decide: each rule of docs/inputs.md, in every format that has columns."""
 
+import json
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -407,3 +409,28 @@ def test_the_names_of_the_page_are_those_of_the_table(request):
     for role, names in ALIASES.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{role}` | "))
         assert row.startswith(f"| `{role}` | {', '.join(names)}")
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "trec"])
+def test_label_names_number_the_labels_of_lines(tmp_path, form):
+    """A score stands in the column of its name, in any order of names; a label that they lack is refused."""
+    run, qrels = {"q": {"d1": 0.9, "d0": 0.5}}, {"q": {"d0": 1}}
+    preds, target = tmp_path / f"p.{form}", tmp_path / f"y.{form}"
+    if form == "json":
+        preds.write_text(json.dumps(run))
+        target.write_text(json.dumps(qrels))
+    elif form == "csv":
+        preds.write_text("query,item,score\nq,d1,0.9\nq,d0,0.5\n")
+        target.write_text("query,item\nq,d0\n")
+    else:
+        preds.write_text("q Q0 d1 1 0.9 me\nq Q0 d0 2 0.5 me\n")
+        target = tmp_path / "y.qrels"
+        target.write_text("q 0 d0 1\n")
+    names = ["d2", "x", "d0", "d1"]
+    dataset = read(preds, target, label_names=names)
+    assert (dataset.num_labels, list(dataset.label_names)) == (4, names)
+    (batch,) = dataset
+    scores, ids = batch.preds
+    assert dict(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) == pytest.approx({3: 0.9, 2: 0.5})
+    with pytest.raises(DataFileError, match="unknown label 'd1'; label_names lacks it"):
+        read(preds, target, label_names=names[:3])
