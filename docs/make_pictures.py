@@ -57,11 +57,21 @@ def demo_report(counts: Tensor) -> Report:
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     assert seen.report is not None
     labels = sum(row.labels for row in seen.report.buckets)
-    return replace(
-        seen.report,
-        title=f"ICD-10-CM, {labels:,} labels: found in the list of ten",
-        captions={"global_recall@10": "in the one list of 10 that a row shows"},
-    )
+    facts = []
+    for metric in seen.report.metrics:
+        if metric.metric == "global_recall@10":
+            metric = replace(metric, caption="in the one list of 10 that a row shows")
+        facts.append(metric)
+    title = f"ICD-10-CM, {labels:,} labels: found in the list of ten"
+    return replace(seen.report, title=title, metrics=facts)
+
+
+def without_references(report: Report) -> Report:
+    """Return a report without chance, popularity and the attainable value."""
+    records = []
+    for record in report.records:
+        records.append(replace(record, chance=None, popularity=None, attainable=None))
+    return replace(report, records=records)
 
 
 def icd10_counts() -> Tensor:
@@ -107,7 +117,9 @@ def _draw_curve(
         ylabel="times seen in training",
     )
     axes.set_title(
-        "Each colour holds a tenth of all label occurrences", loc="left", fontsize=11
+        "Each colour holds about a tenth of all label occurrences",
+        loc="left",
+        fontsize=11,
     )
 
 
@@ -149,7 +161,7 @@ def pictures_to_read() -> Iterator[tuple[str, Figure]]:
     plain = {"intervals": False, "title": "One model, two questions"}
     report = evaluate(scores, target, metrics=[within, shown], **plain)
     said = "ranked among the labels of the bucket", "in the one list of ten"
-    yield "scopes", _with_captions(replace(report, references=None), *said)
+    yield "scopes", _with_captions(without_references(report), *said)
     plain["title"] = "Random scores: the gap is that of the sizes of the buckets"
     report = evaluate(chance, target, metrics=[within], **plain)
     said = ("dotted line: chance · diamond: popularity · cap: attainable",)
@@ -159,10 +171,10 @@ def pictures_to_read() -> Iterator[tuple[str, Figure]]:
     said = (
         "bar: lower id first · dot: mean over all orders · bracket: worst and best",
     )
-    yield "ties", _with_captions(replace(report, references=None), *said)
+    yield "ties", _with_captions(without_references(report), *said)
     report = evaluate(scores[:100], target[:100], metrics=[shown], title="100 rows")
     said = ("vertical line: the 95 % interval",)
-    yield "intervals", _with_captions(replace(report, references=None), *said)
+    yield "intervals", _with_captions(without_references(report), *said)
 
 
 def _with_captions(report: Report, *captions: str) -> Figure:
@@ -226,7 +238,7 @@ def main() -> None:
     torch.set_num_threads(1)  # as the demo does: the same numbers
     counts = icd10_counts()
     write(deciles_figure(counts), "deciles")
-    report = replace(demo_report(counts), references=None)
+    report = without_references(demo_report(counts))
     figure = picture(report)
     figure.set_size_inches(WIDTH, 4.0)
     below = what_buckets_are(
