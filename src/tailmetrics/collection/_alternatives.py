@@ -118,8 +118,9 @@ class Alternatives:
 
         self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
         for member in members.values():
-            if member.device != self.states.device:
-                self.states.to_empty(device=member.device)  # the states, all zero, may be on the device "meta"
+            # the states, all zero, may be on the device "meta", even where an older torchmetrics says "cpu"
+            if member.device != self.states.summed.device:
+                self.states.to_empty(device=member.device)
 
     def __bool__(self) -> bool:
         """Whether there is a value to accumulate."""
