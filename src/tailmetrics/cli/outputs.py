@@ -120,7 +120,7 @@ class Outputs(ExitStack):
             if _is_same(goal, path):
                 raise CommandError(f"{goal}: is one of the files that are read, and would be replaced", hint)
             if _would_be_read(goal, path):
-                raise CommandError(f"{goal}: would be read as one of the parts of what is read now", hint)
+                raise CommandError(f"{goal}: would become one of the parts that this command reads", hint)
         try:
             check_replaceable(goal)
         except FileExistsError as error:

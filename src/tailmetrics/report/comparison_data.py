@@ -134,26 +134,27 @@ class ComparisonData:
 
     @cached_property
     def places(self) -> dict[str, Place]:
-        """The place of each key."""
-        return {key: self.place(key) for key in self.values}
-
-    def place(self, key: str) -> Place:
-        """Return the place of a key."""
-        metric, group, name = split(key, self.row_groups, (*self.buckets, *GAPS), self.postfix)
-        if name in self.buckets:
-            return Place(metric, bucket=name, row_group=group)
-        return Place(metric, row_group=group, summary=name)
+        """The place of each key, compared or not."""
+        places = {}
+        for key in (*self.values, *self.not_compared):
+            metric, group, name = split(key, self.row_groups, (*self.buckets, *GAPS), self.postfix)
+            if name in self.buckets:
+                places[key] = Place(metric, bucket=name, row_group=group)
+            else:
+                places[key] = Place(metric, row_group=group, summary=name)
+        return places
 
     @cached_property
     def overall(self) -> list[str]:
         """Keys of values over all rows and labels."""
-        return [key for key, place in self.places.items() if place.breakdown is Breakdown.WHOLE]
+        return [key for key in self.values if self.places[key].breakdown is Breakdown.WHOLE]
 
     @cached_property
     def gaps(self) -> list[str]:
         """Keys of gaps between buckets, over all rows."""
         keys = []
-        for key, place in self.places.items():
+        for key in self.values:
+            place = self.places[key]
             if place.summary and not place.row_group:
                 keys.append(key)
         return keys
@@ -170,7 +171,8 @@ class ComparisonData:
 
     def _keys_by_metric(self, breakdown: Breakdown) -> dict[str, dict[str, str]]:
         keys: dict[str, dict[str, str]] = {}
-        for key, place in self.places.items():
+        for key in self.values:
+            place = self.places[key]
             if place.breakdown is breakdown:
                 keys.setdefault(place.metric, {})[place.bucket or place.row_group] = key
         return keys
@@ -256,7 +258,7 @@ class ComparisonData:
         return lines
 
     def _place_columns(self, key: str, run: str) -> dict[str, str]:
-        place = self.place(key)
+        place = self.places[key]
         return {
             "run": run,
             "key": key,

@@ -249,7 +249,7 @@ def not_compared_section(report: ComparisonData, brief: bool) -> Section:
     """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
     keys = []
     for key in report.not_compared:
-        place = report.place(key)
+        place = report.places[key]
         if not place.row_group and not (brief and place.bucket):
             keys.append(key)
     columns: list[Column[str]] = [("metric", str)]
