@@ -17,7 +17,7 @@ FIRST_ROWS = 64
 """Rows that are compared, to tell whether predictions are the targets."""
 ARE_THEY = "Are these predictions, or the targets themselves?"
 LEAST_ROWS = 3
-"""The fewest rows for this note: a model may well be right in two."""
+"""The fewest rows that are compared: a model may well be right in two."""
 LARGEST_GRADE = 10
 """Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
 
@@ -30,11 +30,13 @@ def notes_on_likely_mistakes(dataset: Any, preds: str = "preds", target: str = "
         preds: What notes call the predictions.
         target: What notes call the targets.
     """
-    return (
-        *note_on_swapped(dataset, preds, target),
-        *note_on_equal(dataset, preds, target),
-        *note_on_self_retrieval(dataset, preds),
-    )
+    notes = _note_on_swapped(dataset, preds, target)
+    if dataset.stop - dataset.start < LEAST_ROWS:
+        return notes
+    preds_rows, target_rows = _first_rows(dataset.preds, dataset), _first_rows(dataset.target, dataset)
+    notes += _note_on_equal(preds_rows, target_rows, preds, target)
+    notes += _note_on_self_retrieval(dataset, preds_rows, target_rows, preds)
+    return notes
 
 
 def note_on_equal_tensors(preds: Any, target: Tensor) -> tuple[str, ...]:
@@ -50,7 +52,7 @@ def note_on_equal_tensors(preds: Any, target: Tensor) -> tuple[str, ...]:
     return (f"preds equals target in each row. {ARE_THEY}",)
 
 
-def note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
+def _note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
     """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
     grades = dataset.preds.first_values()
     # scores that were read from ranks are whole numbers below 0
@@ -65,14 +67,11 @@ def note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
     )
 
 
-def note_on_equal(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
+def _note_on_equal(preds_rows: Any, target_rows: Any, preds: str, target: str) -> tuple[str, ...]:
     """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both.
 
     Where both have numbers, these are the same, too: a score for each judged label is no target.
     """
-    if dataset.stop - dataset.start < LEAST_ROWS:
-        return ()
-    preds_rows, target_rows = _first_rows(dataset.preds, dataset), _first_rows(dataset.target, dataset)
     if _is_listed(preds_rows) != _is_listed(target_rows):
         return ()
     if _is_listed(preds_rows):
@@ -87,15 +86,14 @@ def note_on_equal(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
     )
 
 
-def note_on_self_retrieval(dataset: Any, preds: str) -> tuple[str, ...]:
+def _note_on_self_retrieval(dataset: Any, preds_rows: Any, target_rows: Any, preds: str) -> tuple[str, ...]:
     """Return a note that each query finds itself first, as where embeddings are searched in themselves.
 
     Each of the first rows has its own name among its best labels. Nothing is said if no other label is relevant in
-    them, as in pairs, and if labels have the numbers of the rows: then :func:`tailmetrics.rank` tells it.
+    them, as in pairs. Where labels have the numbers of the rows, :func:`tailmetrics.rank` warns instead.
     """
     if dataset.row_names is None or dataset.stop - dataset.start < FEWEST_QUERIES:
         return ()
-    preds_rows, target_rows = _first_rows(dataset.preds, dataset), _first_rows(dataset.target, dataset)
     if not (_is_listed(preds_rows) and _is_listed(target_rows)):
         return ()
 
