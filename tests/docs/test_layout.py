@@ -246,3 +246,12 @@ def test_an_entry_of_the_reference_lists_every_argument_of_a_metric() -> None:
         said = re.findall(r"^    (\w+):", docstrings._whole(entry).partition("Args:")[2], re.MULTILINE)
         assert set(arguments(kind)) - set(TorchMetricsArguments.__annotations__) <= set(said), name
         assert "buckets" not in said or said.index("buckets") < said.index("name"), name
+
+
+def test_the_page_of_the_architecture_names_what_exists() -> None:
+    """Every constant, class, function and argument that the page sets as code stands in the package."""
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text()
+    sources = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    words = set(re.findall(r"\w+", sources))
+    for name in re.findall(r"`([A-Za-z_]+)`", page):
+        assert name in words, name
