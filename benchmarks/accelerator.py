@@ -28,7 +28,7 @@ def table(settings: Settings) -> str:
 def _dense(data: Dense, settings: Settings) -> Iterator[Row]:
     scores, targets = data.scores, data.targets
     checked = ten_metrics(data.buckets).to(scores.device)
-    plain, buckets = (ten_metrics(one, validate_args=False).to(scores.device) for one in (None, data.buckets))
+    plain, buckets = (ten_metrics(by, validate_args=False).to(scores.device) for by in (None, data.buckets))
     calls = {
         "copy": Call(scores.clone),
         "amax": Call(lambda: scores.amax(1)),

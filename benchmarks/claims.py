@@ -101,8 +101,8 @@ class Rates:
     @property
     def are_doubtful(self) -> bool:
         """Whether a share lies outside of the accepted bounds."""
-        held = [rate for rate in (self.difference, self.resampled, self.quick) if not math.isnan(rate)]
-        return self.rejected > MOST_REJECTED or min(held) < ACCEPTED[0] or max(held) > ACCEPTED[1]
+        coverages = [rate for rate in (self.difference, self.resampled, self.quick) if not math.isnan(rate)]
+        return self.rejected > MOST_REJECTED or min(coverages) < ACCEPTED[0] or max(coverages) > ACCEPTED[1]
 
 
 # -- what is drawn --------------------------------------------------------------------------------------------------
@@ -188,12 +188,12 @@ def clustered(sample: Callable[[Random, Array], Array], sizes: Callable[[int], N
     return draw
 
 
-def of_five(clusters: int) -> NDArray[np.int64]:
+def clusters_of_five(clusters: int) -> NDArray[np.int64]:
     """Return the sizes of clusters of five rows."""
     return np.full(clusters, 5)
 
 
-def of_one_to_nine(clusters: int) -> NDArray[np.int64]:
+def clusters_of_one_to_nine(clusters: int) -> NDArray[np.int64]:
     """Return the sizes of clusters of one to nine rows."""
     return 1 + np.arange(clusters) % 9
 
@@ -236,7 +236,7 @@ def over_labels(num_labels: int, measure: str, differing: float = 1.0) -> Draw:
     labels = np.arange(num_labels)
     popularity = 1 / (labels + 5.0)
     edges = np.cumsum(popularity / popularity.sum())
-    found = 0.75 - 0.5 * labels / num_labels
+    hit_chance = 0.75 - 0.5 * labels / num_labels
 
     def drawn_labels(rng: Random, rows: int, number: int) -> NDArray[np.int64]:
         drawn = np.minimum(np.searchsorted(edges, rng.random((rows, number))), num_labels - 1)
@@ -251,16 +251,16 @@ def over_labels(num_labels: int, measure: str, differing: float = 1.0) -> Draw:
 
     def draw(rng: Random, rows: int) -> Pair:
         relevant = np.unique(drawn_labels(rng, rows, 3))
-        chance = found[relevant % num_labels] + rng.normal(0, 0.2, rows)[relevant // num_labels]
-        held = np.zeros(rows * num_labels, bool)
-        held[relevant] = True
-        held = held.reshape(rows, num_labels)
+        chance = hit_chance[relevant % num_labels] + rng.normal(0, 0.2, rows)[relevant // num_labels]
+        is_relevant = np.zeros(rows * num_labels, bool)
+        is_relevant[relevant] = True
+        is_relevant = is_relevant.reshape(rows, num_labels)
         first, second = (lists(rng, rows, relevant, chance) for _ in range(2))
         second = np.where((rng.random(rows) < differing)[:, None], second, first)
         models: list[list[Model]] = []
         for listed in (first, second):
-            places, cells = np.nonzero(held | listed)
-            flags = listed[places, cells], held[places, cells]
+            places, cells = np.nonzero(is_relevant | listed)
+            flags = listed[places, cells], is_relevant[places, cells]
             label_rows = LabelRows(places, cells, *flags, np.ones(rows, bool), num_labels, **MACRO[measure])
             models.append([{"k": label_rows}])
         return models[0], models[1]
@@ -294,9 +294,9 @@ def shown(measure: Exposure) -> Draw:
         for _ in range(2):
             scores = popularity * taste + rng.gumbel(size=(rows, 1000))
             labels = np.argpartition(-scores, 5, axis=1)[:, :5].ravel()
-            places, ones = np.repeat(np.arange(rows), 5), np.ones(labels.size, bool)
+            places, is_shown = np.repeat(np.arange(rows), 5), np.ones(labels.size, bool)
             inside = np.ones(rows, bool)
-            label_rows = ShownRows(places, labels, ones, ones, inside, 1000, measure, 1000, popularity)
+            label_rows = ShownRows(places, labels, is_shown, is_shown, inside, 1000, measure, 1000, popularity)
             models.append([{"k": label_rows}])
         return models[0], models[1]
 
@@ -356,10 +356,10 @@ def settings() -> Iterator[Setting]:
     for rows in (100, 300):
         yield Setting("gaps", "adjusted gap, and its change", rows, beyond_chance, gap=True)
     for clusters in (20, 60, 200):
-        draw = clustered(lambda rng, chance: rng.binomial(3, chance) / 3, of_five)
-        yield Setting("clusters", "share, in clusters of 5", clusters, draw, of_five)
-    draw = clustered(lambda rng, chance: rng.binomial(1, chance) * 1.0, of_one_to_nine)
-    yield Setting("clusters", "hit or not, in clusters of 1 to 9", 60, draw, of_one_to_nine)
+        draw = clustered(lambda rng, chance: rng.binomial(3, chance) / 3, clusters_of_five)
+        yield Setting("clusters", "share, in clusters of 5", clusters, draw, clusters_of_five)
+    draw = clustered(lambda rng, chance: rng.binomial(1, chance) * 1.0, clusters_of_one_to_nine)
+    yield Setting("clusters", "hit or not, in clusters of 1 to 9", 60, draw, clusters_of_one_to_nine)
     for first, second in ((3, 3), (2, 2), (3, 1), (5, 5)):
         yield Setting("seeds", f"share of 3 labels, {first} runs and {second}", 300, seeds(first, second))
     for rows in (25, 100, 300, 2000):
@@ -479,9 +479,9 @@ def power_of_plan(difference: float, differing: float, pairs: int, resamples: in
         resamples: Number of swaps.
     """
     rng = np.random.default_rng(3)
-    known = (rng.random(400) < 0.5).astype(np.float64)
-    other = np.where(rng.random(400) < differing, 1 - known, known)
-    rows = rows_needed({"a": known, "b": other}, difference)
+    hits = (rng.random(400) < 0.5).astype(np.float64)
+    other = np.where(rng.random(400) < differing, 1 - hits, hits)
+    rows = rows_needed({"a": hits, "b": other}, difference)
     first: Model = {}
     second: Model = {}
     for number in range(pairs):
@@ -540,20 +540,20 @@ def _lists_of_three(rng: Random, rows: int) -> tuple[NDArray[np.bool_], NDArray[
     """Return which labels rows hold, at most three, the first ones most often; and which three a model lists."""
     popularity = (np.arange(LABELS) + 10) ** -1.4
     edges = np.cumsum(popularity / popularity.sum())
-    held = np.zeros((rows, LABELS), bool)
+    is_relevant = np.zeros((rows, LABELS), bool)
     drawn = np.minimum(np.searchsorted(edges, rng.random((rows, 3))), LABELS - 1)
-    held[np.arange(rows)[:, None], drawn] = True
-    scores = rng.normal(size=held.shape) + 1.6 * held
-    listed = np.zeros_like(held)
+    is_relevant[np.arange(rows)[:, None], drawn] = True
+    scores = rng.normal(size=is_relevant.shape) + 1.6 * is_relevant
+    listed = np.zeros_like(is_relevant)
     listed[np.arange(rows)[:, None], np.argpartition(-scores, 3, axis=1)[:, :3]] = True
-    return held[:, RAREST], listed[:, RAREST]
+    return is_relevant[:, RAREST], listed[:, RAREST]
 
 
 def _averages(rng: Random, rows: int) -> dict[str, LabelRows]:
     """Return the averages of :data:`MOVING` for one sample."""
-    held, listed = _lists_of_three(rng, rows)
-    places, labels = np.nonzero(held | listed)
-    flags = listed[places, labels], held[places, labels]
+    is_relevant, listed = _lists_of_three(rng, rows)
+    places, labels = np.nonzero(is_relevant | listed)
+    flags = listed[places, labels], is_relevant[places, labels]
     inside = np.ones(rows, bool)
     averages = {}
     for name, arguments in MOVING.items():
@@ -586,8 +586,8 @@ def moving(rows: int, num_samples: int) -> dict[str, tuple[float, ...]]:
         for interval, half, sample in zip(values, halves, samples, strict=True):
             bounds.append(2 * interval.value - half)
             moves.append(interval.moves(half) or sample[name].rests_on_single_rows())
-        held = _held(values, mean), _held(values, truth[name])
-        lines[name] = truth[name], mean, float(np.nanmean(bounds)), *held, float(np.mean(moves))
+        coverages = _held(values, mean), _held(values, truth[name])
+        lines[name] = truth[name], mean, float(np.nanmean(bounds)), *coverages, float(np.mean(moves))
     return lines
 
 
@@ -655,8 +655,8 @@ def _marked(value: float, pairs: int, is_level: bool = False) -> str:
 
 def _line(setting: Setting, rates: Rates, pairs: int) -> list[str]:
     """Return the line of a setting."""
-    held = [_marked(rate, pairs) for rate in (rates.difference, rates.resampled, rates.quick)]
-    return [setting.kind, setting.name, f"{setting.rows:,}", _marked(rates.rejected, pairs, is_level=True), *held]
+    coverages = [_marked(rate, pairs) for rate in (rates.difference, rates.resampled, rates.quick)]
+    return [setting.kind, setting.name, f"{setting.rows:,}", _marked(rates.rejected, pairs, is_level=True), *coverages]
 
 
 def _moving_lines(samples: int) -> Iterator[list[str]]:

@@ -36,7 +36,7 @@ def main() -> None:
         with beside_torch(busy):
             columns.append({name: _milliseconds(run, settings) for name, run in work.items()})
     heads = [f"{n} thread{'s' if n > 1 else ''}{where}" for where in ("", ", busy") for n in numbers_of_threads()]
-    rows = [[name, *(number(one) for column in columns for one in column[name])] for name in work]
+    rows = [[name, *(number(milliseconds) for column in columns for milliseconds in column[name])] for name in work]
     text = f"{table(['wall ms', *heads], rows)}\n\n{facts}"
     print(text)
     if not settings.quick:

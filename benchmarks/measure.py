@@ -154,8 +154,8 @@ def _in_turn(run: Callable[[], object], times: int, warmed: bool, device: str) -
 def _timing(
     name: str, scale: float, rounds: list[dict[str, Sample]], reference: str, calls: Mapping[str, Call]
 ) -> Timing:
-    wall, cpu = (median(one[name][index] for one in rounds) * scale for index in (0, 1))
-    ratio = median(one[name][0] / max(1e-9, one[reference][0]) for one in rounds)
+    wall, cpu = (median(seconds[name][index] for seconds in rounds) * scale for index in (0, 1))
+    ratio = median(seconds[name][0] / max(1e-9, seconds[reference][0]) for seconds in rounds)
     return Timing(wall, cpu, ratio * scale / calls[reference].scale)
 
 

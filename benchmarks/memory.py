@@ -120,8 +120,8 @@ def lists_job(rows: int, num_labels: int) -> tuple[Job, Job]:
     """Return jobs that add ranked ids with CSR targets."""
     collection = xmc_metrics(num_labels)
 
-    def job(some: int) -> Job:
-        data = Lists.of(some, 100, num_labels)
+    def job(num_rows: int) -> Job:
+        data = Lists.of(num_rows, 100, num_labels)
         return lambda target=data.csr: collection.update(data.ids, target)
 
     return job(2), job(rows)

@@ -35,16 +35,16 @@ def lines() -> Iterable[tuple[str, str, int, int]]:
     ids = torch.randint(LABELS, (1000, 20), generator=generator)
     for metric in metrics(buckets):
         metric.update(ids, ids[:, ::7])
-        held = sum(state.numel() * state.element_size() for state in metric.metric_state.values())
+        num_bytes = sum(state.numel() * state.element_size() for state in metric.metric_state.values())
         by = "11 buckets" if metric.buckets is not None else "overall"
         metric.persistent(True)
         file = BytesIO()
         torch.save(metric.state_dict(), file)
-        yield type(metric).__name__, by, held, len(zlib.compress(file.getvalue()))
+        yield type(metric).__name__, by, num_bytes, len(zlib.compress(file.getvalue()))
 
 
 def main() -> None:
-    rows = [(f"`{name}`", by, f"{held:,}", f"{sent:,}") for name, by, held, sent in lines()]
+    rows = [(f"`{name}`", by, f"{num_bytes:,}", f"{sent:,}") for name, by, num_bytes, sent in lines()]
     replace_table(PAGE, "benchmarks.states", table(("metric", "", "bytes held", "bytes sent by a task"), rows))
 
 

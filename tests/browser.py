@@ -78,9 +78,9 @@ class Browser:
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._unread:
             assert select([self._from], [], [], PATIENCE)[0], "the browser does not answer"
-            more = os.read(self._from.fileno(), 2**16)
-            assert more, "the browser went away"
-            self._unread += more
+            received = os.read(self._from.fileno(), 2**16)
+            assert received, "the browser went away"
+            self._unread += received
         message, _, self._unread = self._unread.partition(b"\0")
         event: dict[str, Any] = json.loads(message)
         method = event.get("method")

@@ -40,8 +40,8 @@ class Case:
     by: str | None = None
 
     def __str__(self) -> str:
-        told = {key: "per label" if isinstance(value, Tensor) else value for key, value in self.arguments.items()}
-        shown = ",".join(f"{key}={value}" for key, value in told.items())
+        arguments = {key: "per label" if isinstance(value, Tensor) else value for key, value in self.arguments.items()}
+        shown = ",".join(f"{key}={value}" for key, value in arguments.items())
         return f"{self.name}({shown}){'/' + self.by if self.by else ''}"
 
     @property
@@ -50,20 +50,20 @@ class Case:
         read_scores = ("CalibrationErrorAtK", "RowAUC", "CoverageError", "RankingLoss", "LabelAUC", "LabelAP")
         return self.name in ("CrossEntropy", "TieRateAtK", *read_scores) or self.name.endswith("AtThreshold")
 
-    def metric(self, **more: Any) -> TopKMetric:
+    def metric(self, **other_arguments: Any) -> TopKMetric:
         """The metric."""
         facts: dict[str, Any] = {"num_labels": NUM_LABELS}
         if self.by is not None:
             facts["buckets"] = BUCKETS
             facts |= {"scope": self.by} if "scope" in arguments(REGISTRY[self.name]) else {}
-        counted = self.name.startswith("Propensity") and "weights" not in more
+        counted = self.name.startswith("Propensity") and "weights" not in other_arguments
         if counted or self.name in ("PopularityAtK", "PopularityLiftAtK", "NoveltyAtK"):
             facts["label_counts"] = training_counts()
         if counted or self.name == "NoveltyAtK":
             facts["num_train"] = NUM_TRAIN
         if "tree" in arguments(REGISTRY[self.name]):
             facts["tree"] = TREE
-        return REGISTRY[self.name](**{**facts, **self.arguments, **more})
+        return REGISTRY[self.name](**{**facts, **self.arguments, **other_arguments})
 
     def setting(self, cut: Any) -> Setting:
         """The same for the oracle, at a cut-off or a threshold."""
@@ -82,10 +82,10 @@ class Case:
         return list(cuts) if isinstance(cuts, list) else [cuts]
 
 
-def registered(name: str, **more: Any) -> TopKMetric:
+def registered(name: str, **other_arguments: Any) -> TopKMetric:
     """The metric of a name, with arguments that do for it."""
     arguments = {"min_recall": 0.5} if name == "KForRecall" else {"k": 3} if name.endswith("AtK") else {}
-    return Case(name, arguments).metric(**more)
+    return Case(name, arguments).metric(**other_arguments)
 
 
 OF_EACH_BASE = [*{type(registered(name).aggregation): name for name in REGISTRY}.values()]
@@ -247,17 +247,17 @@ def rows_of(scores: Tensor, gains: Tensor) -> list[Row]:
     """The rows as the oracle reads them."""
     return [
         Row(
-            rank_scores(of_row.tolist()),
+            rank_scores(row_scores.tolist()),
             {label: gain for label, gain in enumerate(relevant.tolist()) if gain > 0},
-            of_row.tolist(),
+            row_scores.tolist(),
         )
-        for of_row, relevant in zip(scores.double(), gains.double(), strict=True)
+        for row_scores, relevant in zip(scores.double(), gains.double(), strict=True)
     ]
 
 
-def fed(metric: Any, *batch: Any, **more: Any) -> Any:
+def fed(metric: Any, *batch: Any, **other_arguments: Any) -> Any:
     """The metric after one update."""
-    metric.update(*batch, **more)
+    metric.update(*batch, **other_arguments)
     return metric
 
 
@@ -270,7 +270,7 @@ def fed_with(metric: Any, batches: Iterable[Data]) -> Any:
 
 def floats(value: Tensor) -> list[float]:
     """Every value of a tensor of any shape, as a flat list."""
-    return [float(one) for one in value.flatten().tolist()]
+    return [float(number) for number in value.flatten().tolist()]
 
 
 def padded_ids(target: Tensor) -> Tensor:

@@ -50,9 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for of_test in cases.values():
-        if len(of_test) >= MANY or "case" in of_test[0].callspec.params:
-            for item in of_test[1:]:
+    for test_cases in cases.values():
+        if len(test_cases) >= MANY or "case" in test_cases[0].callspec.params:
+            for item in test_cases[1:]:
                 if crc32(item.nodeid.encode()) % 5:
                     item.add_marker("slow")
 

@@ -48,7 +48,7 @@ PAIRS = [
     (ast.And, ast.Or),
 ]
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.Is: ast.IsNot}
-SWAPS |= {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+SWAPS |= {operator: other for pair in PAIRS for operator, other in (pair, pair[::-1])}
 
 
 def parsed(path: Path) -> ast.Module:
@@ -132,13 +132,13 @@ def tests_of_lines(folder: str) -> dict[tuple[str, int], list[str]]:
         raise SystemExit("The tests fail without a mistake: repair that first.")
     data = CoverageData(str(Path(folder, "lines")))
     data.read()
-    found = {}
+    tests_by_line = {}
     for file in data.measured_files():
         for line, contexts in data.contexts_by_lineno(file).items():
             # a name is FILE::TEST[CASE]|PHASE; "" is what runs at import
             names = {name.partition("|")[0].partition("[")[0] for name in contexts}
-            found[file.rpartition("tailmetrics/")[2], line] = every if "" in names else sorted(names)
-    return found
+            tests_by_line[file.rpartition("tailmetrics/")[2], line] = every if "" in names else sorted(names)
+    return tests_by_line
 
 
 def main() -> None:
@@ -147,7 +147,7 @@ def main() -> None:
     files = [SOURCE / place for place in WHERE if place.endswith(".py")]
     files += [path for place in WHERE for path in sorted((SOURCE / place).rglob("*.py"))]
     with TemporaryDirectory() as folder:
-        known = tests_of_lines(folder)
+        tests_by_line = tests_of_lines(folder)
     nodes = [(path, place) for path in files for place in range(len(candidates(parsed(path))))]
     survived = 0
     for path, place in chance.sample(nodes, count):
@@ -155,12 +155,12 @@ def main() -> None:
         chosen = candidates(tree)[place]
         what, line = ast.unparse(chosen) or type(chosen).__name__, getattr(chosen, "lineno", 0)
         text = ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree)))
-        tests = known.get((str(path.relative_to(SOURCE)), line), [])
+        tests = tests_by_line.get((str(path.relative_to(SOURCE)), line), [])
         with TemporaryDirectory() as folder:
             lives = not tests or run(tests, path=path, text=text, folder=folder) == 0
         survived += lives
-        said = "no test runs it" if not tests else f"{len(tests)} tests run it"
-        print(f"{'SURVIVED' if lives else 'died    '} {path.relative_to(SOURCE)}:{line}: {what} ({said})", flush=True)
+        reason = "no test runs it" if not tests else f"{len(tests)} tests run it"
+        print(f"{'SURVIVED' if lives else 'died    '} {path.relative_to(SOURCE)}:{line}: {what} ({reason})", flush=True)
     print(f"{count - survived} of {count} mutants died.")
 
 

@@ -252,11 +252,11 @@ def _reciprocal_rank(view: Row, setting: Setting) -> Fraction:
 
 
 def _average_precision(view: Row, setting: Setting) -> Fraction:
-    found, total = 0, Fraction(0)
+    hits, total = 0, Fraction(0)
     for rank, label in enumerate(_top(view, setting.k), start=1):
         if label in view.relevant:
-            found += 1
-            total += Fraction(found, rank)
+            hits += 1
+            total += Fraction(hits, rank)
     n = len(view.relevant)
     return total / (_at_most(setting.k, n) if setting.denominator == "attainable" else n)
 
@@ -283,8 +283,8 @@ def _f_beta(view: Row, setting: Setting) -> Fraction:
 
 def _rbp(view: Row, setting: Setting) -> float:
     shown = enumerate(_top(view, setting.k))
-    found = math.fsum(setting.persistence**place for place, label in shown if label in view.relevant)
-    return (1 - setting.persistence) * found
+    total = math.fsum(setting.persistence**place for place, label in shown if label in view.relevant)
+    return (1 - setting.persistence) * total
 
 
 def _err(view: Row, setting: Setting) -> float:
@@ -304,7 +304,7 @@ def _fall_out(view: Row, setting: Setting) -> Fraction:
 
 def _share_in_order(better: Sequence[float], worse: Sequence[float]) -> Fraction:
     """Share of the pairs whose first score is the higher one; equal scores count one half."""
-    halves = sum(2 * (one > other) + (one == other) for one in better for other in worse)
+    halves = sum(2 * (high > low) + (high == low) for high in better for low in worse)
     return Fraction(halves, 2 * len(better) * len(worse))
 
 
@@ -323,26 +323,26 @@ def _coverage_error(view: Row, setting: Setting) -> Fraction:
 def _ranking_loss(view: Row, setting: Setting) -> Fraction:
     """Share of pairs in the wrong order, equal scores included; 0 where there is no pair."""
     scores, pairs = _needed(view.scores), len(view.relevant) * len(view.irrelevant)
-    wrong = sum(scores[other] >= scores[one] for one in view.relevant for other in view.irrelevant)
+    wrong = sum(scores[other] >= scores[relevant] for relevant in view.relevant for other in view.irrelevant)
     return Fraction(wrong, pairs) if pairs else Fraction(0)
 
 
 def _with_ancestors(labels: Iterable[int], setting: Setting) -> set[int]:
-    found: set[int] = set()
+    ancestors: set[int] = set()
     for label in labels:
         while 0 <= label < len(setting.parents):  # a later copy of a label adds nothing
-            found.add(label)
+            ancestors.add(label)
             label = setting.parents[label]
-    return found
+    return ancestors
 
 
 def _hierarchical_precision(view: Row, setting: Setting) -> Fraction:
-    listed, relevant = (_with_ancestors(one, setting) for one in (_top(view, setting.k), view.relevant))
+    listed, relevant = (_with_ancestors(labels, setting) for labels in (_top(view, setting.k), view.relevant))
     return Fraction(len(listed & relevant), len(listed)) if listed else Fraction(0)
 
 
 def _hierarchical_recall(view: Row, setting: Setting) -> Fraction:
-    listed, relevant = (_with_ancestors(one, setting) for one in (_top(view, setting.k), view.relevant))
+    listed, relevant = (_with_ancestors(labels, setting) for labels in (_top(view, setting.k), view.relevant))
     return Fraction(len(listed & relevant), len(relevant))
 
 
@@ -358,8 +358,8 @@ def _near_miss(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -
         shown = set(row.ranked[: setting.k])
         for label in (row.relevant.keys() if labels is None else row.relevant.keys() & labels) - shown:
             parent = setting.parents[label]
-            siblings = {one for one, other in enumerate(setting.parents) if other == parent >= 0}
-            children = {one for one, other in enumerate(setting.parents) if other == label}
+            siblings = {sibling for sibling, other in enumerate(setting.parents) if other == parent >= 0}
+            children = {sibling for sibling, other in enumerate(setting.parents) if other == label}
             missed += 1
             near += bool(shown & (siblings | children | {parent}))
     return near / missed if missed else NAN
@@ -405,11 +405,11 @@ def _k_for_recall(views: Sequence[Row], setting: Setting) -> float:
 
 
 def _k_needed(view: Row, setting: Setting) -> int:
-    found = 0
+    hits = 0
     for rank, label in enumerate(view.ranked, start=1):
-        found += label in view.relevant
+        hits += label in view.relevant
         # Both sides are the nearest float64, so 7 of 100 reaches .07; an exact comparison would ask for an eighth.
-        if found / len(view.relevant) >= setting.min_recall:
+        if hits / len(view.relevant) >= setting.min_recall:
             return rank
     return _needed(setting.num_labels) // 2 if setting.miss_value is None else setting.miss_value
 
@@ -572,14 +572,14 @@ def _popularity_lift(rows: Sequence[Row], setting: Setting, labels: set[int] | N
     """Mean training count of what is shown over that of what is relevant."""
     counts = _needed(setting.counts)
     shown = [counts[label] for label in _shown(rows, setting, labels)]
-    asked = [counts[label] for row in rows for label in row.relevant if labels is None or label in labels]
-    below = sum(asked) * len(shown)
-    return float(Fraction(sum(shown) * len(asked), below)) if below else NAN
+    relevant_counts = [counts[label] for row in rows for label in row.relevant if labels is None or label in labels]
+    below = sum(relevant_counts) * len(shown)
+    return float(Fraction(sum(shown) * len(relevant_counts), below)) if below else NAN
 
 
 def _personalization(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
     """One minus the mean overlap of two rows' lists."""
-    overlaps = [len(one & other) for one, other in combinations([{*_top(row, setting.k)} for row in rows], 2)]
+    overlaps = [len(first & second) for first, second in combinations([{*_top(row, setting.k)} for row in rows], 2)]
     return float(1 - Fraction(sum(overlaps), _needed(setting.k) * len(overlaps))) if overlaps else NAN
 
 
@@ -607,8 +607,8 @@ def _label_ap(better: Sequence[float], worse: Sequence[float]) -> Fraction | Non
     """Mean over the relevant cells of the precision at their score; equal scores are found together."""
     total = Fraction(0)
     for score in better:
-        found, shown = sum(one >= score for one in better), sum(one >= score for one in [*better, *worse])
-        total += Fraction(found, shown)
+        hits, shown = sum(other >= score for other in better), sum(other >= score for other in [*better, *worse])
+        total += Fraction(hits, shown)
     return total / len(better) if better else None
 
 
@@ -621,10 +621,14 @@ def _area_of_labels(
             for label in _all_labels(setting, labels):
                 better, worse = cells.setdefault(0 if setting.average == "micro" else label, ([], []))
                 (better if label in row.relevant else worse).append(_needed(row.scores)[label])
-        areas = [(found, len(pair[0])) for pair in cells.values() if (found := area(*pair)) is not None]
-        weighted = [(found, support if setting.average == "weighted" else 1) for found, support in areas]
-        total = sum(weight for _, weight in weighted)
-        return float(sum((found * weight for found, weight in weighted), Fraction(0)) / total) if total else NAN
+        weighted_sum, total = Fraction(0), 0
+        for better, worse in cells.values():
+            label_area = area(better, worse)
+            if label_area is not None:
+                weight = len(better) if setting.average == "weighted" else 1
+                weighted_sum += label_area * weight
+                total += weight
+        return float(weighted_sum / total) if total else NAN
 
     return value
 

@@ -18,12 +18,12 @@ from typing import Any
 
 
 def context() -> BaseContext:
-    """How a process is started: forked from the server, or where a system cannot do that, anew."""
+    """Return the start method of processes: forked from a server, or spawned where the system has no such server."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["torchmetrics", "torch._dynamo"])  # the second is most of what Lightning loads
-    return found
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["torchmetrics", "torch._dynamo"])  # the second is most of what Lightning loads
+    return server
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
@@ -31,10 +31,10 @@ def pool(workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, mp_context=context(), initializer=gc.freeze)
 
 
-def found_by(code: str, source: str | None = None) -> Any:
-    """Run code in a process that has not imported the library, which is taken from the folder ``source`` if given.
+def run_in_process(code: str, source: str | None = None) -> Any:
+    """Run code in a process that has not imported the library, and return its variable ``result``.
 
-    Returns what the code names ``found``; what it raises is raised here.
+    The library is imported from the folder ``source`` if given. An error of the code is raised here.
     """
     with pool(1) as process:
         return process.submit(_run, code, source).result()
@@ -45,11 +45,11 @@ def _run(code: str, source: str | None) -> Any:
         sys.path.insert(0, source)
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(code, names)
-    return names["found"]
+    return names["result"]
 
 
 def free_port() -> int:
-    """A port at which nothing listens; the system hands out none below 32,768, so that it stays free."""
+    """Return a free port below 32,768, which the system hands out to nobody."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_768)
         with socket.socket() as free, suppress(OSError):
@@ -57,19 +57,19 @@ def free_port() -> int:
             return port
 
 
-def results(of: list[Future[Any]]) -> list[Any]:
-    """What processes return; when one fails, all are ended, because another may wait for it without end."""
-    done, _ = wait(of, return_when=FIRST_EXCEPTION)
-    for one in done:
-        if one.exception() is not None:
+def results(futures: list[Future[Any]]) -> list[Any]:
+    """Return the results of processes. If one fails, kill all, because others may wait for it without end."""
+    done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in done:
+        if future.exception() is not None:
             for process in multiprocessing.active_children():
                 process.kill()
-            one.result()
-    return [one.result() for one in of]
+            future.result()
+    return [future.result() for future in futures]
 
 
 def as_rank(rank: int, port: int) -> dict[str, str]:
-    """The environment that torchrun gives to one of two processes."""
+    """Return the environment that torchrun gives to one of two processes."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     return {name: str(value) for name, value in place.items()}
 
@@ -77,27 +77,27 @@ def as_rank(rank: int, port: int) -> dict[str, str]:
 def printed_by_ranks(script: str, folder: Path) -> list[str]:
     """Run a script on two processes in a folder, as torchrun does, and return what each prints."""
     port = free_port()
-    with pool(2) as both:
-        ran = [both.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
-        return results(ran)
+    with pool(2) as processes:
+        futures = [processes.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
+        return results(futures)
 
 
 def _printed(script: str, folder: Path, environment: dict[str, str]) -> str:
     os.environ.update(environment)
     os.chdir(folder)
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as output:
         exec(compile(script, "script.py", "exec"), {"__name__": "__main__"})
-    return said.getvalue()
+    return output.getvalue()
 
 
-def of_each_rank(work: Callable[[int, int], Any], world: int, folder: Path) -> list[Any]:
-    """Return what a function of rank and world returns on each of several gloo processes, which meet in a folder.
+def run_on_ranks(work: Callable[[int, int], Any], world: int, folder: Path) -> list[Any]:
+    """Call a function of rank and world size on several gloo processes, which meet in a folder; return its results.
 
-    It is defined in a file, and returns no tensors, whose memory would end with its process.
+    The function is defined in a file, and returns no tensors, whose memory would end with its process.
     """
     with pool(world) as ranks:
-        ran = [ranks.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
-        return results(ran)
+        futures = [ranks.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
+        return results(futures)
 
 
 def _in_group(work: Callable[[int, int], Any], rank: int, world: int, meet: str) -> Any:
@@ -108,6 +108,6 @@ def _in_group(work: Callable[[int, int], Any], rank: int, world: int, meet: str)
     torch.set_num_threads(1)
     patience = timedelta(seconds=90)
     distributed.init_process_group("gloo", init_method=meet, rank=rank, world_size=world, timeout=patience)
-    found = work(rank, world)
+    result = work(rank, world)
     distributed.destroy_process_group()
-    return found
+    return result

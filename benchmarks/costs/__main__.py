@@ -18,9 +18,9 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 def main() -> None:
     """Write the table."""
-    found = table()
-    print(found)
-    tables.replace_table(tables.BESIDE, "benchmarks.costs", found)
+    text = table()
+    print(text)
+    tables.replace_table(tables.BESIDE, "benchmarks.costs", text)
 
 
 if __name__ == "__main__":

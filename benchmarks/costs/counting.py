@@ -55,30 +55,30 @@ class CountedCosts(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
-        given = _tensors((args, kwargs))
-        known = {_storage(tensor) for tensor in given}
+        inputs = _tensors((args, kwargs))
+        input_storages = {_storage(tensor) for tensor in inputs}
         out = func(*args, **(kwargs or {}))
-        made = _tensors(out)
+        outputs = _tensors(out)
         self.waits += _waits(name, args, kwargs or {})
         self.copies += name == "lift_fresh" or (
-            name in ("_to_copy", "copy_") and len({tensor.device.type for tensor in (*given, *made)}) > 1
+            name in ("_to_copy", "copy_") and len({tensor.device.type for tensor in (*inputs, *outputs)}) > 1
         )
-        if any(tensor.device.type == self.device for tensor in made):
+        if any(tensor.device.type == self.device for tensor in outputs):
             written = any(argument.alias_info and argument.alias_info.is_write for argument in func._schema.arguments)
-            new = [tensor for tensor in made if _storage(tensor) not in known]
-            self._hold(new, _beside(name, given))
+            new = [tensor for tensor in outputs if _storage(tensor) not in input_storages]
+            self._hold(new, _scratch_bytes(name, inputs))
             if (new or written) and name not in NO_KERNEL:
                 self.launches += LAUNCHES[name] or 1
-                self.bytes += _moved(name, given, made, written)
+                self.bytes += _moved(name, inputs, outputs, written)
         return out
 
-    def _hold(self, new: list[Tensor], beside: int) -> None:
+    def _hold(self, new: list[Tensor], scratch: int) -> None:
         """Add the memory of new tensors to that of those that live still, and of what an operation takes for itself."""
         self._live = {key: kept for key, kept in self._live.items() if not kept[0].expired()}
         for tensor in new:
             storage = tensor.untyped_storage()
             self._live[_storage(tensor)] = StorageWeakRef(storage), storage.nbytes()
-        self.peak = max(self.peak, sum(size for _, size in self._live.values()) + beside)
+        self.peak = max(self.peak, sum(size for _, size in self._live.values()) + scratch)
 
 
 def _tensors(values: Any) -> list[Tensor]:
@@ -104,25 +104,25 @@ def _waits(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
     return name in WAITS or (name == "repeat_interleave" and kwargs.get("output_size") is None)
 
 
-def _beside(name: str, given: list[Tensor]) -> int:
+def _scratch_bytes(name: str, inputs: list[Tensor]) -> int:
     """Return the bytes that sorting wide rows takes beside its results."""
-    wide = name == "sort" and given[0].ndim > 0 and given[0].shape[-1] > SORTED_AT_ONCE
-    return given[0].numel() * (16 + given[0].element_size()) if wide else 0
+    wide = name == "sort" and inputs[0].ndim > 0 and inputs[0].shape[-1] > SORTED_AT_ONCE
+    return inputs[0].numel() * (16 + inputs[0].element_size()) if wide else 0
 
 
-def _moved(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> int:
+def _moved(name: str, inputs: list[Tensor], outputs: list[Tensor], writes: bool) -> int:
     """Return the bytes that an operation reads and writes."""
-    written = sum(map(_size, made))
+    written = sum(map(_size, outputs))
     if name in ("index", "gather", "index_select", "take", "embedding"):
-        return sum(map(_size, given[1:])) + 2 * written
+        return sum(map(_size, inputs[1:])) + 2 * written
     if name.startswith(("scatter", "index_add", "index_put")):
-        sources = [_size(tensor) for tensor in given[1:]]
+        sources = [_size(tensor) for tensor in inputs[1:]]
         return sum(sources) + (2 * max(sources, default=0) if writes else written)
     if name == "sort":
-        size, passes = given[0].element_size(), 1
-        if given[0].ndim and given[0].shape[-1] > SORTED_AT_ONCE:
+        size, passes = inputs[0].element_size(), 1
+        if inputs[0].ndim and inputs[0].shape[-1] > SORTED_AT_ONCE:
             passes = PASSES[size]
-        return given[0].numel() * passes * (2 * size + 8 + size + 8)
+        return inputs[0].numel() * passes * (2 * size + 8 + size + 8)
     if name == "topk":
-        return given[0].numel() * given[0].element_size() * (given[0].element_size() + 1) + written
-    return sum({id(tensor): _size(tensor) for tensor in given}.values()) + written
+        return inputs[0].numel() * inputs[0].element_size() * (inputs[0].element_size() + 1) + written
+    return sum({id(tensor): _size(tensor) for tensor in inputs}.values()) + written

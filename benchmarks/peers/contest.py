@@ -83,13 +83,15 @@ def hold(contest: Contest, settings: Settings) -> list[Line]:
     times = {}
     for threads in numbers_of_threads() if settings.device == "cpu" else [torch.get_num_threads()]:
         torch.set_num_threads(threads)
-        times[f"{threads} thread{'s' if threads > 1 else ''}"] = found = compare(calls, OURS, settings)
+        times[f"{threads} thread{'s' if threads > 1 else ''}"] = timings = compare(calls, OURS, settings)
     if settings.device == "cpu":
         with beside_torch():
             times["beside torch"] = compare(calls, OURS, settings)
     work = contest.workload, contest.task
-    ratios = {name: {where: one[name].ratio for where, one in times.items()} for name in calls}
-    return [Line(*work, name, found[name].seconds, ratios[name], notes.get(name, "")) for name in calls]
+    ratios = {}
+    for name in calls:
+        ratios[name] = {where: timings_at[name].ratio for where, timings_at in times.items()}
+    return [Line(*work, name, timings[name].seconds, ratios[name], notes.get(name, "")) for name in calls]
 
 
 def _checked(peer: Peer, contest: Contest) -> str:
@@ -101,5 +103,5 @@ def _checked(peer: Peer, contest: Contest) -> str:
                 f"{contest.task} on {contest.workload}: {peer.name} gives {key} = {value}, here it is {ours[key]}; "
                 "times of different values say nothing."
             )
-    given = f"given {peer.rows} of {contest.rows} rows" if peer.rows and peer.rows < contest.rows else ""
-    return "; ".join(part for part in (given, peer.note) if part)
+    rows_given = f"given {peer.rows} of {contest.rows} rows" if peer.rows and peer.rows < contest.rows else ""
+    return "; ".join(part for part in (rows_given, peer.note) if part)

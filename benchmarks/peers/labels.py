@@ -22,11 +22,11 @@ def contests(settings: Settings) -> Iterator[Contest]:
     def ours(rows: int) -> Values:
         return evaluate(metrics, data.ids[:rows], data.csr if rows == len(data) else data.csr[:rows])
 
-    some = min(len(data), 1000)
+    num_rows = min(len(data), 1000)
     kernels = [Peer(name, lambda kernel=kernel: kernel(judged)) for name, kernel in KERNELS.items()]
     workload = f"{len(data)} × 100 ids, {data.num_labels:,} labels"
     task = "precision, nDCG, PSP at 1, 3, 5"
-    peers = [*kernels, _napkinxc(judged, some)]
+    peers = [*kernels, _napkinxc(judged, num_rows)]
     yield Contest(workload, task, len(data), ours, peers)
 
 

@@ -32,8 +32,8 @@ def contests(settings: Settings) -> Iterator[Contest]:
         return evaluate(collection, data.ids[:rows], data.relevant[:rows])
 
     qrels, run = _dicts(data)
-    some = min(len(data), 500)
-    peers = [*_ranx(data, qrels, run, some), *_trec_eval(qrels, run)]
+    num_queries = min(len(data), 500)
+    peers = [*_ranx(data, qrels, run, num_queries), *_trec_eval(qrels, run)]
     task = "precision, recall, nDCG, MAP at 10 and MRR"
     yield Contest(f"{len(data)} queries × 100", task, len(data), ours, peers)
 
@@ -47,7 +47,7 @@ def _dicts(data: Lists) -> tuple[Judgements, Run]:
     return qrels, run
 
 
-def _ranx(data: Lists, qrels: Judgements, run: Run, some: int) -> list[Peer]:
+def _ranx(data: Lists, qrels: Judgements, run: Run, num_queries: int) -> list[Peer]:
     from numba.typed import List
     from ranx import Qrels, evaluate
     from ranx import Run as RanxRun
@@ -59,15 +59,15 @@ def _ranx(data: Lists, qrels: Judgements, run: Run, some: int) -> list[Peer]:
     def by_arrays() -> Values:
         return _renamed(evaluate(arrays, lists, list(RANX)), RANX)
 
-    few = list(qrels)[:some]
+    few = list(qrels)[:num_queries]
 
     def by_dicts() -> Values:
-        given = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
-        return _renamed(evaluate(*given, list(RANX), save_results_in_run=False), RANX)
+        qrels_and_run = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
+        return _renamed(evaluate(*qrels_and_run, list(RANX), save_results_in_run=False), RANX)
 
     return [
         Peer("ranx, arrays", by_arrays, note="arrays made beforehand, compiled beforehand"),
-        Peer("ranx, Qrels and Run from dicts", by_dicts, some, "compiled beforehand"),
+        Peer("ranx, Qrels and Run from dicts", by_dicts, num_queries, "compiled beforehand"),
     ]
 
 
@@ -78,12 +78,12 @@ def _trec_eval(qrels: Judgements, run: Run) -> list[Peer]:
     evaluator = RelevanceEvaluator(qrels, measures)
 
     def means(values: dict[str, dict[str, float]]) -> Values:
-        return {key: float(np.mean([one[name] for one in values.values()])) for name, key in TREC.items()}
+        return {key: float(np.mean([query[name] for query in values.values()])) for name, key in TREC.items()}
 
     def from_lists() -> Values:
-        given = {query: dict(listed.items()) for query, listed in run.items()}
+        run_of_dicts = {query: dict(listed.items()) for query, listed in run.items()}
         judged = {query: dict(listed.items()) for query, listed in qrels.items()}
-        return means(RelevanceEvaluator(judged, measures).evaluate(given))
+        return means(RelevanceEvaluator(judged, measures).evaluate(run_of_dicts))
 
     return [
         Peer("pytrec_eval, evaluator made", lambda: means(evaluator.evaluate(run)), note="dicts made beforehand"),

@@ -46,18 +46,18 @@ def _hit_rate(data: Dense) -> Contest:
     from torcheval.metrics.functional import hit_rate, multiclass_accuracy
     from torchmetrics.functional.classification import multiclass_accuracy as accuracy
 
-    num_rows, num_labels = data.scores.shape
+    num_labels = data.scores.shape[1]
     key = f"hit_rate@{K}"
-    many, some = _some(data, 2**26), _some(data, 2**21)
+    many, num_rows = _some(data, 2**26), _some(data, 2**21)
     scores, target = data.scores[:many], data.target[:many]
-    part, few = scores[:some], target[:some]
+    part, few = scores[:num_rows], target[:num_rows]
     peers = [
         Peer("torcheval hit_rate", lambda: {key: float(hit_rate(scores, target, k=K).mean())}, many),
         Peer("torcheval multiclass_accuracy", lambda: {key: float(multiclass_accuracy(scores, target, k=K))}, many),
         Peer(
             "TorchMetrics multiclass_accuracy",
             lambda: {key: float(accuracy(part, few, num_labels, average="micro", top_k=K))},
-            some,
+            num_rows,
         ),
     ]
     if data.scores.device.type == "cpu":

@@ -28,7 +28,7 @@ def main() -> None:
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     if not cli.trainer.is_global_zero or cli.trainer.fast_dev_run:
         return
-    folder = next(one.folder for one in cli.trainer.callbacks if isinstance(one, HeadToTailReport))
+    folder = next(callback.folder for callback in cli.trainer.callbacks if isinstance(callback, HeadToTailReport))
     assert folder is not None
     if cli.trainer.world_size == 1:  # several processes would add up what one of them evaluates
         print(*(f"wrote {path}" for path in write_comparison(cli.model, cli.datamodule, folder)), sep="\n")

@@ -31,12 +31,12 @@ def results(report: dict[str, Any]) -> dict[str, Any]:
 
 def headline(folder: Path) -> str:
     """Write `results.json` into the folder of the run, and return what README says of it."""
-    found = results(json.loads((folder / "report_test.json").read_text(encoding="utf-8")))
-    (folder / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    return sentence(found)
+    values = results(json.loads((folder / "report_test.json").read_text(encoding="utf-8")))
+    (folder / "results.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    return sentence(values)
 
 
-def sentence(found: dict[str, Any]) -> str:
+def sentence(values: dict[str, Any]) -> str:
     """Return the headline in words, as README has it.
 
     Recalls are means over rows; within a bucket, over the rows that have a relevant label there.
@@ -46,12 +46,12 @@ def sentence(found: dict[str, Any]) -> str:
     >>> sentence({**found, "labels_by_decile": {"decile_10": 66, "decile_1": 2698}}).split(": ")[1][:52]
     '96 % of those among the 66 most frequent codes, 50 %'
     """
-    by_decile = found["by_decile"]
+    by_decile = values["by_decile"]
     unseen = "none" if by_decile["unseen"] == 0 else f"{100 * by_decile['unseen']:.0f} %"
-    percent = [f"{100 * value:.0f} %" for value in (found["recall@10"], by_decile["decile_10"], by_decile["decile_1"])]
-    most, rarest = (found["labels_by_decile"][name] for name in ("decile_10", "decile_1"))
+    percent = [f"{100 * value:.0f} %" for value in (values["recall@10"], by_decile["decile_10"], by_decile["decile_1"])]
+    most, rarest = (values["labels_by_decile"][name] for name in ("decile_10", "decile_1"))
     return (
         f"On average the list holds {percent[0]} of the right codes of a name: {percent[1]} of those among the {most} "
         f"most frequent codes, {percent[2]} of those among the {rarest:,} rarest. It holds {unseen} of the right codes "
-        f"that training never shows; these are {100 * found['unseen_share_of_positives']:.1f} % of all."
+        f"that training never shows; these are {100 * values['unseen_share_of_positives']:.1f} % of all."
     )

@@ -63,20 +63,20 @@ def scalars(text: Text, model: NextWord | Tensor, buckets: LabelBuckets) -> dict
     return {key: float(value) for key, value in collection.compute().items()}
 
 
-def lines(found: dict[str, dict[str, float]], buckets: LabelBuckets) -> Iterator[str]:
+def lines(values_by_model: dict[str, dict[str, float]], buckets: LabelBuckets) -> Iterator[str]:
     """Yield a table: a line for all words, one for each decile; perplexity is the exponential of cross-entropy."""
-    yield " " * 23 + "".join(f"{model:^44}" for model in found).rstrip()
-    yield f"{'':10} {'words':>11} " + ("  acc@1   acc@10      MRR   perplexity     " * len(found)).rstrip()
+    yield " " * 23 + "".join(f"{model:^44}" for model in values_by_model).rstrip()
+    yield f"{'':10} {'words':>11} " + ("  acc@1   acc@10      MRR   perplexity     " * len(values_by_model)).rstrip()
     sizes = buckets.label_counts.tolist()
     for bucket, size in [("all", sum(sizes[:-1])), *zip(buckets.names, sizes, strict=True)][
         :-1
     ]:  # unseen holds no word
         scope, where = ("", "") if bucket == "all" else ("global_", f"/{bucket}")
         line = f"{bucket:10} {size:11,} "
-        for values in found.values():
-            one, ten, mrr = (values[f"{scope}{name}{where}"] for name in ("accuracy@1", "accuracy@10", "mrr"))
+        for values in values_by_model.values():
+            top1, top10, mrr = (values[f"{scope}{name}{where}"] for name in ("accuracy@1", "accuracy@10", "mrr"))
             perplexity = exp(values[f"cross_entropy{where}"])
-            line += f"{one:7.4f} {ten:8.4f} {mrr:8.4f} {perplexity:12,.1f}     "
+            line += f"{top1:7.4f} {top10:8.4f} {mrr:8.4f} {perplexity:12,.1f}     "
         yield line.rstrip()
 
 
@@ -89,9 +89,9 @@ def main(packages: tuple[str, ...] = PACKAGES, epochs: int = 2) -> dict[str, dic
     buckets = LabelBuckets.deciles(counts)
     print(f"{len(text.train):,} words to learn from, {len(text.test):,} held out, {size - 1:,} different ones\n")
     models = {"unigram": unigram(text.train, size), "neural network": train(text.train, size, epochs)}
-    found = {name: scalars(text, model, buckets) for name, model in models.items()}
-    print("\n".join(lines(found, buckets)))
-    return found
+    values_by_model = {name: scalars(text, model, buckets) for name, model in models.items()}
+    print("\n".join(lines(values_by_model, buckets)))
+    return values_by_model
 
 
 if __name__ == "__main__":

@@ -40,9 +40,9 @@ def train(text: Tensor, num_words: int, epochs: int = 2, batch_size: int = 512) 
         model.bias.copy_(unigram(text, num_words))
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     context, target = contexts(text)
-    known = target.nonzero().squeeze(1)
+    positions = target.nonzero().squeeze(1)
     for _ in range(epochs):
-        for rows in known[torch.randperm(len(known))].split(batch_size):
+        for rows in positions[torch.randperm(len(positions))].split(batch_size):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(context[rows]), target[rows]).backward()
             optimizer.step()

@@ -65,10 +65,10 @@ def main(packages: tuple[str, ...] = PACKAGES) -> dict[str, Report]:
     """Print a report for each model, and return them."""
     data = read_sessions(packages)
     print(f"{len(data.train):,} functions to learn from, {len(data.test):,} held out, {len(data.names):,} names")
-    found = reports(data)
-    for report in found.values():
+    reports_by_model = reports(data)
+    for report in reports_by_model.values():
         print_report(report)
-    return found
+    return reports_by_model
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ def _calls(package: str) -> Iterator[tuple[str, list[str]]]:
         module = ast.parse(path.read_bytes())
         blocks = [module.body, *(node.body for node in module.body if isinstance(node, ast.ClassDef))]
         for function in (node for block in blocks for node in block if isinstance(node, ast.FunctionDef)):
-            found = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-            found.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
-            names = [name for call in found if (name := _name(call.func))]
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+            calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
+            names = [name for call in calls if (name := _name(call.func))]
             if len(names) >= 2:
                 yield path.relative_to(root.parent).as_posix(), names
 

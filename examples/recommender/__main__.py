@@ -75,21 +75,23 @@ def reports(data: Interactions) -> dict[str, Report]:
     }
 
 
-def print_side_by_side(found: dict[str, Report]) -> None:
+def print_side_by_side(reports_by_model: dict[str, Report]) -> None:
     """Print each value of all models in one line: overall, then from the most frequent modules to the rarest."""
-    first, *_ = found.values()
-    print(f"\n{'':28}" + "".join(f"{name:>12}" for name in found))
+    first, *_ = reports_by_model.values()
+    print(f"\n{'':28}" + "".join(f"{name:>12}" for name in reports_by_model))
     for key in first.overall:
-        print(f"{key:28}" + "".join(f"{report.overall[key]:12.4f}" for report in found.values()))
+        print(f"{key:28}" + "".join(f"{report.overall[key]:12.4f}" for report in reports_by_model.values()))
     for metric, values in first.by_bucket.items():
-        print(f"\n{metric:28}" + "".join(f"{name:>12}" for name in found) + f"{'modules':>12}{'hidden':>12}")
+        print(f"\n{metric:28}" + "".join(f"{name:>12}" for name in reports_by_model) + f"{'modules':>12}{'hidden':>12}")
         for bucket in first.buckets:
             if bucket.name in values:
-                cells = "".join(f"{report.by_bucket[metric][bucket.name]:12.4f}" for report in found.values())
+                cells = "".join(
+                    f"{report.by_bucket[metric][bucket.name]:12.4f}" for report in reports_by_model.values()
+                )
                 print(f"{bucket.name:28}{cells}{bucket.labels:12,}{bucket.positives:12,}")
-    for name, report in found.items():
+    for name, report in reports_by_model.items():
         print_by_activity(name, report)
-    for warning in dict.fromkeys(warning for report in found.values() for warning in report.warnings):
+    for warning in dict.fromkeys(warning for report in reports_by_model.values() for warning in report.warnings):
         print(f"! {warning}")
 
 
@@ -107,9 +109,9 @@ def main(packages: tuple[str, ...] = PACKAGES) -> dict[str, Report]:
     data = read_interactions(packages)
     files, modules = data.shown.shape
     print(f"{files:,} files, {modules:,} modules, {int(data.shown.sum()):,} imports shown")
-    found = reports(data)
-    print_side_by_side(found)
-    return found
+    reports_by_model = reports(data)
+    print_side_by_side(reports_by_model)
+    return reports_by_model
 
 
 if __name__ == "__main__":

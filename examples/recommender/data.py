@@ -36,7 +36,7 @@ class Interactions(NamedTuple):
     def tree(self) -> LabelTree:
         """Return the tree of the modules: `numpy.linalg` stands under `numpy`, whether that is imported or not."""
         parts = (module.split(".") for module in self.modules)
-        names = {".".join(one[:end]) for one in parts for end in range(1, len(one) + 1)}
+        names = {".".join(module_parts[:end]) for module_parts in parts for end in range(1, len(module_parts) + 1)}
         return LabelTree.from_edges([(name, name.rpartition(".")[0]) for name in sorted(names)], self.modules)
 
 

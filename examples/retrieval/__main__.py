@@ -47,12 +47,12 @@ def commands(folder: Path, num_documents: int) -> Iterator[list[str]]:
     """Yield what to ask of the command line: trec_eval's measures, then deciles, of each run; then the difference."""
     runs = [f"{folder}/bm25.run", f"{folder}/bm25-prior.run"]
     test = ["--target", f"{folder}/test.qrels"]
-    known = ["--train-target", f"{folder}/train.qrels", "--num-labels", str(num_documents)]
+    training = ["--train-target", f"{folder}/train.qrels", "--num-labels", str(num_documents)]
     for run in runs:
         yield ["evaluate", "--preset", "retrieval", "--preds", run, *test]
     for run in runs:
-        yield ["evaluate", "--config", DECILES, "--preds", run, *test, *known, "--out", run.removesuffix(".run")]
-    yield ["compare", "--config", DECILES, "--preds", *runs, *test, *known]
+        yield ["evaluate", "--config", DECILES, "--preds", run, *test, *training, "--out", run.removesuffix(".run")]
+    yield ["compare", "--config", DECILES, "--preds", *runs, *test, *training]
 
 
 def main(packages: tuple[str, ...] = PACKAGES, folder: Path = Path("runs/retrieval")) -> int:

@@ -47,11 +47,11 @@ def read_collection(packages: tuple[str, ...] = PACKAGES) -> Collection:
     documents: dict[str, str] = {}
     queries: dict[str, str] = {}
     links: dict[str, list[str]] = {}
-    found: dict[str, list[str]] = {}
+    texts_by_name: dict[str, list[str]] = {}
     for package in packages:
         for name, text in _docstrings(package):
-            found.setdefault(f"{package}/{name}", []).append(text)
-    single = {name: texts[0] for name, texts in found.items() if len(texts) == 1}
+            texts_by_name.setdefault(f"{package}/{name}", []).append(text)
+    single = {name: texts[0] for name, texts in texts_by_name.items() if len(texts) == 1}
     for name, text in single.items():
         documents[name] = f"{name.rpartition('/')[2]} {SEE_ALSO.sub('', text)}"
         named = [other for other in _named(name, text) if other in single and other != name]

@@ -275,7 +275,7 @@ def ended(where):
     printed = (Path(f"{folder}.{stream}").read_text().splitlines(True) for stream in (1, 2))
     return status, *("".join(line for line in lines if not line.startswith("read: ")) for lines in printed)
 
-found = [ended(where) for where in places]
+result = [ended(where) for where in places]
 """
 SAID = "interrupted: what is not complete is not written\n"
 
@@ -299,7 +299,7 @@ def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
         "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }
     values = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
-    assert processes.found_by(values + IN_THE_MIDDLE) == [*ends.values()]
+    assert processes.run_in_process(values + IN_THE_MIDDLE) == [*ends.values()]
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -356,7 +356,7 @@ def run(words, at, number):
     with os.fdopen(reads, "rb") as read:
         return status, int(read.read() or 0)
 
-chance, found, folder = random.Random(0), [], Path(folder)
+chance, result, folder = random.Random(0), [], Path(folder)
 for words in lines:
     out, kept = folder / "out", folder / "kept"
     run(words, None, 0)
@@ -387,7 +387,7 @@ for words in lines:
         lost = set(old) - set(files)
         expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}[number]
         if not whole or lost or (left and not killed) or status not in (0, expected):
-            found.append((words[0], at, calls, number.name, status, whole, lost, left))
+            result.append((words[0], at, calls, number.name, status, whole, lost, left))
     shutil.rmtree(out), shutil.rmtree(kept)
 """
 
@@ -403,7 +403,7 @@ def test_runs_that_are_ended_at_random_moments(data_set, by_decile, tmp_path_fac
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
     values = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
-    assert processes.found_by(values + AT_RANDOM) == []
+    assert processes.run_in_process(values + AT_RANDOM) == []
 
 
 def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monkeypatch):

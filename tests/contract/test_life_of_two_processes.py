@@ -229,4 +229,4 @@ def lives(rank: int, world: int) -> int:
 @pytest.mark.slow
 def test_what_is_accepted_counts_once_and_all_else_changes_nothing(tmp_path: Path) -> None:
     """Update, forward, compute, sync, unsync, save, load, merge, reset, copy and errors in any order."""
-    assert processes.of_each_rank(lives, 2, tmp_path) == [LIVES, LIVES]
+    assert processes.run_on_ranks(lives, 2, tmp_path) == [LIVES, LIVES]

@@ -282,7 +282,7 @@ def of_groups(rank: int) -> Found:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
     """What each process found; one start of processes for all."""
-    return processes.of_each_rank(of_one_process, WORLD, tmp_path_factory.mktemp("ranks"))
+    return processes.run_on_ranks(of_one_process, WORLD, tmp_path_factory.mktemp("ranks"))
 
 
 def alone(metric: Any, batches: list[Batch]) -> Any:

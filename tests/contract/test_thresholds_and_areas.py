@@ -293,13 +293,13 @@ def measured(labels):
     return sum(state.nbytes for state in metric.metric_state.values())
 measured(64)
 before = used()
-found = measured(2000), used() - before
+result = measured(2000), used() - before
 """
 
 
 @pytest.mark.slow
 def test_the_peak_of_memory_is_that_of_the_states() -> None:
     """Making, updating, computing and resetting 2,000 labels of 4,096 bins takes 131 MB of states, and no copy of one."""
-    states, peak = processes.found_by(PEAK)
+    states, peak = processes.run_in_process(PEAK)
     assert states == 16 * 4096 * 2000
     assert peak < 1.25 * states  # a copy of one of both states is half as much again

@@ -32,26 +32,28 @@ def families() -> Iterator[Path]:
 
 def classes() -> set[str]:
     """Return the names of the metrics that are written down in the files, whether or not somebody imports them."""
-    found = set()
+    names = set()
     for path in families():
         module = import_module(f"tailmetrics.metrics.{path.stem}")
         own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
-        found |= {
-            one.__name__ for one in own if inspect.isclass(one) and issubclass(one, TopKMetric) and not _is_base(one)
+        names |= {
+            kind.__name__
+            for kind in own
+            if inspect.isclass(kind) and issubclass(kind, TopKMetric) and not _is_base(kind)
         }
-    return {name for name in found if not name.startswith("_")}
+    return {name for name in names if not name.startswith("_")}
 
 
 def _is_base(kind: type) -> bool:
     """Whether a class of the library is derived from this one."""
-    return any(one.__module__.startswith("tailmetrics.") for one in kind.__subclasses__())
+    return any(subclass.__module__.startswith("tailmetrics.") for subclass in kind.__subclasses__())
 
 
 def formulas() -> set[str]:
     """Return the names of the public functions that are written down in the files of metrics."""
     trees = (ast.parse(path.read_text()) for path in families())
-    found = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
-    return {name for name in found if not name.startswith("_")}
+    names = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {name for name in names if not name.startswith("_")}
 
 
 def rendered(page: str) -> set[str]:
@@ -76,11 +78,11 @@ def a_metric_lacks(name: str) -> list[str]:
         "its name in docs/reference/metrics.md": f"tailmetrics.{name}" in rendered("metrics"),
         "an example with its value": any(re.search(r"\d|nan", example.want) for example in examples),
         "a direction": any(
-            "higher_is_better" in vars(one) for one in metric.__mro__[: metric.__mro__.index(TopKMetric)]
+            "higher_is_better" in vars(base) for base in metric.__mro__[: metric.__mro__.index(TopKMetric)]
         ),
         "a range": -math.inf < low < high,
     }
-    return [what for what, found in there.items() if not found]
+    return [what for what, is_there in there.items() if not is_there]
 
 
 def a_formula_lacks(name: str) -> list[str]:
@@ -89,4 +91,4 @@ def a_formula_lacks(name: str) -> list[str]:
         "a place in tailmetrics/functional.py": hasattr(functional, name),
         "its name in docs/reference/functional.md": f"tailmetrics.functional.{name}" in rendered("functional"),
     }
-    return [f"{what}: python -m docs.make_functional" for what, found in there.items() if not found]
+    return [f"{what}: python -m docs.make_functional" for what, is_there in there.items() if not is_there]

@@ -76,8 +76,8 @@ REFUSED = [
 
 def rows() -> Iterator[Any]:
     """Each row of the tables of the page, and what is refused, by what is passed."""
-    for given, words, instead in REFUSED:
-        yield pytest.param(given, "error", words, instead, id=given)
+    for code, words, instead in REFUSED:
+        yield pytest.param(code, "error", words, instead, id=code)
     from_1 = "hold each number from 1 to 12 once"
     yield pytest.param("ranks + 1, classes", "warning", from_1, "-ranks.float(), classes", id="ranks from 1")
     for line in PAGE.read_text().partition("## How a file is read")[0].splitlines():
@@ -100,36 +100,36 @@ def update_in_silence(metric: PrecisionAtK, code: str) -> None:
         metric.update(*arguments(code))
 
 
-@pytest.mark.parametrize(("given", "told", "words", "instead"), list(rows()))
+@pytest.mark.parametrize(("code", "kind", "words", "instead"), list(rows()))
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
-def test_every_row_of_the_table_is_true(given: str, told: str, words: str | None, instead: str) -> None:
+def test_every_row_of_the_table_is_true(code: str, kind: str, words: str | None, instead: str) -> None:
     """The input gives the warning or error in the table, or neither; what the table says instead gives neither."""
     metric = PrecisionAtK(k=1)
-    if told == "error":
+    if kind == "error":
         with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{words}"):
-            update_in_silence(metric, given)
+            update_in_silence(metric, code)
         assert not any(state.any() for state in metric.metric_state.values())
-    elif told == "warning":
+    elif kind == "warning":
         with pytest.warns(UserWarning, match=f"PrecisionAtK: .*{words}") as caught:
-            metric.update(*arguments(given))
+            metric.update(*arguments(code))
         assert [Path(warning.filename) for warning in caught] == [Path(__file__)] * len(caught)
     else:
-        assert told == "nothing"
+        assert kind == "nothing"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        if told != "error":
-            metric = metric if told == "warning" else PrecisionAtK(k=1)
-            metric.update(*arguments(given))  # the second batch of a metric that has warned says nothing
+        if kind != "error":
+            metric = metric if kind == "warning" else PrecisionAtK(k=1)
+            metric.update(*arguments(code))  # the second batch of a metric that has warned says nothing
         PrecisionAtK(k=1).update(*arguments(instead))
 
 
 def test_the_tables_hold_every_kind() -> None:
     """So that a table that is not found does not pass for one that is true."""
-    told = [row.values[1] for row in rows()]
-    assert {kind: told.count(kind) > 3 for kind in ("error", "warning", "nothing")} == dict.fromkeys(
+    kinds = [row.values[1] for row in rows()]
+    assert {kind: kinds.count(kind) > 3 for kind in ("error", "warning", "nothing")} == dict.fromkeys(
         ("error", "warning", "nothing"), True
     )
-    assert len(told) >= 25
+    assert len(kinds) >= 25
 
 
 def test_sampled_negatives_turn_two_models_around() -> None:
@@ -140,10 +140,10 @@ def test_sampled_negatives_turn_two_models_around() -> None:
     for rank_of, among_all, sampled in zip(ranks, (0.2, 0.1), (0.28, 1.0), strict=True):
         assert float((rank_of <= 10).double().mean()) == pytest.approx(among_all, abs=0.03)
         own = 1 - (rank_of[:, None] - 0.5) / labels  # the share of all labels below it
-        beside = torch.cat([own, torch.rand(rows, 100, generator=generator)], dim=1)
+        scores = torch.cat([own, torch.rand(rows, 100, generator=generator)], dim=1)
         metric = RecallAtK(k=10)
         with pytest.warns(UserWarning, match="label of each row is 0, as where it stands beside 100 sampled negatives"):
-            metric.update(beside, torch.zeros(rows, dtype=torch.int64))
+            metric.update(scores, torch.zeros(rows, dtype=torch.int64))
         assert float(metric.compute()) == pytest.approx(sampled, abs=0.03)
 
 
@@ -189,12 +189,12 @@ def test_a_collection_asks_once_for_all_members() -> None:
     [
         ("rank", lambda: rank(*swapped())),
         ("precision_at_k", lambda: precision_at_k(*swapped(), k=2)),
-        ("MRR", lambda: MRR(k=2).update(*(one.reshape(1, 5, 12) for one in swapped()))),
+        ("MRR", lambda: MRR(k=2).update(*(tensor.reshape(1, 5, 12) for tensor in swapped()))),
         (
             "PrecisionAtK",
             lambda: PrecisionAtK(k=1).update(*map(torch.flatten, swapped()), indexes=torch.arange(60) // 12),
         ),
-        ("PrecisionAtK", lambda: PrecisionAtK(k=1).update(*(one.numpy() for one in swapped()))),
+        ("PrecisionAtK", lambda: PrecisionAtK(k=1).update(*(tensor.numpy() for tensor in swapped()))),
     ],
     ids=["rank", "functional", "sequences", "flat", "numpy"],
 )

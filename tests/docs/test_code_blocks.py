@@ -29,8 +29,8 @@ def pages() -> list[str]:
 
 def blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
     """Yield line number, code and the output shown, if any, of each Python block: the text block right behind it."""
-    found = list(BLOCK.finditer(text))
-    for block, following in zip(found, [*found[1:], None], strict=True):
+    blocks = list(BLOCK.finditer(text))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         if block["language"] == "python":
             adjacent = following is not None and not text[block.end() : following.start()].strip()
             shown = (
@@ -118,7 +118,7 @@ def run_page(page, blocks):
         if expected is not None and printed.getvalue().strip() != expected.strip():
             raise AssertionError(f"{{page}}:{{line}} prints\\n{{printed.getvalue()}}")
 
-found = dict()
+result = dict()
 for page, (folder, blocks) in {pages!r}.items():
     child = os.fork()
     if not child:
@@ -132,7 +132,7 @@ for page, (folder, blocks) in {pages!r}.items():
             status = 1
         os._exit(status)
     if os.waitpid(child, 0)[1]:
-        found[page] = open(os.path.join(folder, "error")).read()
+        result[page] = open(os.path.join(folder, "error")).read()
 """
 """Runs each page in a process of its own, and tells what was wrong, by page."""
 PRELOADED = [
@@ -164,7 +164,7 @@ def test_every_page_prints_what_it_shows_with_what_it_installs(requirements: fro
     code = RUN_PAGES.format(
         distributions=distributions, lacking=modules_beyond(distributions), pages=listings, preloaded=PRELOADED
     )
-    assert processes.found_by(code, str(ROOT / "src")) == {}
+    assert processes.run_in_process(code, str(ROOT / "src")) == {}
 
 
 def test_a_wrong_output_and_its_place_are_found() -> None:

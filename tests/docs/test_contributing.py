@@ -43,12 +43,12 @@ assert {key: float(value) for key, value in collection.compute().items()} == {
     "recall@2": (1 + 1 / 2 + 0) / 3,
 }
 assert all(not state.is_floating_point() for state in overall.metric_state.values())
-found = tailmetrics.__file__
+result = tailmetrics.__file__
 """
 TRY_EXAMPLES = """
 import doctest, importlib
 modules = [importlib.import_module(name) for name in {names}]
-found = [module.__file__ for module in modules if doctest.testmod(module).failed == 0]
+result = [module.__file__ for module in modules if doctest.testmod(module).failed == 0]
 """
 
 
@@ -96,14 +96,14 @@ def test_a_metric_takes_at_most_25_lines() -> None:
 @pytest.mark.slow
 def test_the_metric_works_overall_by_bucket_and_in_a_collection(applied: Path) -> None:
     """Values are those of the comments, counted by hand; states are whole numbers."""
-    assert processes.found_by(TRY, str(applied / "src")).startswith(str(applied))
+    assert processes.run_in_process(TRY, str(applied / "src")).startswith(str(applied))
 
 
 def test_the_metric_is_documented_and_in_style(applied: Path) -> None:
     """Its doctest is true, and ruff has nothing to say."""
     names = [".".join(Path(name).relative_to("src").with_suffix("").parts) for name in LINES]
     paths = [str(applied / name) for name in LINES]
-    assert processes.found_by(TRY_EXAMPLES.format(names=names), str(applied / "src")) == paths
+    assert processes.run_in_process(TRY_EXAMPLES.format(names=names), str(applied / "src")) == paths
     ruff(applied)
 
 

@@ -17,9 +17,9 @@ metrics = [RecallAtK(k=1)]
 CATCH = """
 try:
     {statement}
-    found = ""
+    result = ""
 except ImportError as error:
-    found = str(error)
+    result = str(error)
 """
 EXTRAS = ("scipy", "rich", "matplotlib", "jinja2", "pyarrow", "duckdb")
 
@@ -27,8 +27,8 @@ EXTRAS = ("scipy", "rich", "matplotlib", "jinja2", "pyarrow", "duckdb")
 def error_without(modules: tuple[str, ...], statement: str) -> str:
     """The error of a statement in a process that cannot import these modules; empty without one."""
     code = PREPARE.format(modules=modules) + CATCH.format(statement=statement)
-    found: str = processes.found_by(code)
-    return found
+    result: str = processes.run_in_process(code)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_what_needs_an_extra_names_it(module: str, extra: str, statement: str) -
 @pytest.mark.slow
 def test_the_core_needs_no_extra() -> None:
     """A collection and a report of tensors, which can be read as text, with all extras away."""
-    assert error_without(EXTRAS, "found = str(evaluate(scores, target, metrics=metrics).scalars)") == ""
+    assert error_without(EXTRAS, "result = str(evaluate(scores, target, metrics=metrics).scalars)") == ""

@@ -32,26 +32,26 @@ def typed() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
         warnings.simplefilter("ignore")
         for section in PAGE.read_text().split("\n## "):
             for code in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
-                said = io.StringIO()
-                with contextlib.redirect_stdout(said):
+                output = io.StringIO()
+                with contextlib.redirect_stdout(output):
                     exec(compile(code, PAGE, "exec"), names)
-                lines = [line.rpartition(" ") for line in said.getvalue().splitlines()]
-                found = {key.strip(): float(value) for key, _, value in lines}
-                printed.setdefault(section.partition("\n")[0], {}).update(found)
+                lines = [line.rpartition(" ") for line in output.getvalue().splitlines()]
+                values = {key.strip(): float(value) for key, _, value in lines}
+                printed.setdefault(section.partition("\n")[0], {}).update(values)
     return names, printed
 
 
 def test_extreme_classification(typed: Any) -> None:
     """napkinxc's precision and propensity-scored precision."""
     names, printed = typed
-    found, scores, test = printed["Extreme classification"], names["scores"], names["multi_hot"](names["test"])
+    values, scores, test = printed["Extreme classification"], names["scores"], names["multi_hot"](names["test"])
     assert np.array_equal(names["coded"], test)
     order = [row.tolist() for row in np.argsort(-scores, axis=1)[:, :5]]
     truth, train = scipy.sparse.csr_matrix(test), scipy.sparse.csr_matrix(names["multi_hot"](names["train"]))
     weights = Jain_et_al_inverse_propensity(train)
     for place, k in enumerate((1, 3, 5)):
-        assert found[f"precision_k@{k}"] == pytest.approx(precision_at_k(truth, order, k=5)[k - 1], abs=5e-5), place
-        assert found[f"psp@{k}"] == pytest.approx(psprecision_at_k(truth, order, weights, k=5)[k - 1], abs=5e-5)
+        assert values[f"precision_k@{k}"] == pytest.approx(precision_at_k(truth, order, k=5)[k - 1], abs=5e-5), place
+        assert values[f"psp@{k}"] == pytest.approx(psprecision_at_k(truth, order, weights, k=5)[k - 1], abs=5e-5)
 
 
 def peer(names: dict[str, Any], run: dict[str, dict[str, float]], measure: str) -> float:
@@ -77,30 +77,30 @@ def test_recommendation_and_retrieval(typed: Any) -> None:
 def test_next_location(typed: Any) -> None:
     """scikit-learn's top-k accuracy and weighted F1."""
     names, printed = typed
-    found, labels = printed["Next location, next item"], range(200)
+    values, labels = printed["Next location, next item"], range(200)
     for k in (1, 5, 10):
         expected = top_k_accuracy_score(names["visited"], names["scores"], k=k, labels=labels)
-        assert found[f"accuracy@{k}"] == pytest.approx(expected, abs=5e-5)
+        assert values[f"accuracy@{k}"] == pytest.approx(expected, abs=5e-5)
     expected = f1_score(names["visited"], names["scores"].argmax(1), average="weighted", zero_division=0)
-    assert found["weighted_f1@1"] == pytest.approx(expected, abs=5e-5)
+    assert values["weighted_f1@1"] == pytest.approx(expected, abs=5e-5)
 
 
 def test_long_tailed_images(typed: Any) -> None:
     """scikit-learn's balanced accuracy, and the mean accuracy of the classes of each group, by their training images."""
     names, printed = typed
-    found, target = printed["Long-tailed images"], names["visited"]
+    values, target = printed["Long-tailed images"], names["visited"]
     right = names["scores"].argmax(1) == target
     images = np.zeros(200)
     for row in names["train"]:
         images[row] += 1
-    by_class = {one: right[target == one].mean() for one in np.unique(target)}
-    assert found["accuracy@1"] == pytest.approx(right.mean(), abs=5e-5)
-    assert found["macro_recall@1"] == pytest.approx(
+    by_class = {label: right[target == label].mean() for label in np.unique(target)}
+    assert values["accuracy@1"] == pytest.approx(right.mean(), abs=5e-5)
+    assert values["macro_recall@1"] == pytest.approx(
         balanced_accuracy_score(target, names["scores"].argmax(1)), abs=5e-5
     )
     for group, low, high in (("many", 101, np.inf), ("medium", 20, 100), ("few", 1, 19)):
-        of_group = [value for one, value in by_class.items() if low <= images[one] <= high]
-        assert found[group] == pytest.approx(np.mean(of_group), abs=5e-5)
+        group_values = [value for label, value in by_class.items() if low <= images[label] <= high]
+        assert values[group] == pytest.approx(np.mean(group_values), abs=5e-5)
 
 
 def test_language_models(typed: Any) -> None:
@@ -112,8 +112,8 @@ def test_language_models(typed: Any) -> None:
         bucket = torch.as_tensor(deciles.assignment)[words.clamp(min=0)]
         kept = words if decile is None else words.where(bucket == deciles.names.index(decile), -100)
         expected = torch.nn.functional.cross_entropy(logits, kept, ignore_index=-100).exp()
-        (found,) = (value for key, value in printed["Language models"].items() if key.split()[0] == line)
-        assert found == pytest.approx(float(expected), abs=0.06)
+        (printed_value,) = (value for key, value in printed["Language models"].items() if key.split()[0] == line)
+        assert printed_value == pytest.approx(float(expected), abs=0.06)
 
 
 def test_a_competition(typed: Any) -> None:
@@ -122,8 +122,8 @@ def test_a_competition(typed: Any) -> None:
 
     def average_precision(actual: list[str], predicted: list[str]) -> float:
         hits, total = 0, 0.0
-        for place, one in enumerate(predicted[:12]):
-            if one in actual:
+        for place, item in enumerate(predicted[:12]):
+            if item in actual:
                 hits += 1
                 total += hits / (place + 1)
         return total / min(len(actual), 12)
@@ -185,7 +185,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         "language_model": ("cross_entropy", float(torch.nn.functional.cross_entropy(*tokens))),
         "answers.jsonl": ("recall@3", 0.5),
     }
-    commands = [shlex.split(one) for one in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
+    commands = [shlex.split(command) for command in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
     assert [words[3] for words in commands] == list(same)
     for words in commands:
         assert main([*words[1:], "--quiet", "--overwrite"]) == 0, capsys.readouterr().err

@@ -23,12 +23,12 @@ def test_readme_says_what_the_demo_prints() -> None:
 def test_the_home_page_says_the_same() -> None:
     """The percentages of the home page, in its order: all labels, decile 10, decile 1, positives never seen."""
     by_decile, unseen = FOUND["by_decile"], FOUND["unseen_share_of_positives"]
-    said = re.search(
+    sentence = re.search(
         r"holds (\d+) % of the right codes.*?(\d+) % of .*?(\d+) % of those.*? are (\d+) %", words("docs/index.md")
     )
-    assert said is not None
+    assert sentence is not None
     expected = (FOUND["recall@10"], by_decile["decile_10"], by_decile["decile_1"], unseen)
-    assert [int(number) for number in said.groups()] == [round(100 * value) for value in expected]
+    assert [int(number) for number in sentence.groups()] == [round(100 * value) for value in expected]
     assert by_decile["unseen"] == 0
 
 

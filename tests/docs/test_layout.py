@@ -71,8 +71,8 @@ def layer_of(name: str) -> int:
 
 def test_everything_has_a_layer() -> None:
     """A new file or folder of the package is put on a layer before anything else."""
-    found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert found - {"__init__"} == set(LAYERS)
+    names = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert names - {"__init__"} == set(LAYERS)
 
 
 def test_imports_go_down_only() -> None:
@@ -89,15 +89,17 @@ def test_imports_go_down_only() -> None:
 
 def run_imports() -> dict[str, set[str]]:
     """Return the modules of the package that each of them imports when it runs, so not for types alone."""
-    found = {}
+    modules_by_name = {}
     for name, tree in MODULES.items():
-        conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-        for_types = [
-            one for node in conditions if ast.unparse(node.test).endswith("TYPE_CHECKING") for one in node.body
-        ]
-        named = {imported for imported, _ in imports(tree, leave_out=for_types)}
-        found[name] = {one if one in MODULES else one.rpartition(".")[0] for one in named} & MODULES.keys()
-    return found
+        for_types = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+                for_types += node.body
+        modules = set()
+        for imported, _ in imports(tree, leave_out=for_types):
+            modules.add(imported if imported in MODULES else imported.rpartition(".")[0])
+        modules_by_name[name] = modules & MODULES.keys()
+    return modules_by_name
 
 
 def test_no_imports_form_a_circle() -> None:
@@ -105,12 +107,12 @@ def test_no_imports_form_a_circle() -> None:
 
     The error of ``prepare`` names the files of a circle.
     """
-    of_files = run_imports()
-    of_places: dict[str, set[str]] = {}
-    for name, imported in of_files.items():
-        goals = of_places.setdefault(".".join(name.split(".")[:2]), set())
+    imports_of_files = run_imports()
+    imports_of_places: dict[str, set[str]] = {}
+    for name, imported in imports_of_files.items():
+        goals = imports_of_places.setdefault(".".join(name.split(".")[:2]), set())
         goals.update(".".join(goal.split(".")[:2]) for goal in imported)
-    for graph in (of_files, of_places):
+    for graph in (imports_of_files, imports_of_places):
         TopologicalSorter({name: goals - {name} for name, goals in graph.items()}).prepare()
 
 
@@ -133,9 +135,9 @@ def test_importing_the_root_imports_no_optional_dependency() -> None:
         "[sys.modules.pop(name) for name in [*sys.modules] if name.startswith('torch._dynamo')]; "
         "before = {*sys.modules}; import tailmetrics; "
         "every = [getattr(tailmetrics, name) for name in tailmetrics.__all__ if name != 'evaluate']; "
-        "found = {*sys.modules} - before"
+        "result = {*sys.modules} - before"
     )
-    own = processes.found_by(code)
+    own = processes.run_in_process(code)
     assert "tailmetrics.collection" in own
     assert not {name.partition(".")[0] for name in own} & OPTIONAL
     assert "torch._dynamo" not in own, "torch.compile takes longer to import than all else here"
@@ -146,12 +148,19 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
     """Every metric, its base classes and what goes with them; `map` stays the builtin; extras may be missing."""
     code = (
         "import sys, torchmetrics; sys.modules.update(dict.fromkeys(('rich', 'jinja2', 'pyarrow')));"
-        "before = {*globals(), 'before'}; from tailmetrics import *; found = {*globals()} - before;"
+        "before = {*globals(), 'before'}; from tailmetrics import *; result = {*globals()} - before;"
         "assert [*map(abs, [-1])] == [1]"
     )
     ranked = ("Ranking", "rank")
-    more = (*ranked, "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate")
-    assert processes.found_by(code) == {*REGISTRY, *more, "functional", "RatioMetric", "RowMeanMetric", "TopKMetric"}
+    other_names = (*ranked, "LabelBuckets", "LabelFrequency", "LabelTree", "TopKCollection", "evaluate")
+    assert processes.run_in_process(code) == {
+        *REGISTRY,
+        *other_names,
+        "functional",
+        "RatioMetric",
+        "RowMeanMetric",
+        "TopKMetric",
+    }
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -200,17 +209,17 @@ def slugs(page: Path) -> set[str]:
 
 def test_relative_links_resolve() -> None:
     """Of README, changelog, contributing guide and documentation, down to the heading."""
-    found = 0
+    num_links = 0
     for page, target in links():
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
         goal = (page.parent / path).resolve() if path else page
         assert goal.exists(), f"{page.relative_to(ROOT)}: {target}"
-        of_page = goal.suffix == ".md"  # of a picture, "only-dark" says where it is shown
-        assert not anchor or not of_page or anchor in slugs(goal), f"{page.relative_to(ROOT)}: {target}"
-        found += 1
-    assert found > 30
+        is_page = goal.suffix == ".md"  # of a picture, "only-dark" says where it is shown
+        assert not anchor or not is_page or anchor in slugs(goal), f"{page.relative_to(ROOT)}: {target}"
+        num_links += 1
+    assert num_links > 30
 
 
 def test_no_page_is_left_out_of_the_navigation() -> None:
@@ -243,9 +252,9 @@ def test_an_entry_of_the_reference_lists_every_argument_of_a_metric() -> None:
     spec.loader.exec_module(docstrings)
     for name, kind in REGISTRY.items():
         entry = SimpleNamespace(is_class=True, name=name, path=f"{kind.__module__}.{name}", docstring=None)
-        said = re.findall(r"^    (\w+):", docstrings._whole(entry).partition("Args:")[2], re.MULTILINE)
-        assert set(arguments(kind)) - set(TorchMetricsArguments.__annotations__) <= set(said), name
-        assert "buckets" not in said or said.index("buckets") < said.index("name"), name
+        documented = re.findall(r"^    (\w+):", docstrings._whole(entry).partition("Args:")[2], re.MULTILINE)
+        assert set(arguments(kind)) - set(TorchMetricsArguments.__annotations__) <= set(documented), name
+        assert "buckets" not in documented or documented.index("buckets") < documented.index("name"), name
 
 
 def test_the_page_of_the_architecture_names_what_exists() -> None:

@@ -95,9 +95,9 @@ def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
     right = (scores.argmax(1) == classes).double()
     counts = np.array(COUNTS)
     groups = (counts > 100, (counts >= 20) & (counts <= 100), (counts < 20) & (counts > 0))
-    for mine, group in zip(ours.tolist(), groups, strict=False):
+    for recall, group in zip(ours.tolist(), groups, strict=False):
         per_class = [float(right[classes == label].mean()) for label in np.flatnonzero(group)]
-        assert mine == pytest.approx(float(np.mean(per_class)), abs=1e-12)
+        assert recall == pytest.approx(float(np.mean(per_class)), abs=1e-12)
     assert buckets.names[:3] == ("many", "medium", "few")
 
 
@@ -120,8 +120,8 @@ def test_relative_p_and_num_rel_ret_of_trec_eval() -> None:
     for k in (5, 15):
         mean = np.mean([values[f"relative_P_{k}"] for values in theirs.values()])
         assert float(value(NormalizedRecallAtK(k=k), ids, target)) == pytest.approx(mean, abs=1e-9)
-    found = sum(values["num_rel_ret"] for values in theirs.values())
-    assert float(value(CGAtK(k=20), ids, target)) * 30 == pytest.approx(found, abs=1e-9)
+    hits = sum(values["num_rel_ret"] for values in theirs.values())
+    assert float(value(CGAtK(k=20), ids, target)) * 30 == pytest.approx(hits, abs=1e-9)
 
 
 def test_snips_is_the_weighted_share_of_hits(scores: torch.Tensor, classes: torch.Tensor) -> None:
@@ -138,16 +138,16 @@ def test_snips_is_the_weighted_share_of_hits(scores: torch.Tensor, classes: torc
 
 def test_macro_coverage_of_sets_is_macro_recall_at_a_threshold(scores: torch.Tensor, classes: torch.Tensor) -> None:
     """The mean over labels of how often a set holds them; labels that are missed more often than not, in loops."""
-    found = [float((scores[classes == label, label] > 0.5).double().mean()) for label in range(L)]
+    recalls = [float((scores[classes == label, label] > 0.5).double().mean()) for label in range(L)]
     ours = value(RecallAtThreshold(0.5, average="macro", num_labels=L), scores, classes)
-    assert float(ours) == pytest.approx(float(np.mean(found)), abs=1e-12)
+    assert float(ours) == pytest.approx(float(np.mean(recalls)), abs=1e-12)
     collection = TopKCollection([RecallAtThreshold(0.5, average="none", num_labels=L)])
-    held = classes != 3  # so that label 3 has no row: it is missed nowhere
-    collection.update(scores[held], classes[held])
+    has_row = classes != 3  # so that label 3 has no row: it is missed nowhere
+    collection.update(scores[has_row], classes[has_row])
     columns = collection.per_label()
-    (column,) = (one for name, one in columns.items() if "recall" in name)
+    (column,) = (values for name, values in columns.items() if "recall" in name)
     missed = (column < 0.5) & (columns["support"] > 0)
-    assert int(missed.sum()) == sum(one < 0.5 for label, one in enumerate(found) if label != 3)
+    assert int(missed.sum()) == sum(column < 0.5 for label, column in enumerate(recalls) if label != 3)
 
 
 def test_ranks_of_pykeen_are_orders_of_equal_scores(classes: torch.Tensor) -> None:

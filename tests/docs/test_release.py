@@ -90,7 +90,7 @@ def test_every_tool_of_a_release_has_a_hash(jobs: dict[str, Any]) -> None:
     assert all(re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines if line.startswith(" "))
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     needed = {re.split("[<>=]", require)[0] for require in settings["build-system"]["requires"]}
-    asked = {line for line in (TOOLS / "release.in").read_text().splitlines() if not line.startswith("#")}
-    assert {*needed, "build", "cibuildwheel"} == asked <= {line.split("==")[0] for line in named}
+    packages = {line for line in (TOOLS / "release.in").read_text().splitlines() if not line.startswith("#")}
+    assert {*needed, "build", "cibuildwheel"} == packages <= {line.split("==")[0] for line in named}
     assert settings["tool"]["cibuildwheel"]["build-frontend"]["args"] == ["--no-build-isolation"]
     assert "--require-hashes" in settings["tool"]["cibuildwheel"]["before-build"]

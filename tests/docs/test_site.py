@@ -42,7 +42,7 @@ def on_the_registry() -> str:
 def test_the_repository_has_one_address() -> None:
     """It is decided in pyproject.toml; every file that names it names the same."""
     named = {path.relative_to(ROOT).as_posix(): set(OWN.findall(path.read_text())) for path in TEXTS}
-    assert {path: found for path, found in named.items() if found - {REPOSITORY}} == {}
+    assert {path: repositories for path, repositories in named.items() if repositories - {REPOSITORY}} == {}
     assert {"pyproject.toml", "zensical.toml", "CITATION.cff", "SECURITY.md"} <= {path for path in named if named[path]}
 
 
@@ -53,7 +53,7 @@ def test_links_of_the_readme_are_absolute_on_a_registry() -> None:
     targets = [markdown or html for markdown, html in LINK.findall(prose)]
     assert not [target for target in targets if not re.match(r"https?://|#", target)]
     at_the_tag = re.compile(rf"{REPOSITORY}/(?:blob|raw)/v{re.escape(tailmetrics.__version__)}/([^#]+)")
-    ours = [found[1] for found in map(at_the_tag.match, targets) if found]
+    ours = [match[1] for match in map(at_the_tag.match, targets) if match]
     assert len(ours) >= 5
     assert not [path for path in ours if not (ROOT / path).exists()]
     assert not [target for target in targets if target.endswith(".png") and "/raw/" not in target]

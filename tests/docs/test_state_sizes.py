@@ -13,11 +13,13 @@ COUNTS_LABELS = {"F1AtK", "CatalogCoverageAtK", "GiniAtK"}
 def test_the_table_of_states_is_what_is_found():
     """Bytes held are the same anywhere, bytes sent within a tenth or 200 bytes; metrics without counts of labels send under 10 kB."""
     text = PAGE.read_text().split("<!-- written by python -m benchmarks.states -->")[1].split("<!-- until here -->")[0]
-    told = [re.findall(r"[\w,]+(?: \w+)?", line) for line in text.strip().splitlines()[2:]]
-    found = list(lines())
-    assert len(told) == len(found)
-    for (name, by, held, sent), (metric, of, bytes_held, bytes_sent) in zip(told, found, strict=True):
-        assert (name, by, int(held.replace(",", ""))) == (metric, of, bytes_held)
-        assert abs(int(sent.replace(",", "")) - bytes_sent) <= max(bytes_sent / 10, 200)
+    cells_of_page = [re.findall(r"[\w,]+(?: \w+)?", line) for line in text.strip().splitlines()[2:]]
+    measured_sizes = list(lines())
+    assert len(cells_of_page) == len(measured_sizes)
+    for (name, by, held_on_page, sent_on_page), (metric, bucket_scope, bytes_held, bytes_sent) in zip(
+        cells_of_page, measured_sizes, strict=True
+    ):
+        assert (name, by, int(held_on_page.replace(",", ""))) == (metric, bucket_scope, bytes_held)
+        assert abs(int(sent_on_page.replace(",", "")) - bytes_sent) <= max(bytes_sent / 10, 200)
         assert bytes_sent < 10_000 or metric in COUNTS_LABELS, metric
         assert bytes_held < 100_000 or metric in COUNTS_LABELS, metric

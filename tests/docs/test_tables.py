@@ -13,8 +13,8 @@ FENCED = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 def tables(text: str) -> list[list[str]]:
     """Return the tables of a page: lines behind one another that begin with a bar."""
     blocks = re.split(r"\n(?!\|)", FENCED.sub("", text))
-    found = [[line for line in block.splitlines() if line.startswith("|")] for block in blocks]
-    return [table for table in found if table]
+    tables = [[line for line in block.splitlines() if line.startswith("|")] for block in blocks]
+    return [table for table in tables if table]
 
 
 def columns(line: str) -> int:

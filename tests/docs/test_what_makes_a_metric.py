@@ -39,9 +39,9 @@ def test_nothing_is_named_that_does_not_exist() -> None:
 @pytest.mark.parametrize("name", REGISTRY)
 def test_the_help_of_a_metric_says_when_to_use_it_and_what_shapes_it_takes(name: str) -> None:
     """A reader of ``help`` learns both from the class itself."""
-    said = inspect.cleandoc(REGISTRY[name].__doc__ or "")
-    assert re.search(r"^Use it (when|with) .+\.$", said, re.MULTILINE), name
-    assert re.search(r"^``preds`` are .*\(N, L\)", said, re.MULTILINE), name
+    docstring = inspect.cleandoc(REGISTRY[name].__doc__ or "")
+    assert re.search(r"^Use it (when|with) .+\.$", docstring, re.MULTILINE), name
+    assert re.search(r"^``preds`` are .*\(N, L\)", docstring, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("name", make_functional.names())

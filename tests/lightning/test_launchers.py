@@ -45,8 +45,8 @@ def test_a_run_of_each_launcher_ends_with_its_values(tmp_path: Path) -> None:
     A validation, a fit and a validation on two processes with two loaders; what was logged is saved, and loaded as
     weights only. The reports end with the processes.
     """
-    forked = f"import test_launchers; found = test_launchers.values_of({str(tmp_path)!r}, 'ddp_notebook', True)"
-    assert processes.found_by(forked) == (True, 1.0)
+    forked = f"import test_launchers; result = test_launchers.values_of({str(tmp_path)!r}, 'ddp_notebook', True)"
+    assert processes.run_in_process(forked) == (True, 1.0)
     start = processes.context().get_start_method()  # of torch and TorchMetrics, which such a process has loaded already
     with patch.dict(os.environ):  # in which Lightning leaves where the processes meet
         assert values_of(tmp_path, DDPStrategy(start_method=start), False) == (True, 1.0)

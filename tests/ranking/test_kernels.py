@@ -502,7 +502,7 @@ from pathlib import Path
 from tailmetrics.ranking import native
 
 library, folder, number = Path(LIBRARY), Path(FOLDER), NUMBER
-data, digest, chance, found = library.read_bytes(), library.with_suffix(".sha256").read_text(), random.Random(0), []
+data, digest, chance, result = library.read_bytes(), library.with_suffix(".sha256").read_text(), random.Random(0), []
 for case in range(2 * number + 2):
     place = chance.randrange(len(data))
     wrong = data[:place] if case < number else data[:place] + bytes([data[place] ^ 1 << case % 8]) + data[place + 1 :]
@@ -512,7 +512,7 @@ for case in range(2 * number + 2):
     if not child:
         loaded = native.load(folder / "_native.so")[0]
         os._exit(loaded is not None)
-    found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    result.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
@@ -520,7 +520,7 @@ for case in range(2 * number + 2):
 def test_a_damaged_library_is_never_loaded(library: Path, tmp_path: Path) -> None:
     """Cut anywhere, with any bit changed, or with a digest that is cut: the plain form, and no signal."""
     code = LOADED.replace("LIBRARY", repr(str(library))).replace("FOLDER", repr(str(tmp_path)))
-    assert set(processes.found_by(code.replace("NUMBER", str(DAMAGED)))) == {0}
+    assert set(processes.run_in_process(code.replace("NUMBER", str(DAMAGED)))) == {0}
 
 
 @pytest.mark.parametrize(("path", "asked", "times"), [("none", "1", 1), ("none", "0", 0), ("library", "1", 0)])

@@ -128,6 +128,6 @@ import sys, torch, torchmetrics
 before = set(sys.modules)
 import tailmetrics
 tailmetrics.PrecisionAtK(k=1).update(torch.tensor([[1]]), torch.tensor([1]))
-found = {"pandas", "pyarrow"} & (set(sys.modules) - before)
+result = {"pandas", "pyarrow"} & (set(sys.modules) - before)
 """
-    assert processes.found_by(code) == set()
+    assert processes.run_in_process(code) == set()
