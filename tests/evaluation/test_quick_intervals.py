@@ -161,6 +161,19 @@ def from_both_ends(report: Any, rows: dict[str, Any], stem: str) -> tuple[float,
     return gap - below, gap + math.hypot(first.high - first.value, last.value - last.low)
 
 
+def from_both_adjusted_ends(report: Any, key: str) -> tuple[float, float]:
+    """How far the interval of an adjusted gap reaches below and above by Zou and Donner, of ends divided by their span."""
+    stem, ends = key.removesuffix("/adjusted_gap"), []
+    for name in BUCKETS.names[:-1]:
+        chance, attainable = (report.references[model][f"{stem}/{name}"] for model in ("chance", "attainable"))
+        interval = report.intervals[f"{stem}/{name}"]
+        if attainable > chance and not math.isnan(interval.value):
+            low, high = interval.value - interval.low, interval.high - interval.value
+            ends.append((low / (attainable - chance), high / (attainable - chance)))
+    (first_low, first_high), (last_low, last_high) = ends[0], ends[-1]
+    return math.hypot(first_low, last_high), math.hypot(first_high, last_low)
+
+
 def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float64]]]:
     """Recall beyond chance, min(k, size) / size, and what could be beyond it, by bucket where there is something."""
     k, mask = int(stem.partition("@")[2][0]), data()[1].numpy()
@@ -193,7 +206,11 @@ def test_they_are_those_of_scipy() -> None:
     for key, interval in adjusted.items():
         low, high, n = gap_by_rows(adjusted_rows(rows, key.removesuffix("/adjusted_gap")))
         assert (interval.value, interval.n) == (report.summaries[key], n)
+        if interval.method is Method.BOTH_ENDS:
+            below, above = from_both_adjusted_ends(report, key)
+            low, high = np.fmin(low, interval.value - below), np.fmax(high, interval.value + above)
         assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9, nan_ok=True)
+    assert {interval.method for interval in adjusted.values()} >= {Method.BOTH_ENDS, Method.STUDENT}
     gaps |= adjusted
     for key, interval in (one for one in report.intervals.items() if one[0] not in gaps):
         assert interval.value == report.scalars[key] or math.isnan(interval.value)

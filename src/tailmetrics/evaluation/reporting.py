@@ -32,7 +32,7 @@ from tailmetrics.report.records import ORDERS, REFERENCES, SUMMARIES, MetricFact
 from tailmetrics.report.report import Report
 from tailmetrics.report.report_warnings import MANY_TIES
 from tailmetrics.significance.halves import at_half_the_rows
-from tailmetrics.significance.interval import Interval, first_and_last
+from tailmetrics.significance.interval import AdjustedEnd, Interval, adjusted_gap, first_and_last
 from tailmetrics.significance.labels import OverLabels
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -438,43 +438,26 @@ def with_intervals(
 
 
 def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[str, Interval]:
-    """Return the intervals of adjusted gaps where all rows of the first or of the last bucket agree.
-
-    Their values beyond chance then differ only because chance does, which says nothing about other rows. The adjusted
-    gap has the interval of the gap, divided by what is attainable beyond chance, in the bucket where this is less.
-    """
+    """Return the intervals of adjusted gaps, given the intervals of gaps and of their ends."""
     adjusted_gaps = {}
     for record in report.records:
-        if record.summary != "adjusted_gap":
-            continue
         gap = report.record(record.metric, row_group=record.row_group, summary="gap")
-        spans = _attainable_spans(report, record, intervals)
-        ends = first_and_last(list(spans))
-        if record.key not in intervals or gap.key not in intervals or len(ends) != 2:
+        if record.summary != "adjusted_gap" or record.key not in intervals or gap.key not in intervals:
             continue
-        if all(math.isnan(intervals[key].share_of_others) for key in ends):
-            continue
-
-        span = min(spans[key] for key in ends)
-        interval, gap_interval = intervals[record.key], intervals[gap.key]
-        adjusted_gaps[record.key] = replace(
-            interval,
-            low=interval.value + (gap_interval.low - gap_interval.value) / span,
-            high=interval.value + (gap_interval.high - gap_interval.value) / span,
-            method=gap_interval.method,
-            reason=gap_interval.reason,
-        )
+        ends = first_and_last(_adjusted_ends(report, record, intervals))
+        if len(ends) == 2:
+            adjusted_gaps[record.key] = adjusted_gap(intervals[record.key], intervals[gap.key], *ends)
     return adjusted_gaps
 
 
-def _attainable_spans(report: Report, summary: Record, intervals: Mapping[str, Interval]) -> dict[str, float]:
-    """Return how far the attainable value lies from chance, for the key of each measured bucket of a summary."""
-    spans = {}
+def _adjusted_ends(report: Report, summary: Record, intervals: Mapping[str, Interval]) -> list[AdjustedEnd]:
+    """Return each measured bucket of a summary in which more than chance is attainable."""
+    ends = []
     for bucket in report.buckets:
         record = report.record(summary.metric, bucket.name, summary.row_group)
         if bucket.name == UNSEEN or record.chance is None or record.key not in intervals:
             continue
         span = abs(record.reference("attainable") - record.chance)
         if span > 0 and not math.isnan(intervals[record.key].value):
-            spans[record.key] = span
-    return spans
+            ends.append(AdjustedEnd(intervals[record.key], record.chance, span))
+    return ends

@@ -25,6 +25,7 @@ from tailmetrics.significance.interval import (
     Method,
     Shares,
     choose,
+    rare_ends,
     student,
     unit_names,
     with_gaps_of_ends,
@@ -144,6 +145,8 @@ class Estimate:
         bounds = num_clusters = refusal = None
         if self._are_shares:
             bounds = self.bounds
+        elif self._may_be_negative:
+            bounds = min(-1.0, self.value), 1.0
         if self._clusters is not None:
             num_clusters = self._num_units(self.rows)
         if sum(len(model.runs) - 1 for model in self.models) == 1:
@@ -295,14 +298,33 @@ class Estimate:
         def spread() -> Ends:
             if quick and self.moments is None:
                 return Ends.none("a median is resampled")
-            if quick or self.extra_variances:
-                return student(self.value, *self.error(), self.bounds, confidence)
-            return self._resampled(draws, confidence)
+            if not quick and not self.extra_variances:
+                return self._resampled(draws, confidence)
+            if self._may_be_negative:
+                ends = self._ends_beyond_chance(confidence)
+                if ends is not None:
+                    return ends
+            return student(self.value, *self.error(), self.bounds, confidence)
 
         interval = choose(self.facts, confidence, spread)
         if not self.bin_error:
             return interval
         return self.widened(interval, interval.low - self.bin_error, interval.high + self.bin_error)
+
+    @property
+    def _may_be_negative(self) -> bool:
+        """Whether the value is the ratio of one run whose numerators are at most their denominators, and no shares."""
+        if len(self.models) > 1 or self.kind != "ratio" or not self.has_row_values or self._are_shares:
+            return False
+        return self.models[0].shares and self.moments is not None and self.moments.ratios[0].high <= 1
+
+    def _ends_beyond_chance(self, confidence: float) -> Ends | None:
+        """Return the ends of a ratio such as values less chance, if few rows decide it; else None."""
+        top, bottom = self._statistic.columns
+        residuals = top - self.value * bottom
+        hits = Shares.of_residuals(self.value, residuals, bottom)
+        misses = Shares.of_residuals(1 - self.value, -residuals, bottom)
+        return rare_ends(hits, misses, confidence)
 
     def widened(self, interval: Interval, low: float, high: float) -> Interval:
         """Return an interval that also reaches from ``low`` to ``high``, but not beyond the bounds of the value."""

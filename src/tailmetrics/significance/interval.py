@@ -11,7 +11,8 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
    all rows of one end agree, the gap has the interval of both ends (Zou and Donner 2008). Averages over labels whose
    rows do not tell the variance: no interval.
 5. A mean or ratio of sums of values x in [0, 1] of which (Σx)² / Σx² is below 20 and below a quarter of the rows: the
-   limits of Fay and Feuer; the same of 1 - x.
+   limits of Fay and Feuer; the same of 1 - x. Quick ratios that may be negative, as values less chance are: the limits
+   of as many Poisson events as have the variance and the skewness of the ratio, if these are as few.
 6. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
    freedom).
 7. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
@@ -187,6 +188,7 @@ class Shares:
         largest: The largest x.
         bottom: The sum of d; for a mean, the number of rows.
         units: Number of rows, or clusters.
+        offset: What is added to Σx / Σd; see :meth:`of_residuals`.
     """
 
     top: float
@@ -194,6 +196,7 @@ class Shares:
     largest: float
     bottom: float
     units: int
+    offset: float = 0.0
 
     @classmethod
     def of_units(cls, top: NDArray[np.float64], bottom: NDArray[np.float64]) -> Shares:
@@ -201,13 +204,32 @@ class Shares:
         units = int((bottom != 0).sum())
         return cls(float(top.sum()), float((top**2).sum()), float(top.max()), float(bottom.sum()), units)
 
+    @classmethod
+    def of_residuals(cls, value: float, residuals: NDArray[np.float64], bottom: NDArray[np.float64]) -> Shares:
+        """Return the sums for a ratio whose numerators may be negative, such as of values less chance.
+
+        A Poisson number of equal events has the variance and the skewness of the residuals e = x - value * d if the
+        size of one is Σe³ / Σe². The limits are those of these events. No value is rare without positive skewness.
+
+        Args:
+            value: The ratio.
+            residuals: Shape (U,), the residual of each row or cluster.
+            bottom: Shape (U,), their denominators.
+        """
+        units, total = int((bottom != 0).sum()), float(bottom.sum())
+        squares, cubes = float((residuals**2).sum()), float((residuals**3).sum())
+        if cubes <= 0:
+            return cls(0.0, squares, 0.0, total, units)
+        top = squares**2 / cubes
+        return cls(top, squares, float(residuals.max()), total, units, offset=value - top / total)
+
     @property
     def are_rare(self) -> bool:
         """Whether few rows decide the value: (Σx)² / Σx² is below 20, and below a quarter of the rows."""
         return 0 < self.top**2 < min(RARE, self.units / 4) * self.squares
 
     def limits(self, confidence: float) -> tuple[float, float]:
-        """Return the ends of the interval of Σx / Σd, as of a weighted sum of Poisson counts.
+        """Return the ends of the interval of Σx / Σd + offset, as of a weighted sum of Poisson counts.
 
         With y = Σx, v = Σx², w the largest x, and χ(d, p) the quantile of chi-square with d degrees of freedom:
         low = v/(2y) · χ(2y²/v, α/2) / Σd, and high = (v + w²)/(2(y + w)) · χ(2(y + w)²/(v + w²), 1 - α/2) / Σd.
@@ -223,7 +245,7 @@ class Shares:
         low = self.squares / (2 * self.top) * chi_square(2 * self.top**2 / self.squares, tail)
         top, squares = self.top + self.largest, self.squares + self.largest**2
         high = squares / (2 * top) * chi_square(2 * top**2 / squares, 1 - tail)
-        return float(low / self.bottom), min(1.0, float(high / self.bottom))
+        return self.offset + float(low / self.bottom), min(1.0, self.offset + float(high / self.bottom))
 
 
 @dataclass(frozen=True)
@@ -285,10 +307,15 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         return Ends.none(f"fewer than {FEW} {units}")
     if facts.weakness is not None:
         return Ends.none(facts.weakness)
-    if facts.shares is not None and facts.shares.are_rare:
-        return Ends(*facts.shares.limits(confidence), Method.FAY_FEUER)
-    if facts.shares_of_misses is not None and facts.shares_of_misses.are_rare:
-        low, high = facts.shares_of_misses.limits(confidence)
+    return rare_ends(facts.shares, facts.shares_of_misses, confidence)
+
+
+def rare_ends(hits: Shares | None, misses: Shares | None, confidence: float) -> Ends | None:
+    """Return the ends for a value that few rows decide, given the sums of x and of d - x; None for other values."""
+    if hits is not None and hits.are_rare:
+        return Ends(*hits.limits(confidence), Method.FAY_FEUER)
+    if misses is not None and misses.are_rare:
+        low, high = misses.limits(confidence)
         return Ends(1 - high, 1 - low, Method.FAY_FEUER)
     return None
 
@@ -372,3 +399,57 @@ def with_gaps_of_ends(intervals: Mapping[str, Interval], gaps: Mapping[str, Sequ
             gap = intervals[name]
             result[name] = replace(first.minus(last), n=gap.n, clusters=gap.clusters)
     return result
+
+
+@dataclass(frozen=True)
+class AdjustedEnd:
+    """An end of an adjusted gap.
+
+    Attributes:
+        interval: The value of the bucket, not adjusted.
+        chance: The value by chance.
+        span: The attainable value less chance.
+    """
+
+    interval: Interval
+    chance: float
+    span: float
+
+    def beyond_chance(self) -> Interval:
+        """Return the interval of (value - chance) / span, with both as they are in these rows."""
+        value, low, high = (
+            (number - self.chance) / self.span
+            for number in (self.interval.value, self.interval.low, self.interval.high)
+        )
+        return replace(self.interval, value=value, low=low, high=high)
+
+
+def adjusted_gap(adjusted: Interval, gap: Interval, first: AdjustedEnd, last: AdjustedEnd) -> Interval:
+    """Return the interval of an adjusted gap; if all rows of an end agree, or few decide it, from both ends.
+
+    The value beyond chance of rows that agree differs only because chance does, which says nothing about other rows.
+    Where all rows of both ends agree, the adjusted gap has the interval of the gap, divided by the smaller span.
+    Otherwise the interval of both ends takes chance and spans as they are. It reaches at least as far as that of
+    ``adjusted``, which knows how they vary.
+
+    Args:
+        adjusted: The adjusted gap with its interval by Student's t or by resampling.
+        gap: The gap of values that are not adjusted.
+        first: The first measured bucket.
+        last: The last measured bucket.
+    """
+    first_agrees, last_agrees = not isnan(first.interval.share_of_others), not isnan(last.interval.share_of_others)
+    if first_agrees and last_agrees:
+        span = min(first.span, last.span)
+        low = adjusted.value + (gap.low - gap.value) / span
+        high = adjusted.value + (gap.high - gap.value) / span
+        return replace(adjusted, low=low, high=high, method=gap.method, reason=gap.reason)
+
+    few_decide = first.interval.rests_on_few_rows or last.interval.rests_on_few_rows
+    if not (first_agrees or last_agrees or few_decide):
+        return adjusted
+    from_ends = first.beyond_chance().minus(last.beyond_chance())
+    if not from_ends.ends:
+        return adjusted.without_ends(from_ends.reason or "")
+    low, high = np.fmin(from_ends.low, adjusted.low), np.fmax(from_ends.high, adjusted.high)
+    return replace(adjusted, low=float(low), high=float(high), method=Method.BOTH_ENDS, reason=None)
