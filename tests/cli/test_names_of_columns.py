@@ -122,8 +122,7 @@ def test_hints_lead_to_a_number(call, more):
         ),
         (
             ("--target", "numbers.csv", "--label-counts", "visits.npy"),
-            "p.npy: label_counts holds 5 labels, but the data have 3\nhint: --label-counts has one count per label; training labels "
-            "that nobody has counted are --train-target.",
+            "p.npy: label_counts holds 5 labels, but the data have 3\nhint: pass a count for every label.",
         ),
     ],
 )

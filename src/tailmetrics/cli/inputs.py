@@ -27,10 +27,11 @@ from tailmetrics.io import (
     read_label_counts,
     read_target,
 )
-from tailmetrics.io.columns import ALIASES, ColumnError, Reading, names_among
+from tailmetrics.io.columns import ALIASES, ColumnError, Reading, names_among, names_in_words
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import Plain, check_file, find, is_address, path_of, reading, stream, suffix_of
-from tailmetrics.io.labels import counted_names, load_names, read_edges
+from tailmetrics.io.labels import Labels as GatheredLabels
+from tailmetrics.io.labels import NumberSource, counted_names, load_names, read_edges
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.loading import first_rows, gathered_labels
@@ -51,6 +52,15 @@ class Share(NamedTuple):
 ALL_ROWS = Share()
 
 
+SHARED_OPTIONS = ("columns", "delimiter", "list_delimiter", "string_ids", "batch_rows", "memory")
+"""Options that read all files alike, by the names of the arguments of ``read`` and ``read_target``."""
+RUN_OPTIONS = (
+    *("format", "preds_format", "target_format", "preds_columns", "target_columns", "train_columns"),
+    *("part", "filter", "missing", "duplicates", "judged_only"),
+)
+"""Options that read predictions with their targets."""
+
+
 @dataclass(frozen=True)
 class Files:
     """The facts with which any machine that sees the files can open a share of the rows.
@@ -59,70 +69,50 @@ class Files:
         options: The options that name the files, except the predictions.
         names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
         num_labels: Number of labels; None if it is unknown.
+        number_source: What states the number of labels.
         extra_columns: Names of columns of the targets that options read, such as groups, so that they are no gains.
     """
 
     options: DataOptions
     names: Sequence[str] | None
     num_labels: int | None
+    number_source: NumberSource
     extra_columns: tuple[str, ...] = ()
 
     def run(self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None) -> Dataset:
         """Open predictions with their targets."""
-        options = self.options
-        trained: dict[str, Any] = {}
+        arguments = self._arguments(RUN_OPTIONS, share)
         if share == ALL_ROWS:  # a share would count the same pairs again
-            trained = {"train_target": options.train_target, "train_format": options.train_format}
-        return read(
-            preds,
-            str(options.target),
-            preds_format=options.preds_format,
-            target_format=options.target_format,
-            preds_columns=options.preds_columns,
-            target_columns=options.target_columns,
-            train_columns=options.train_columns,
-            part=options.part,
-            filter=options.filter,
-            missing=options.missing,
-            duplicates=options.duplicates,
-            judged_only=options.judged_only,
-            on_progress=on_progress,
-            **trained,
-            **self._shared(share),
-        )
+            arguments["train_target"] = self.options.train_target
+            arguments["train_format"] = self.options.train_format
+        return read(preds, str(self.options.target), on_progress=on_progress, **arguments)
 
     def train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
         """Open training targets, if there are any. They are only counted, so that their rows need no names."""
         options = self.options
         if options.train_target is None:
             return None
-        arguments = self._shared(share)
-        arguments["format"] = options.train_format or options.format
         return read_target(
             options.train_target,
-            train_columns=options.train_columns,
+            format=options.train_format or options.format,
             min_gain=options.train_min_gain,
             one_label=options.ignore_index is not None,
-            **arguments,
+            **self._arguments(("train_columns",), share),
         )
 
-    def _shared(self, share: Share) -> dict[str, Any]:
-        """Return the arguments of both functions."""
-        options = self.options
-        return {
-            "format": options.format,
-            "columns": options.columns,
-            "delimiter": options.delimiter,
-            "list_delimiter": options.list_delimiter,
+    def _arguments(self, names: Sequence[str], share: Share) -> dict[str, Any]:
+        """Return the arguments that both functions share, and the options of these names."""
+        arguments: dict[str, Any] = {
             "extra_columns": self.extra_columns,
             "label_names": self.names,
             "num_labels": self.num_labels,
-            "string_ids": options.string_ids,
-            "batch_rows": options.batch_rows,
-            "memory": options.memory,
+            "number_source": self.number_source,
             "rank": share.number,
             "world_size": share.num_shares,
         }
+        for name in (*SHARED_OPTIONS, *names):
+            arguments[name] = getattr(self.options, name)
+        return arguments
 
     def everywhere(self) -> Files:
         """Return a copy with absolute paths."""
@@ -223,16 +213,12 @@ class LabelFacts(NamedTuple):
 
     Attributes:
         counts: Training counts, if a file gives them.
-        names: The names of all labels; None if they are not gathered, or if label ids are numbers.
-        notes: Notes on the names.
-        are_numbers: Whether label ids are numbers in all files.
+        labels: The labels of all files, which are gathered; None if opening the run tells them.
         places: As for :class:`Inputs`.
     """
 
-    counts: Tensor | None
-    names: Sequence[str] | None
-    notes: tuple[str, ...] = ()
-    are_numbers: bool = False
+    counts: Tensor | None = None
+    labels: GatheredLabels | None = None
     places: Tensor | None = None
 
 
@@ -255,10 +241,7 @@ def open_inputs(
     _check_options(options)
     extra_columns = _extra_columns(options, clusters)
     with progress("opening files", 1.0) as show:
-        try:
-            inputs = _opened(preds, options, extra_columns, lambda doing, share: show(share, doing))
-        except DataFileError as error:
-            raise _about_stated_number(error, options) from error
+        inputs = _opened(preds, options, extra_columns, lambda doing, share: show(share, doing))
     if inputs.train is not None and inputs.train.num_labels is None:
         hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
         raise CommandError("the number of labels is not known: no file declares it", hint)
@@ -289,23 +272,32 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
     label_names = None
     if options.label_names is not None:
         label_names = _lines(options.label_names)
-    facts = _counts_and_names(preds, options, extra_columns, label_names)
-    if facts.are_numbers and options.string_ids is None:
-        options = replace(options, string_ids=False)
-    num_labels = number_of_labels("evaluate", {}, _stated_numbers(options, label_names, facts.counts))
-    files = Files(options, facts.names, num_labels, extra_columns)
+    facts = _label_facts(preds, options, extra_columns, label_names)
+    names: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
+    if facts.labels is not None:
+        names, notes = facts.labels.names, facts.labels.notes
+        if names is None and options.string_ids is None:
+            options = replace(options, string_ids=False)
+
+    num_labels, source = _stated_number(options, label_names, facts.counts)
+    files = Files(options, names, num_labels, source, extra_columns)
     train = files.train()
-    if train is not None:
-        files = replace(files, num_labels=train.num_labels)
+    if train is not None and num_labels is None:
+        files = replace(
+            files, num_labels=train.num_labels, number_source=NumberSource("train_target", options.train_target)
+        )
     runs = [files.run(path, on_progress=on_progress) for path in preds]
     if files.num_labels is None:
-        files = replace(files, num_labels=runs[0].num_labels)
+        files = replace(files, num_labels=runs[0].num_labels, number_source=NumberSource("preds", preds[0]))
         train = files.train()
-    return Inputs(files, runs, train, facts.counts, facts.notes, label_names, facts.places)
+    return Inputs(files, runs, train, facts.counts, notes, label_names, facts.places)
 
 
-def _stated_numbers(options: DataOptions, label_names: Sequence[str] | None, counts: Tensor | None) -> dict[str, int]:
-    """Return the number of labels that each option states."""
+def _stated_number(
+    options: DataOptions, label_names: Sequence[str] | None, counts: Tensor | None
+) -> tuple[int | None, NumberSource]:
+    """Return the number of labels that options state, and the first option that states it."""
     numbers = {}
     if label_names is not None:
         numbers["label_names"] = len(label_names)
@@ -313,110 +305,64 @@ def _stated_numbers(options: DataOptions, label_names: Sequence[str] | None, cou
         numbers["num_labels"] = options.num_labels
     if counts is not None:
         numbers["label_counts"] = len(counts)
-    return numbers
+    argument = next(iter(numbers), "num_labels")
+    file = None
+    if argument != "num_labels":
+        file = getattr(options, argument)
+    return number_of_labels("evaluate", {}, numbers), NumberSource(argument, file)
 
 
-REMEDIES = {
-    "label_names": "pass a name for every label.",
-    "label_counts": (
-        "--label-counts has one count per label; training labels that nobody has counted are --train-target."
-    ),
-    "train_target": "all files must number the same labels.",
-}
-"""What to do if the number of labels that an option states is not that of the data."""
-
-
-def _about_stated_number(error: DataFileError, options: DataOptions) -> DataFileError:
-    """Return an error on the number of labels, or on their ids, that names the option which states the number.
-
-    Files are opened with this number as ``num_labels``, which the user did not give.
-    """
-    if options.label_counts is not None and options.string_ids is None and "is not a whole number" in error.problem:
-        hint = f"{options.label_counts} has counts by label id; write them as CSV with the columns label and count."
-        return DataFileError(error.path, error.problem, error.where, hint)
-
-    stating_options = []
-    for option in REMEDIES:
-        if getattr(options, option) is not None:
-            stating_options.append(option)
-    if options.num_labels is not None or not stating_options:
-        return error
-    option = stating_options[0]
-    problem = error.problem.replace("--num-labels says", f"{getattr(options, option)} has")
-    hint = error.hint
-    if problem.startswith("num_labels says"):
-        problem, hint = problem.replace("num_labels says", f"{option} holds"), REMEDIES[option]
-    return DataFileError(error.path, problem, error.where, hint)
-
-
-def _counts_and_names(
+def _label_facts(
     preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...], label_names: Sequence[str] | None
 ) -> LabelFacts:
-    """Return the training counts, if a file gives them, and the names of all labels, if labels are names.
-
-    Names are gathered first if there are more files with labels than one run and its targets.
+    """Return the training counts, if a file gives them, and the labels, if more files name some than a run and targets.
 
     Raises:
         CommandError: If labels are names, but nothing puts counts or names in the order of label ids.
     """
     path = options.label_counts
+    if len(preds) == 1 and options.train_target is None and path is None and label_names is None:
+        return LabelFacts()
+
     columns = options.columns.with_names(options.train_columns)
-    forms = forms_of(options, extra_columns)
+    num_labels = options.num_labels
     names_of_options: dict[str, Collection[str]] = {}
     if label_names is not None:
         names_of_options["label_names"] = label_names
-    if path is None:
-        return _label_facts(preds, options, forms, None, names_of_options)
-
-    counted_labels = counted_names(path, columns)
-    if counted_labels is None:
-        counts = read_label_counts(path, num_labels=options.num_labels, columns=columns)
-        return _label_facts(preds, options, forms, counts, names_of_options)
-
-    names_of_options["label_counts"] = counted_labels
-    facts = _label_facts(preds, options, forms, None, names_of_options)
-    return facts._replace(counts=_counts_of_names(path, columns, counted_labels, facts, options.num_labels))
-
-
-def _label_facts(
-    preds: Sequence[str],
-    options: DataOptions,
-    forms: Forms,
-    counts: Tensor | None,
-    names_of_options: Mapping[str, Collection[str]],
-) -> LabelFacts:
-    """Return the names of labels; ``counts`` are without names, ``names_of_options`` those of counts and options."""
-    if len(preds) == 1 and options.train_target is None and counts is None and not names_of_options:
-        return LabelFacts(None, None)
-
-    num_labels = options.num_labels
-    label_names = names_of_options.get("label_names")
-    if label_names is None and counts is not None:
+    counts, counted_labels = None, None
+    if path is not None:
+        counted_labels = counted_names(path, columns)
+        if counted_labels is None:
+            counts = read_label_counts(path, num_labels=num_labels, columns=columns)
+        else:
+            names_of_options["label_counts"] = counted_labels
+    if counts is not None and label_names is None:
         num_labels = len(counts)
+
+    forms = forms_of(options, extra_columns)
     labels = gathered_labels(
         preds, options.target, options.train_target, forms, options.string_ids, num_labels, names_of_options
     )
-    if labels.names is None:
-        return LabelFacts(counts, None, labels.notes, are_numbers=True)
-    if label_names is not None:
+    places = None
+    if label_names is not None and labels.names is not None:
         places = places_of_names("evaluate", list(label_names), labels.names)
-        if counts is not None:
-            counts = vector_by_id(counts, places)
-        return LabelFacts(counts, labels.names, labels.notes, places=places)
-    if counts is not None:
-        problem = f"{options.label_counts}: holds counts in the order of label ids, but the labels are names, such as "
+    if path is not None and counted_labels is not None:
+        counts = _counts_of_names(path, columns, counted_labels, labels.names, options.num_labels)
+    elif counts is not None and places is not None:
+        counts = vector_by_id(counts, places)
+    elif counts is not None and labels.names is not None:
+        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as "
         hint = "give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
         raise CommandError(f"{problem}{labels.names[0]!r}", hint)
-    return LabelFacts(None, labels.names, labels.notes)
+    return LabelFacts(counts, labels, places)
 
 
 def _counts_of_names(
-    path: str, columns: Columns, counted: set[str], facts: LabelFacts, num_labels: int | None
+    path: str, columns: Columns, counted: set[str], names: Sequence[str] | None, num_labels: int | None
 ) -> Tensor:
     """Return the counts of a file that names labels, or the ids of labels, in the order of label ids."""
-    names = facts.names
     hold_ids = all(map(str.isdecimal, counted))
-    if facts.are_numbers and not hold_ids:
+    if names is None and not hold_ids:
         raise DataFileError(path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
     if names is not None and hold_ids and counted.isdisjoint(names):  # the names are those of --label-names
         num_labels = num_labels or len(names)
@@ -506,8 +452,7 @@ def read_labels(inputs: Inputs) -> Labels:
     try:
         tree = LabelTree.from_edges(read_edges(options.label_tree), names or [*map(str, range(num_labels or 0))])
     except ValueError as error:
-        problem, _, hint = str(error).partition(": ")[2].rpartition("; ")
-        raise CommandError(f"{options.label_tree}: {problem}", hint) from error
+        raise ValueError(f"{options.label_tree}: {error}") from error
     return Labels(names, tree)
 
 
@@ -656,7 +601,7 @@ def _column_of_groups(
         if all(question.role != "item" for question in error.questions):
             raise
         problem = f"{option} {columns.item}: there is no such file, and {path} has no such column"
-        hint = f"its columns are {error.problem.rpartition('; its columns are ')[2]}."
+        hint = f"its columns are {names_in_words(error.columns)}."
         raise CommandError(problem, hint) from error
     lines = _lines_of_groups(option, given)
     if queries is None:

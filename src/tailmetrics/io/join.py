@@ -259,7 +259,7 @@ def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule)
         wrong, problem, hint = "ANTI JOIN labels USING (item) WHERE item <> ''", "unknown label {!r}", UNKNOWN_HINT
     elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
         wrong, hint = f"WHERE item::BIGINT >= {labels.declared}", BEYOND_HINT
-        problem = f"has the label id {{}}, but --num-labels says {labels.declared}"
+        problem = f"has the label id {{}}, but {rule.number_source.clause(labels.declared)}"
     if not wrong:
         return labels, notes
     for name, file in files.items():

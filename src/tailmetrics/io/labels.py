@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -102,6 +102,28 @@ def _check_written_alike(database: Database, table: str, word: str, paths: Seque
         raise DataFileError(paths[last], f"has the {word} {here!r} where {paths[first]} has {there!r}", hint=hint)
 
 
+class NumberSource(NamedTuple):
+    """What states the number of labels, for errors.
+
+    Attributes:
+        argument: The argument that is the number, or that holds an entry or a column for each label.
+        file: The file of the argument; None for the number itself.
+    """
+
+    argument: str = "num_labels"
+    file: str | None = None
+
+    def clause(self, number: int) -> str:
+        """Return what the option or the file states."""
+        if self.file is None:
+            return f"--num-labels says {number}"
+        return f"{self.file} has {number}"
+
+
+NUM_LABELS = NumberSource()
+"""The argument ``num_labels`` itself."""
+
+
 @dataclass(frozen=True)
 class LabelRule:
     """The rule by which items become label ids.
@@ -115,12 +137,14 @@ class LabelRule:
         strings: Whether items are names even if they look like numbers; None for the default above.
         num_labels: Number of labels; None to find it in the files.
         descending: Whether the last name wins ties, as in trec_eval; items are then names despite ``num_labels``.
+        number_source: What states ``num_labels``.
     """
 
     names: Sequence[str] | None
     strings: bool | None
     num_labels: int | None
     descending: bool
+    number_source: NumberSource = NUM_LABELS
 
     @property
     def by_number(self) -> bool:
@@ -174,6 +198,9 @@ class LabelRule:
         hint = "leave --string-ids out, so that items are numbered as names."
         if self.strings is None:
             hint = "leave --num-labels out, so that items are numbered as names, or say --string-ids true."
+        if self.number_source.argument == "label_counts":
+            file = self.number_source.file
+            hint = f"{file} has counts by label id; write them as CSV with the columns label and count."
         raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)
 
     def _named(self, path: FilePath, names: Sequence[str], notes: tuple[str, ...] = ()) -> Labels:

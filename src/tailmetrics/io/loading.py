@@ -16,7 +16,16 @@ from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset
 from tailmetrics.io.files import DataFileError, PathLike, find, suffix_of
 from tailmetrics.io.filters import read_named_filter, read_numbered_filter
 from tailmetrics.io.join import Joined, join
-from tailmetrics.io.labels import LabelRule, Labels, NameGathering, number_strings, numbers_hint, sources_with_names
+from tailmetrics.io.labels import (
+    NUM_LABELS,
+    LabelRule,
+    Labels,
+    NameGathering,
+    NumberSource,
+    number_strings,
+    numbers_hint,
+    sources_with_names,
+)
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
 from tailmetrics.io.rows import Source, share
@@ -62,6 +71,7 @@ def read(
     world_size: int = 1,
     memory: str = MEMORY,
     on_progress: Progress | None = None,
+    number_source: NumberSource = NUM_LABELS,
 ) -> Dataset:
     """Open predictions and targets, to read them in batches with bounded memory.
 
@@ -113,6 +123,7 @@ def read(
         memory: Memory limit of DuckDB, such as ``"2GB"``; more data goes to a folder in ``TMPDIR``. A row that alone
             would take three times as much is an error.
         on_progress: Receives the current step and the share of it that is done, from another thread.
+        number_source: What states ``num_labels``, for errors.
 
     Raises:
         DataFileError: If a file is missing, empty, damaged or does not fit the other file; also during iteration.
@@ -143,7 +154,7 @@ def read(
         joined = join(
             inputs[0].as_lines(),
             inputs[1].as_lines(),
-            _label_rule(inputs, label_names, string_ids, num_labels),
+            _label_rule(inputs, label_names, string_ids, num_labels, number_source),
             rank=rank,
             world_size=world_size,
             memory=memory,
@@ -163,7 +174,7 @@ def read(
             hint = "leave --judged-only out, or name the queries of both files."
             raise DataFileError(inputs[0].name, "names no query, so that no item is judged", hint=hint)
         sources = [source.rows for source in inputs if source.rows is not None]
-        facts = _row_facts(sources, num_labels, label_names, string_ids, memory, rank, world_size)
+        facts = _row_facts(sources, num_labels, label_names, string_ids, memory, rank, world_size, number_source)
         facts["notes"] = _note_on_rows(inputs)
         ignored = None
         if pairs is not None:
@@ -193,6 +204,7 @@ def read_target(
     world_size: int = 1,
     memory: str = MEMORY,
     on_progress: Progress | None = None,
+    number_source: NumberSource = NUM_LABELS,
 ) -> TargetDataset:
     """Open targets without predictions, such as the training targets that ``LabelFrequency`` counts.
 
@@ -219,6 +231,7 @@ def read_target(
         world_size: Number of shares.
         memory: As for :func:`read`.
         on_progress: As for :func:`read`.
+        number_source: As for :func:`read`.
 
     Raises:
         DataFileError: If the file is missing, empty or damaged; also during iteration.
@@ -238,7 +251,7 @@ def read_target(
     opened = open_input("read_target", "train", path, forms)
     source: Source
     if opened.lines is not None:
-        rule = _label_rule([opened], label_names, string_ids, num_labels)
+        rule = _label_rule([opened], label_names, string_ids, num_labels, number_source)
         joined = join(
             None, opened.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress
         )
@@ -250,7 +263,7 @@ def read_target(
         assert opened.rows is not None
         source = opened.rows
         source.read_beside(num_labels, (-1,) if one_label else ())
-        facts = _row_facts([source], num_labels, label_names, string_ids, memory, rank, world_size)
+        facts = _row_facts([source], num_labels, label_names, string_ids, memory, rank, world_size, number_source)
     facts |= _bounds(batch_rows, [source], memory)
     return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=(opened.reading,), **facts)
 
@@ -451,7 +464,11 @@ def _note_on_rows(inputs: Sequence[Input]) -> tuple[str, ...]:
 
 
 def _label_rule(
-    inputs: Sequence[Input], names: Sequence[str] | None, strings: bool | None, num_labels: int | None
+    inputs: Sequence[Input],
+    names: Sequence[str] | None,
+    strings: bool | None,
+    num_labels: int | None,
+    number_source: NumberSource = NUM_LABELS,
 ) -> LabelRule:
     """Return the rule by which items become label ids.
 
@@ -460,7 +477,7 @@ def _label_rule(
     last_wins = any(opened.last_name_wins and (num_labels is None or opened.form == "trec") for opened in inputs)
     if strings is None and any(opened.rows is not None and not opened.rows.string_ids for opened in inputs):
         strings = False  # lists of whole numbers are label ids
-    return LabelRule(names, strings, num_labels, last_wins)
+    return LabelRule(names, strings, num_labels, last_wins, number_source)
 
 
 def _joined_facts(joined: Joined) -> dict[str, Any]:
@@ -487,6 +504,7 @@ def _row_facts(
     memory: str,
     rank: int,
     world_size: int,
+    number_source: NumberSource,
 ) -> dict[str, Any]:
     """Check that files of rows fit together, and return the arguments of a data set."""
     first, last = sources[0], sources[-1]
@@ -500,7 +518,7 @@ def _row_facts(
         raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
     strings = False if string_ids is None and num_labels is not None and label_names is None else string_ids
     names = number_strings(sources, label_names, strings, memory)
-    labels = _common_labels(sources, num_labels, names)
+    labels = _common_labels(sources, num_labels, names, number_source)
     if len(sources) == 2 and last.is_ambiguous(labels):
         hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
         raise DataFileError(last.path, "holds whole numbers that may be label ids or a matrix [N, L]", hint=hint)
@@ -522,7 +540,9 @@ def _row_facts(
     }
 
 
-def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None) -> int | None:
+def _common_labels(
+    sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None, number_source: NumberSource
+) -> int | None:
     """Return the number of labels, from the columns of files, from ``num_labels`` or from names; None if unknown.
 
     ``num_labels`` may be larger than the number of names.
@@ -538,8 +558,10 @@ def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Seq
         if source.num_labels is not None:
             columns[argument], path = source.num_labels, source.path
     stated = {}
-    if num_labels is not None:
-        stated["num_labels"] = num_labels
+    if num_labels is not None and number_source.argument in ("preds", "train_target"):
+        columns[number_source.argument] = num_labels
+    elif num_labels is not None:
+        stated[number_source.argument] = num_labels
     elif names is not None:
         stated["label_names"] = len(names)
     try:
