@@ -91,11 +91,15 @@ def test_an_engine_gives_the_report_of_one_process(folder, engine):
 def test_the_command_line_gives_the_report_of_one_process(folder, engine):
     """The command of the page does, with a metric of one's own that kills a worker."""
     _, *words = shlex.split(re.search(r"^```bash\n(.*?)^```$", PAGE, re.DOTALL | re.M)[1].replace("\\\n", ""))
-    words += ["--metrics+=metrics.RecallAtK", "--metrics.k=7", "--shares", "8"]
+    words += ["--metrics+=metrics.RecallAtK", "--metrics.k=7"]
     words[words.index("--engine") + 1] = engine
+    words[words.index("--shares") + 1] = "8"
     run("-m", "tailmetrics", *words)
     assert batches(folder) > 5  # as many as there are row groups
+
     place = words.index("--engine")
-    run("-m", "tailmetrics", *words[:place], *words[place + 4 : -2], "--out", "reports/alone")
+    del words[place : place + len(["--engine", engine, "--shares", "8"])]
+    words[words.index("--out") + 1] = "reports/alone"
+    run("-m", "tailmetrics", *words)
     alone, shared = ((folder / f"reports/{name}/report.json").read_bytes() for name in ("alone", "engine"))
     assert alone == shared

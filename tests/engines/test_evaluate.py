@@ -85,6 +85,17 @@ def test_ids_alone_are_ranked_already(alone):
     assert report.as_dict() == expected.as_dict()
 
 
+def test_a_warning_of_every_part_stands_in_the_report_once(alone):
+    """Lists of all labels are warned of; parts of other sizes say it in the same words as one process."""
+    ids = [np.roll(range(LABELS), row).tolist() for row in range(64)]
+    rows = pa.table({"ids": ids, "labels": [[row % LABELS] for row in range(64)]})
+    pieces = [rows.slice(start, 24) for start in range(0, 64, 24)]
+    report = alone.evaluate(pieces, METRICS[:1], label_counts=COUNTS)
+    expected = tailmetrics.evaluate(rows["ids"], rows["labels"], metrics=METRICS[:1], label_counts=COUNTS)
+    assert report.as_dict() == expected.as_dict()
+    assert sum("preds, int64 [N, 30], hold each number from 0 to 29 once" in text for text in report.warnings) == 1
+
+
 def test_training_labels_are_counted_by_parts(alone):
     """Counts and rows are those of one pass, and make the same buckets."""
     found = alone.count_labels(parts(90), LABELS)

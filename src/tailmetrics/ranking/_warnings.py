@@ -13,7 +13,6 @@ from warnings import warn
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import shape_of
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Batch, Context
@@ -151,6 +150,12 @@ def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str |
     return texts
 
 
+def _layout(values: Tensor) -> str:
+    """Return the type and the width of a batch; its number of rows would make another text of other batches."""
+    axes = ", ".join(["N", *map(str, values.shape[1:])])
+    return f"{str(values.dtype).removeprefix('torch.')} [{axes}]"
+
+
 # looks at dense scores
 
 
@@ -173,14 +178,14 @@ def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | N
         if _equals_target(context, sample, target):  # a perfect prediction
             return None
         return (
-            f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
+            f"{context.caller}: preds, {_layout(scores)}, hold only 0 and 1, so that the labels of a row are tied "
             "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
             f"preds.bool() to a metric with a threshold, such as F1AtThreshold; {SWAPPED}."
         )
 
     if scores.ndim == 2 and _is_permutation(sample):
         return (
-            f"{context.caller}: preds, {shape_of(scores)}, hold each number from {int(sample.min())} to "
+            f"{context.caller}: preds, {_layout(scores)}, hold each number from {int(sample.min())} to "
             f"{int(sample.max())} once in a row, as ranks do, and are read as scores: the largest is best. If these "
             "are ranks of the labels, pass -preds; if they are label ids, best first, pass preds.long(); if they are "
             "scores, Ranking.from_scores(preds, ...) takes them as such."
@@ -236,7 +241,7 @@ def looks_at_ids(context: Context, ids: Tensor) -> str | None:
     if context.num_labels is None and not bool((sample != sample[0]).any()):
         return None
     return (
-        f"{context.caller}: preds, {shape_of(ids)}, hold each number from {int(sample.min())} to "
+        f"{context.caller}: preds, {_layout(ids)}, hold each number from {int(sample.min())} to "
         f"{int(sample.max())} once in a row and are read as label ids, best first. If these are ranks of the "
         "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
         "Ranking.from_ids(preds, ...) takes them as such."
@@ -264,7 +269,7 @@ def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None
     if same_place <= share * _ids_in_common(sample, target_sample):
         return None
     return (
-        f"{context.caller}: preds and target, {shape_of(ids)}, are read as a ranked list and a set of relevant labels "
+        f"{context.caller}: preds and target, {_layout(ids)}, are read as a ranked list and a set of relevant labels "
         "in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are one predicted "
         "and one true label of each token, pass preds[..., None]: then each token is a row. If they are lists and "
         "sets, ignore this warning."
@@ -284,7 +289,7 @@ def looks_at_no_common_id(context: Context, ids: Tensor, target: Tensor) -> str 
     if _ids_in_common(*samples):
         return None
     return (
-        f"{context.caller}: preds and target, {shape_of(ids)}, are both read as label ids, and no row has an id in "
+        f"{context.caller}: preds and target, {_layout(ids)}, are both read as label ids, and no row has an id in "
         "common. If these are scores and grades of all labels, pass preds.float() and target.float(); if they are "
         "ids, look whether both number the same labels."
     )
@@ -336,7 +341,7 @@ def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> 
     if not rises or not bool((turns < 0).any()):
         return None
     return (
-        f"{context.caller}: the scores of preds, {shape_of(scores)}, rise from the first place of each row to the "
+        f"{context.caller}: the scores of preds, {_layout(scores)}, rise from the first place of each row to the "
         "last, as distances do, and are read as scores: the largest is best. If they are distances, pass their "
         "negative; columns=Columns(rank=NAME) reads those of a file."
     )
@@ -388,7 +393,7 @@ def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | No
     if sample is None or not bool((sample > 0).any()):
         return None
     text = (
-        f"{context.caller}: target, {shape_of(target)}, is read as a gain for each label, because it is as wide as the "
+        f"{context.caller}: target, {_layout(target)}, is read as a gain for each label, because it is as wide as the "
         "scores, but each row may also be a list of label ids, {looks}. If these are ids, pass "
         "Ranking.from_scores(preds, target_ids={ids}); if they are gains or a multi-hot, pass target.float() or "
         "target.bool()."
