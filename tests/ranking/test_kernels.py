@@ -169,7 +169,7 @@ def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
         scores[1, 30] = torch.tensor(nan)
         for k in (1, 20, 40):
             values = kernels.top_k(scores, k)[0]
-            first = values[:, 0] if kernels.reads else scores.amax(dim=1)
+            first = values[:, 0] if kernels.can_read_values else scores.amax(dim=1)
             assert first.isnan().tolist() == [False, True]
 
 
@@ -205,7 +205,7 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
     gains = None if form == "entries" else target[rows, ids].double()
     given = Entries(rows, ids, gains, target.shape[1])
     targets = Targets(*target.shape, None, kernels, flat=given)
-    return replace(targets, flat=None, dense=target) if form == "gains" and not kernels.reads else targets
+    return replace(targets, flat=None, dense=target) if form == "gains" and not kernels.can_read_values else targets
 
 
 def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels) -> None:

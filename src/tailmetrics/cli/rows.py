@@ -111,7 +111,7 @@ def _check_probabilities(evaluation: Evaluation, dataset: Dataset) -> None:
     """Raise if predictions are no dense scores, or if a metric compares scores with a threshold."""
     if not dataset.preds.dense:
         raise CommandError("--probabilities needs dense scores [N, L]", "leave it out: lists are in order already.")
-    if any(metric.reading.reads.decisions for metric in evaluation.members):
+    if any(metric.reading.required_depth.decisions for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
 
 

@@ -188,7 +188,7 @@ class OtherOrders(Alternatives):
 
     def depths(self) -> list[Depth]:
         """Return how deep the aggregations read a batch."""
-        return [cast("Ranks", aggregation.reading).reads for aggregation in self._aggregations.values()]
+        return [cast("Ranks", aggregation.reading).required_depth for aggregation in self._aggregations.values()]
 
     def note_amounts(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
         """Note the amounts of a batch in ``addition``; return the metrics whose states it changes.

@@ -227,7 +227,7 @@ class TopKCollection(MemberCollection):
             if metric.num_labels is not None:
                 arguments["num_labels"] = metric.num_labels
 
-        depths = [metric.reading.reads for metric in members] + self.other_orders.depths()
+        depths = [metric.reading.required_depth for metric in members] + self.other_orders.depths()
         deepest = max(depth.ranked for depth in depths)
         longest = max(depth.kept for depth in depths)
         return arguments, Depth(deepest, longest, decisions=all(depth.decisions for depth in depths))

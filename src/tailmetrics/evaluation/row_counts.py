@@ -223,7 +223,7 @@ def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
     """Return the number of relevant labels whose score is ``-inf``, a tensor of no axes; 0 for lists."""
     if scores is None or not scores.is_floating_point() or scores.layout != torch.strided:
         return torch.zeros((), dtype=torch.int64, device=targets.device)
-    if targets.dense is not None and not targets.kernels.reads:  # the program does not wait for a device
+    if targets.dense is not None and not targets.kernels.can_read_values:  # the program does not wait for a device
         relevant = (targets.dense > 0) & (scores == -torch.inf)
         if targets.row_mask is not None:
             relevant = relevant & targets.row_mask[:, None]

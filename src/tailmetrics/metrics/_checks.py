@@ -22,10 +22,10 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
             f"{_name(metric)}: ranking is {shape_of(ranking)}; pass a Ranking, such as tailmetrics.rank(preds, target)."
         )
     # every batch is checked for these here, since a call costs a small batch more than the comparison
-    reads, scores = metric.reading.reads, ranking.scores
+    scores = ranking.scores
     if scores is not None and scores.dtype == torch.bool:
         _check_decisions(metric)
-    elif ranking.depth < reads.ranked and not ranking.complete:
+    elif ranking.depth < metric.reading.required_depth.ranked and not ranking.complete:
         _refuse_shallow(metric, ranking)
     if metric._device != ranking.ids.device:
         raise ValueError(
@@ -48,7 +48,7 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
     is_needed: dict[Check, bool] = {
         _check_scores: reading.needs_scores,
         _check_scores_of_ties: metric.ties != "id",
-        _check_whole_lists: reading.reads.kept == EVERYTHING,
+        _check_whole_lists: reading.required_depth.kept == EVERYTHING,
         _check_reading: reading.check is not None,
         _check_labels: metric.depends_on_labels,
         _check_num_labels: metric.num_labels is not None,
@@ -67,13 +67,13 @@ def _name(metric: Any) -> str:
 
 def _check_decisions(metric: Any) -> None:
     """Raise if ``preds`` are bool, and the metric reads an order."""
-    if not metric.reading.reads.decisions:
+    if not metric.reading.required_depth.decisions:
         raise ValueError(f"{_name(metric)}: preds are decisions (bool) without an order; pass scores or ids.")
 
 
 def _refuse_shallow(metric: Any, ranking: Ranking) -> None:
     """Raise: the list was cut above the depth that the metric reads."""
-    needed = metric.reading.reads.ranked
+    needed = metric.reading.required_depth.ranked
     argument = "depth" if metric.reading.uses_depth else "k"
     raise ValueError(
         f"{_name(metric)}: {argument}={needed} is deeper than the ranking ({ranking.depth} ids "

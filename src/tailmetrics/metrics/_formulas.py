@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 def takes_arrays(
     function: Callable[..., Value],
-    reads: Depth | None = None,
+    depth: Depth | None = None,
     warns: Callable[[Ranking], None] | None = None,
     check: Callable[..., None] | None = None,
 ) -> Callable[..., Value]:
@@ -35,11 +35,11 @@ def takes_arrays(
 
     Args:
         function: A formula, whose first argument is a ranking.
-        reads: How deep arrays are ranked; None for as deep as the argument ``k`` asks.
+        depth: How deep arrays are ranked; None for as deep as the argument ``k`` asks.
         warns: Looks at a ranking of arrays first.
         check: Raises unless the arguments can be used: ``check(caller, ranks, arguments)``.
     """
-    public = _PublicFormula(function, reads, warns, check)
+    public = _PublicFormula(function, depth, warns, check)
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value:
@@ -61,13 +61,13 @@ class _PublicFormula:
     def __init__(
         self,
         function: Callable[..., Any],
-        reads: Depth | None,
+        depth: Depth | None,
         warns: Callable[[Ranking], None] | None,
         check: Callable[..., None] | None,
     ) -> None:
         self.function = function
         self.name = function.__name__
-        self.reads = reads
+        self.depth = depth
         self.warns = warns
         self.check = check
         self.signature = signature(function)
@@ -104,14 +104,14 @@ class _PublicFormula:
         arguments = bound.arguments
 
         batch = Batch(arguments.pop("preds"), arguments.pop("target"))
-        ranking = rank_batch(Context(self.name, warns=True), batch, self.reads or self._depth(arguments))
+        ranking = rank_batch(Context(self.name, warns=True), batch, self.depth or self._depth_of_cutoffs(arguments))
         if self.warns is not None and not is_compiling():
             self.warns(ranking)
         if self.check is not None:
             self.check(self.name, ranking, arguments)
         return self.function(ranking, **arguments)
 
-    def _depth(self, arguments: Mapping[str, Any]) -> Depth:
+    def _depth_of_cutoffs(self, arguments: Mapping[str, Any]) -> Depth:
         """Return how deep arrays are ranked for the cut-offs of the formula."""
         k = arguments.get("k")
         if "k" in self.parameters:

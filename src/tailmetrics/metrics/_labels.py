@@ -44,7 +44,11 @@ OVER = {
     "union": "the mean over the labels that are relevant or predicted in some row",
     "all": "the mean over all labels",
 }
-READS: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
+DECIDING_COUNTS: dict[LabelSet, tuple[str, ...]] = {
+    "present": ("support",),
+    "union": ("predicted", "support"),
+    "all": (),
+}
 """The counts of a label that tell whether it is one of these labels."""
 
 
@@ -73,8 +77,8 @@ class CountRatio:
         return self.hits * hits.to(real), predicted + self.support * support.to(real)
 
     @property
-    def reads(self) -> frozenset[str]:
-        """The counts that the ratio reads beside hits."""
+    def counts(self) -> frozenset[str]:
+        """The names of the counts that the ratio needs beside hits."""
         counts = {"predicted": self.predicted, "support": self.support}
         return frozenset(name for name, factor in counts.items() if factor)
 
@@ -265,20 +269,20 @@ class OverLabels(_CountAggregation):
     """Counts of each label: its hits, and as far as they are read its predictions and its support.
 
     Args:
-        reads: The counts that are read beside those of the ratio.
+        extra_counts: The names of the counts that are needed beside those of the ratio.
         other_arguments: See :class:`Aggregation`.
     """
 
     needs = ("num_labels",)
     keeps_labels = True
 
-    def __init__(self, *arguments: Any, reads: Sequence[str], **other_arguments: Any) -> None:
+    def __init__(self, *arguments: Any, extra_counts: Sequence[str], **other_arguments: Any) -> None:
         super().__init__(*arguments, **other_arguments)
         if self.reading.formula.arguments.get("denominator") == "k":
             raise ValueError(
                 f"{self.caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
             )
-        self._kept = frozenset({*self.ratio.reads, *reads})
+        self._kept = frozenset({*self.ratio.counts, *extra_counts})
         """The counts of each label that the states hold, besides hits."""
 
     # states
@@ -394,7 +398,7 @@ class EachLabel(OverLabels):
     has_value_per_label = True
 
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, reads=("predicted", "support"), **other_arguments)
+        super().__init__(*arguments, extra_counts=("predicted", "support"), **other_arguments)
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the value of each label."""
@@ -499,7 +503,7 @@ class MeanOverLabels(_LabelMean):
     def __init__(
         self, *arguments: Any, labels: LabelSet = "present", macro: MacroOf | None = None, **other_arguments: Any
     ) -> None:
-        super().__init__(*arguments, reads=READS[labels], **other_arguments)
+        super().__init__(*arguments, extra_counts=DECIDING_COUNTS[labels], **other_arguments)
         self.labels = labels
         self.macro = macro
 
@@ -575,7 +579,7 @@ class MeanBySupport(_LabelMean):
     value_format = REAL
 
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, reads=("support",), **other_arguments)
+        super().__init__(*arguments, extra_counts=("support",), **other_arguments)
 
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
         """Return the support of each label."""

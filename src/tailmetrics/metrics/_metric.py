@@ -34,7 +34,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates, check_batch_argument
 from tailmetrics.ranking._ranking import rank_rows
-from tailmetrics.ranking._reading import BatchRows, Depth
+from tailmetrics.ranking._reading import BatchRows
 from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._warnings import warn_outside
 
@@ -201,16 +201,6 @@ class TopKMetric(ExactMetric):
     @property
     def _caller(self) -> str:
         return type(self).__name__
-
-    @property
-    def ks(self) -> tuple[int, ...]:
-        """The cut-offs as whole numbers; None becomes a number larger than any rank, a threshold becomes its index."""
-        return self.reading.ks
-
-    @property
-    def reads(self) -> Depth:
-        """How deep a batch has to be ranked."""
-        return self.reading.reads
 
     # facts of training
 
@@ -791,7 +781,7 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
                 )
     settings = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
     context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **settings, warns=metric._warns)
-    return rank_rows(context, batch, metric.reading.reads)
+    return rank_rows(context, batch, metric.reading.required_depth)
 
 
 def _argument_text(name: str, value: Any) -> str:

@@ -94,7 +94,7 @@ class Reading(ABC):
         bound.buckets = buckets
         bound.num_labels = num_labels
         bound.num_buckets = number_of_buckets(buckets)
-        vars(bound).pop("reads", None)
+        vars(bound).pop("required_depth", None)
         return bound
 
     @property
@@ -108,7 +108,7 @@ class Reading(ABC):
 
     @property
     @abstractmethod
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
 
     @abstractmethod
@@ -179,7 +179,7 @@ class TopKLists(Reading):
     reads_targets = False
 
     @property
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(max(self.ks), max(self.ks))
 
@@ -231,11 +231,11 @@ class Ranks(Reading):
         """Return the reading with another order of equal scores."""
         reading = copy(self)
         reading.ties = ties
-        vars(reading).pop("reads", None)
+        vars(reading).pop("required_depth", None)
         return reading
 
     @once
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         deepest = self.depth
         if not self.uses_depth:

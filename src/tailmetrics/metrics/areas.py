@@ -182,7 +182,7 @@ class AllScores(Reading):
         """Whether labels that a row does not retrieve are left out."""
 
     @property
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(0)
 

@@ -138,7 +138,7 @@ class Decisions(Reading):
         return tuple(range(len(self.cutoffs)))
 
     @property
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(0, decisions=True)
 

@@ -37,7 +37,7 @@ class Probabilities(Reading):
     takes: tuple[str, ...] = ("min_gain", "scope")
 
     @property
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(0, 1)
 
@@ -80,7 +80,7 @@ class ShownProbabilities(Probabilities):
     takes = ("min_gain",)
 
     @property
-    def reads(self) -> Depth:
+    def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(max(self.ks), max(self.ks))
 

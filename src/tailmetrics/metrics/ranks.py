@@ -166,7 +166,7 @@ def _check_min_recall(caller: str, _: TargetRanks, arguments: Mapping[str, Any])
     check_number(caller, "min_recall", arguments["min_recall"], SMALLEST_RECALL, 1.0)
 
 
-@partial(takes_arrays, reads=Depth(), check=_check_min_recall)
+@partial(takes_arrays, depth=Depth(), check=_check_min_recall)
 def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     """Smallest k with h_k / n >= min_recall.
 

@@ -144,7 +144,7 @@ class Padding:
             gets no place. Ascending unless ``order`` is given.
         shape: (N,) or (N, G).
         width: A row takes at most this many values.
-        reads: Whether values may be read. If so, the table is no wider than its longest row.
+        can_read_values: Whether values may be read. If so, the table is no wider than its longest row.
         order: Shape (H,), int64: a permutation of the values, which sets their order within a row; None keeps the order
             of the vector.
 
@@ -153,12 +153,12 @@ class Padding:
     """
 
     def __init__(
-        self, keys: Tensor, shape: tuple[int, ...], width: int, reads: bool, order: Tensor | None = None
+        self, keys: Tensor, shape: tuple[int, ...], width: int, can_read_values: bool, order: Tensor | None = None
     ) -> None:
         if order is not None:
             order = order[keys[order].argsort(stable=True)]
             keys = keys[order]
-        if reads:
+        if can_read_values:
             counts = torch.bincount(keys, minlength=prod(shape))[: prod(shape)]
             first = counts.cumsum(0) - counts
             longest = int(counts.max()) if len(counts) else 0

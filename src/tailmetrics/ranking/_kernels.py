@@ -1,8 +1,8 @@
 """The steps of a ranking that differ between the CPU and other devices: the plain kernels, which never read a value.
 
-To read a value, the program would wait for the device. Small differences depend on :attr:`Kernels.reads`. Steps with
-another algorithm on the CPU are in :mod:`tailmetrics.ranking._kernels_cpu`. The kernels are chosen once, when a batch
-is read; formulas, states and rankings do not choose. All kernels give the same bits.
+To read a value, the program would wait for the device. Small differences depend on :attr:`Kernels.can_read_values`.
+Steps with another algorithm on the CPU are in :mod:`tailmetrics.ranking._kernels_cpu`. The kernels are chosen once,
+when a batch is read; formulas, states and rankings do not choose. All kernels give the same bits.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Targets:
             return torch.full((self.num_rows,), self.padded.shape[1], device=self.padded.device)
         if self.padded is not None:
             return self.padded_with_labels.sum(dim=1)
-        if self.dense is None and self.kernels.reads:
+        if self.dense is None and self.kernels.can_read_values:
             return torch.bincount(self.entries.rows, minlength=self.num_rows)
         if self.dense is None:
             relevant = (self.entries.ids >= 0).to(torch.int64)
@@ -154,9 +154,9 @@ class Targets:
 
     def without_void(self) -> Targets:
         """Return these targets as entries, without void entries. The program waits for the device."""
-        if self.dense is None or self.kernels.reads:
+        if self.dense is None or self.kernels.can_read_values:
             entries = self.entries
-            if not self.kernels.reads:
+            if not self.kernels.can_read_values:
                 entries = entries.at(entries.ids >= 0)
         else:
             rows, ids = (self.dense > 0).nonzero().unbind(1)
@@ -227,13 +227,13 @@ class Kernels(ScoreKernels):
 
     def padding(self, keys: Tensor, shape: tuple[int, ...], width: int, order: Tensor | None = None) -> Padding:
         """Return a :class:`Padding`, which makes a padded table of values by key."""
-        return Padding(keys, shape, width, self.reads, order)
+        return Padding(keys, shape, width, self.can_read_values, order)
 
     # the relevant labels
 
     def form_of_gains(self, targets: Targets) -> Targets:
         """Return targets of a dense matrix of gains: as entries if values may be read, else as they are."""
-        if not self.reads:
+        if not self.can_read_values:
             return targets
         if is_compiling():  # tracing began after the kernels were chosen: the plain kernels make the entries
             return replace(targets, read_by=PLAIN)
@@ -241,7 +241,7 @@ class Kernels(ScoreKernels):
 
     def without_void(self, entries: Entries) -> Entries:
         """Return the entries without void ones, and without gains if all are 1; on a device, return them unchanged."""
-        if not self.reads:
+        if not self.can_read_values:
             return entries
         if len(entries.ids) and int(entries.ids.min()) < 0:  # the least number takes a quarter of the time of flags
             entries = entries.at(entries.ids >= 0)
@@ -253,7 +253,7 @@ class Kernels(ScoreKernels):
     def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
         """Return labels (T,) and counts (T,), int64. How often a label is relevant is the sum of its counts."""
         dense = targets.dense
-        if dense is None or self.reads:
+        if dense is None or self.can_read_values:
             ids = targets.entries.ids
             return ids.clamp(min=0), (ids >= 0).to(torch.int64)
         is_relevant = dense
@@ -265,7 +265,7 @@ class Kernels(ScoreKernels):
 
     def most(self, n: Tensor, widest: int) -> int:
         """Return the largest of the numbers ``n``; on a device, return the bound ``widest`` without reading ``n``."""
-        if not self.reads:
+        if not self.can_read_values:
             return widest
         if not n.numel():
             return 0
@@ -287,7 +287,7 @@ class Kernels(ScoreKernels):
             if targets.row_mask is not None:
                 counts = counts * targets.row_mask[:, None]
             return counts
-        if targets.padded is not None and not self.reads:
+        if targets.padded is not None and not self.can_read_values:
             groups = whole_numbers(len(buckets), targets.padded.device)
             return (buckets.of(targets.padded).unsqueeze(2) == groups).sum(dim=1)
         keys = targets.keys(buckets)
@@ -340,7 +340,7 @@ class Kernels(ScoreKernels):
         ``torch.compile`` cannot use tables that are kept outside of the graph.
         """
         dense = targets.dense
-        if self.reads or dense is None or not dense.numel() or is_compiling():
+        if self.can_read_values or dense is None or not dense.numel() or is_compiling():
             return None
         return ColumnChunks.of(buckets, dense.shape[1], dense.device)
 
@@ -366,7 +366,7 @@ class Kernels(ScoreKernels):
 
     def deepest(self, k: int, depth: int) -> int:
         """Return the depth to which a list of ``depth`` is searched for cut-offs up to ``k``: one of few depths."""
-        if self.reads:
+        if self.can_read_values:
             return max(1, depth)
         return min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
 
@@ -447,7 +447,7 @@ class Kernels(ScoreKernels):
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:
         """Return the rows with a hit, shape (R,), int64; None on a device, or if more than half of the rows have it."""
-        if not self.reads:
+        if not self.can_read_values:
             return None
         has_hit: Any = hits.ranks[..., 0].numpy() < NOT_RANKED
         if has_hit.ndim > 1:
@@ -487,7 +487,7 @@ class Kernels(ScoreKernels):
         If entries are faster (on the CPU, or without a dense target), return all relevant labels instead.
         """
         dense = targets.dense
-        if dense is None or self.reads:
+        if dense is None or self.can_read_values:
             return targets.entries
         height = max(1, 4 * _matrices.SORTED_TOGETHER // max(1, dense.shape[1]))
         parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)

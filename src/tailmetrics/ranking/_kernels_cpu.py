@@ -67,7 +67,7 @@ LONGEST_IN_C = 2**18
 class CpuKernels(Kernels):
     """The steps of a batch on the CPU, without native code."""
 
-    reads = True
+    can_read_values = True
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         if not scores.numel() or k == 0:

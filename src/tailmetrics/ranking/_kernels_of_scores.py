@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 class ScoreKernels:
     """The steps that read scores and lists. If ``reads`` is False, no step reads a value."""
 
-    reads = False
+    can_read_values = False
     """Whether steps may read values, and sizes may depend on values."""
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
@@ -103,7 +103,9 @@ class ScoreKernels:
         if ids.shape[1] == 1:
             return ListCheck(lowest, highest, None, None)
         rows: Any = ids  # the lines below run with torch and with NumPy
-        if self.reads:  # NumPy takes a tenth of torch's time; ids of 16 bits take nine times longer without AVX-512
+        if (
+            self.can_read_values
+        ):  # NumPy takes a tenth of torch's time; ids of 16 bits take nine times longer without AVX-512
             rows = ids.numpy()
             ordered: Any = rows.astype(np.promote_types(np.int32, np.min_scalar_type(min(lowest, ~highest))))
             ordered.sort(axis=1)
@@ -124,7 +126,7 @@ class ScoreKernels:
 
     def rows_not_falling(self, values: Tensor) -> Tensor:
         """Return the rows of values (N, C) in which a value is not above the next one, and the next one is not -inf."""
-        if not self.reads:
+        if not self.can_read_values:
             return (~((values[:, :-1] > values[:, 1:]) | (values[:, 1:] == -torch.inf))).any(dim=1).nonzero()[:, 0]
         flat = values.to(torch.promote_types(values.dtype, torch.float32)).numpy().reshape(-1)
         places = np.flatnonzero(~(flat[:-1] > flat[1:]))  # all rows as one: in a tenth of torch's time for a matrix
@@ -138,7 +140,7 @@ class ScoreKernels:
         The third value is True if each row is known to have a candidate and no equal scores. Candidates that are in
         order already are returned unchanged.
         """
-        if self.reads:  # most files and indexes give sorted lists: only rows that are out of order are sorted
+        if self.can_read_values:  # most files and indexes give sorted lists: only rows that are out of order are sorted
             rows = self.rows_not_falling(scores)
             if not len(rows):
                 return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
@@ -158,7 +160,7 @@ class ScoreKernels:
         is_relevant = matrix
         if matrix.dtype != torch.bool:
             is_relevant = matrix > 0
-        if self.reads:
+        if self.can_read_values:
             return _filled_entries(matrix, is_relevant, row_mask)
 
         num_rows, num_labels = matrix.shape
@@ -173,7 +175,7 @@ class ScoreKernels:
 
     def count_true(self, mask: Tensor) -> Tensor:
         """Return the number of True in each row of a mask (N, L), int64."""
-        if not self.reads:
+        if not self.can_read_values:
             return mask.sum(dim=1)
         rows = mask.numpy()  # torch's sum takes 20 times as long
         if mask.shape[1] < ROW_BY_ROW:
@@ -208,7 +210,7 @@ class ScoreKernels:
 
     def over_rows(self, work: Callable[[Tensor, int], Result], matrix: Tensor) -> list[Result]:
         """Call ``work`` on parts of the rows of a matrix and the number of their first row; return the results."""
-        if self.reads:
+        if self.can_read_values:
             return over_threads(work, matrix)
         return [work(matrix, 0)]
 
@@ -217,7 +219,7 @@ class ScoreKernels:
 
         The limit is one number, or one per label (L,).
         """
-        block = BLOCK_SCORES if self.reads else _matrices.FLAGGED
+        block = BLOCK_SCORES if self.can_read_values else _matrices.FLAGGED
         height = max(1, block // max(1, scores.shape[1]))
         return torch.cat([self.count_true(above(part, limit)) for part in torch.split(scores, height)])
 
@@ -230,7 +232,7 @@ class ScoreKernels:
             The index of the limit, rows (S,) and labels (S,), int64; an entry with label -1 is void.
         """
         height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
-        if self.reads:
+        if self.can_read_values:
             height *= num_threads()
 
         def part_cells(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:

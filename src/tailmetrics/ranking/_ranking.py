@@ -247,7 +247,7 @@ class Ranking(TargetRanks):
         """The relevant labels in the list, by rank."""
         kernels = self.targets.kernels
         places = self._places(kernels)
-        if kernels.reads:
+        if kernels.can_read_values:
             return cast("Hits", places)
         return kernels.hits(places, max(1, self.depth))
 
@@ -442,7 +442,7 @@ class ExactRanks(TargetRanks):
     def _best(self) -> tuple[Entries, tuple[Tensor, Tensor, Tensor | None]]:
         """The best relevant label of each row where it is faster to find, else all relevant labels."""
         targets, scores = self._targets, self._scores
-        if targets.dense is None or targets.kernels.reads:
+        if targets.dense is None or targets.kernels.can_read_values:
             return targets.entries, self._found
         best = targets.kernels.best_of_matrix(scores, targets)
         return best, self._find(best)
@@ -499,7 +499,7 @@ class ExactRanks(TargetRanks):
         scores, kernels = self._scores, self._targets.kernels
         num_rows, width = len(scores), entries.width
         is_table = len(own) == num_rows * width and width < scores.shape[1]
-        if not is_table and not kernels.reads:
+        if not is_table and not kernels.can_read_values:
             return None
         if width > FEW_TARGETS and not first:
             is_tied = tied_labels(scores)[entries.rows, entries.ids.clamp(min=0)] & ranked

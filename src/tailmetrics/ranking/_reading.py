@@ -229,7 +229,7 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
         return Lists(ids, values, complete, None, scores, distinct, filled=True)
     if context.validate:
         # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its bits
-        best = values[:, :1] if context.kernels.reads else scores.amax(dim=1, keepdim=True)
+        best = values[:, :1] if context.kernels.can_read_values else scores.amax(dim=1, keepdim=True)
         _check_not_nan(context, best)
     return Lists(_retrieved(context, values[:, :depth], ids), values, complete, None, scores)
 
@@ -264,7 +264,7 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, depth:
     ids, lowest = ids.to(torch.int64), -1
     if context.validate:
         lowest = _check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
-    elif kernels.reads and row_mask is None and ids.numel():
+    elif kernels.can_read_values and row_mask is None and ids.numel():
         lowest = int(ids.min())
 
     values = scores

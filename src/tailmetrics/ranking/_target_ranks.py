@@ -56,7 +56,7 @@ class RelevantLabels:
     @once
     def present(self) -> Tensor:
         """The flat indexes in :attr:`n` of rows, or rows and buckets, with a relevant label; on a device, of all."""
-        if self._targets.kernels.reads:
+        if self._targets.kernels.can_read_values:
             return self.n.view(-1).nonzero()[:, 0]
         return whole_numbers(self.n.numel(), self.n.device)
 

@@ -91,7 +91,7 @@ def first_rows(context: Context, value: Tensor) -> Tensor | None:
 
     The sample is None if no row counts, if the value is not dense, or if reading it would make a device wait.
     """
-    if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
+    if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.can_read_values:
         return None
     if value.ndim == 1:
         value = value[None]
@@ -112,7 +112,7 @@ def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: T
         targets: The relevant labels.
         depth: The depth to which the batch was ranked.
     """
-    if context.kernels.reads:
+    if context.kernels.can_read_values:
         warn_of_speed()
     if not context.validate:
         return
@@ -323,7 +323,7 @@ def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> 
         ids: Shape (N, C), -1 for none.
     """
     if ids is None:
-        if not context.kernels.reads:
+        if not context.kernels.can_read_values:
             return None
         values, labels = scores.values()[:SAMPLED_CELLS], scores.col_indices()[:SAMPLED_CELLS]
         place = torch.arange(len(values), device=values.device)
@@ -357,7 +357,7 @@ def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> 
         ids: Shape (N, K), ranked lists.
         targets: The relevant labels.
     """
-    if not context.kernels.reads or not ids.shape[1]:
+    if not context.kernels.can_read_values or not ids.shape[1]:
         return None
     row = torch.arange(len(ids), device=ids.device)
     is_itself = ids[:, 0] == row
