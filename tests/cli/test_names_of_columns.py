@@ -165,9 +165,9 @@ def test_one_error_for_each_file(write_files, tailmetrics):
     assert status == 2
     assert [line for line in err.splitlines() if line.startswith("hint")] == [
         "hint: --preds-columns.item NAME (of lists --preds-columns.ids NAME --list-delimiter C) "
-        "--columns.score NAME (or .rank, .distance, --columns.rank order)",
+        "--preds-columns.score NAME (or .rank, .distance, --preds-columns.rank order)",
         "hint: --target-columns.item NAME (of lists --target-columns.labels NAME --list-delimiter C) "
-        "--columns.gain NAME (or --columns.gain none)",
+        "--target-columns.gain NAME (or --target-columns.gain none)",
     ]
     answers = ["--preds-columns.item", "aid", "--columns.rank", "order", "--target-columns.item", "aid"]
     status, out, _ = tailmetrics("evaluate", *words, *answers, "--columns.gain", "hot")

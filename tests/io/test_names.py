@@ -260,11 +260,11 @@ def test_objects_with_an_item_and_a_number(write, form):
 
 
 def test_text_needs_what_separates_its_lists(write):
-    """With blanks as a default "New York" would be two labels; the hint proposes what the first list holds."""
+    """With blanks as a default "New York" would be two labels."""
     preds = write("p", LISTS, "csv")
     error = refusal(preds, write("y", LABELS, "csv"))
     assert error.problem.startswith("'ids' holds lists, and nothing says what separates them")
-    assert error.hint == "--list-delimiter ' '"
+    assert error.hint == "--list-delimiter C"
 
 
 def test_no_suffix_or_an_unknown_one_is_refused_with_the_list(tmp_path):

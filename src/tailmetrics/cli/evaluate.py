@@ -297,7 +297,7 @@ def _with_facts_of_the_command(
         report,
         title=request.output.title or report.title,
         notes=tuple(notes),
-        readings=tuple(f"{Path(reading.path).name}: {reading}" for reading in inputs.readings),
+        readings=tuple(f"{reading.opening.path.name}: {reading}" for reading in inputs.readings),
         words=request.words(report.words),
     )
 

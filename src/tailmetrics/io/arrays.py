@@ -61,7 +61,7 @@ class ArraySource(Source):
         self._may_be_multi_hot = len(parts) == 1 and self.num_labels is None and not self.one_label
         kinds = {"b": "flags", "i": whole_numbers, "f": "numbers"}
         self.layout = " and ".join(kinds[_kind(part)] for part in parts)
-        self.reading = Reading(path=str(self.path), role=opening.role, form=opening.form, content=self.content)
+        self.reading = Reading(opening=opening, content=self.content)
 
     @abstractmethod
     def _mapped(self) -> tuple[Any, ...]:

@@ -7,9 +7,10 @@ From these and the user's :class:`Columns`, :func:`assign_roles` makes a :class:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from itertools import chain
 from shlex import quote
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
@@ -53,17 +54,27 @@ OPTIONS: Mapping[Role, str] = MappingProxyType(
     {"preds": "preds-columns", "target": "target-columns", "train": "train-columns", "pairs": "columns"}
 )
 """Role of a file -> the option with names for this file alone."""
-FORMATS_WITHOUT_NAMES: Mapping[tuple[Role, int], str] = MappingProxyType(
-    {("preds", 3): "msmarco", ("preds", 6): "trec", ("target", 4): "trec", ("train", 4): "trec"}
-)
-"""Role and number of columns -> the format of such text without a line of names, for hints."""
 UNQUOTED_SEPARATORS: Mapping[str, str] = MappingProxyType({"tsv": "\t"})
 """Format of text tables without quotes -> what separates their fields."""
 TEXT_TABLES = ("csv", *UNQUOTED_SEPARATORS)
 """The formats of text tables, whose first line names the columns."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
-"""The option with the separator of the entries of lists in text, which a :class:`Question` has as its role."""
+"""The option with the separator of the entries of lists in text."""
+NAME = "NAME"
+"""What stands for the name of a column in a hint."""
+LACK = "no column is"
+"""The beginning of the problem of a role without a column."""
+ALTERNATIVES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "score": (
+            "(or .rank, .distance, --{columns}.rank order)",
+            "add a column 'rank' of 1, 2, 3 in each query",
+        ),
+        "gain": ("(or --{columns}.gain none)", "drop what is no gain"),
+    }
+)
+"""Role -> what answers the question about it without a column: options, and what to do with a table in memory."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +148,6 @@ class Column:
         entries: The type of the entries of lists; None for a column without lists.
         fields: The fields of the objects in lists.
         type: The type in words of the format, for errors.
-        separators: In text, the characters that may separate the entries of the first cell, for hints.
-        is_bracketed: Whether the first cell of text is a list that pandas or JSON wrote, such as "['a', 'b']".
     """
 
     name: str
@@ -146,13 +155,16 @@ class Column:
     entries: Kind | None = None
     fields: tuple[Column, ...] = ()
     type: str = ""
-    separators: tuple[str, ...] = ()
-    is_bracketed: bool = False
 
     @property
     def is_list(self) -> bool:
         """Whether the format declares that a cell is a list."""
         return self.kind in (Kind.LIST, Kind.OBJECTS)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the cells, or the entries of lists, may be numbers."""
+        return (self.entries or self.kind) in (Kind.ANY, *NUMBERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,9 +221,7 @@ class Reading:
     """How a file or a table is read.
 
     Attributes:
-        path: The file, as messages name it.
-        role: What the file holds.
-        form: The name of the format.
+        opening: The file, and what the user says about it.
         query: Columns of the query; empty if row i of one file belongs to row i of the other.
         item: Column of the item, or of the lists; inside of objects the field of the item. Empty without columns.
         value: Column of the score, rank, distance or gain; None without such a column.
@@ -221,16 +231,10 @@ class Reading:
         within: Column of the lists whose objects hold the item; empty without objects.
         unread: The columns without a role.
         possible_queries: The unread columns of text or whole numbers, which may hold queries.
-        named_roles: The roles of the columns that the user named.
-        has_names: Whether the file names its columns.
-        delimiter: Separator of fields; None if the user does not give it.
-        list_delimiter: Separator of the entries of lists in text.
         content: The content of a file whose format has no columns, in words.
     """
 
-    path: str = ""
-    role: Role = "preds"
-    form: str = ""
+    opening: Opening
     query: tuple[str, ...] = ()
     item: str = ""
     value: str | None = None
@@ -240,10 +244,6 @@ class Reading:
     within: str = ""
     unread: tuple[str, ...] = ()
     possible_queries: tuple[str, ...] = ()
-    named_roles: frozenset[str] = frozenset()
-    has_names: bool = True
-    delimiter: str | None = None
-    list_delimiter: str | None = None
     content: str = ""
 
     @property
@@ -258,23 +258,6 @@ class Reading:
             return "-"
         return ""
 
-    def orders_hint(self) -> str:
-        """Return the remedy for a second column that contradicts the value."""
-        if self.form == IN_MEMORY:
-            return f"drop {self.value!r} or {self.second_order!r}"
-        second_role = "rank"
-        if is_known(str(self.second_order), ALIASES["distance"], with_plurals=True):
-            second_role = "distance"
-        value, second_order = quote(str(self.value)), quote(str(self.second_order))
-        return f"--columns.{self.value_role} {value} or --columns.{second_role} {second_order}"
-
-    def rising_hint(self, role: str) -> str:
-        """Return the remedy for scores that look like values of another role."""
-        if self.form == IN_MEMORY:
-            return f"rename {self.value!r} to {role!r}; of scores the highest comes first"
-        name = quote(str(self.value))
-        return f"--columns.{role} {name} or --columns.score {name}"
-
     @property
     def key(self) -> str | None:
         """The name of the query column, or the names of several, with commas; None without one."""
@@ -286,77 +269,105 @@ class Reading:
             return self.within, name
         return name, None
 
-    def __str__(self) -> str:
-        if not self.item:
-            return f"{self.form}: {self.content}"
-        parts = []
-        if self.query:
-            parts.append(f"{self.key!r} is the query")
-        if self.is_listed:
-            parts.append(f"{'.'.join(filter(None, (self.within, self.item)))!r} are the items of a row")
-        else:
-            parts.append(f"{self.item!r} is the item")
-        parts.append(self._value_text())
+    def is_named(self, role: str) -> bool:
+        """Whether the user names the column that has a role, or says that no column has it."""
+        return bool(getattr(self.opening.columns, role) == self._names().get(role, NONE))
 
-        text = f"{self.form}: {', '.join(parts)}"
-        if not self.has_names:
-            text = f"{self.form} without a line of names: {', '.join(parts)}"
+    def contradiction_hint(self) -> str:
+        """Return the remedy for a second column that contradicts the value."""
+        if self.opening.in_memory:
+            return f"drop {self.value!r} or {self.second_order!r}"
+        second_role = "rank"
+        if is_known(str(self.second_order), ALIASES["distance"], with_plurals=True):
+            second_role = "distance"
+        return _options("columns", {self.value_role: str(self.value), second_role: str(self.second_order)})
+
+    def rising_hint(self, role: str) -> str:
+        """Return the remedy for scores that look like values of another role."""
+        if self.opening.in_memory:
+            return f"rename {self.value!r} to {role!r}; of scores the highest comes first"
+        return _options("columns", {role: str(self.value), "score": str(self.value)})
+
+    def __str__(self) -> str:
+        form = self.opening.form
+        if not self.item:
+            return f"{form}: {self.content}"
+        if form in TEXT_TABLES and self.opening.columns.by_place:
+            form += " without a line of names"
+
+        clauses = []
+        if self.query:
+            clauses.append(f"{self.key!r} is the query")
+        if self.is_listed:
+            clauses.append(f"{self._path(self.item)!r} are the items of a row")
+        else:
+            clauses.append(f"{self.item!r} is the item")
+        clauses.append(self._value_clause())
+        text = f"{form}: {', '.join(clauses)}"
         if self.unread:
             text += f"; not read: {names_in_words(self.unread)}"
         return text
 
-    def _value_text(self) -> str:
+    def _value_clause(self) -> str:
         if self.value is not None:
-            name = ".".join(filter(None, (self.within, self.value)))
-            text = f"{name!r} is the {self.value_role}"
+            clause = f"{self._path(self.value)!r} is the {self.value_role}"
             if self.least_first:
-                text += ", least first"
-            return text
+                clause += ", least first"
+            return clause
         if self.value_role == ORDER:
             return "best first"
-        if self.role == "pairs":
+        if self.opening.role == "pairs":
             return "pairs"
         return "each is relevant"
+
+    def _path(self, name: str) -> str:
+        """Return a name behind that of the column that holds it."""
+        if self.within:
+            return f"{self.within}.{name}"
+        return name
 
     @property
     def options(self) -> str:
         """The options of the command line with which a file is read like this, whatever its names are."""
-        prefix = {"preds": "preds-", "target": "target-", "train": "train-", "pairs": ""}[self.role]
-        words = [f"--{prefix}format {self.form}"]
-        if self.delimiter is not None:
-            words.append(f"--delimiter {quote(self.delimiter)}")
-        if self.list_delimiter is not None:
-            words.append(f"--list-delimiter {quote(self.list_delimiter)}")
+        option = OPTIONS[self.opening.role]
+        words = [f"--{option.replace('columns', 'format')} {self.opening.form}"]
+        if self.opening.delimiter is not None:
+            words.append(f"--delimiter {quote(self.opening.delimiter)}")
+        if self.is_listed and self.opening.list_delimiter is not None:
+            words.append(f"--list-delimiter {quote(self.opening.list_delimiter)}")
         for role, name in self._names().items():
-            words.append(f"--{prefix}columns.{role} {quote(name)}")
+            words.append(_options(option, {role: name}))
         return " ".join(words)
 
     def _names(self) -> dict[str, str]:
+        """Return the names of the columns by role, as the user could give them."""
         names: dict[str, str] = {}
         if not self.item:
             return names
-        if self.query:
-            names["query"] = str(self.key)
-        list_role = "ids" if self.role == "preds" else "labels"
-        if self.within:
-            names[list_role] = self.within
+        if self.key is not None:
+            names["query"] = self.key
+        if self.is_listed:
+            names[self.opening.list_role] = self.within or self.item
+        if self.within or not self.is_listed:
             names["item"] = self.item
-        elif self.is_listed:
-            names[list_role] = self.item
-        else:
-            names["item"] = self.item
+
         if self.value is not None:
             names[self.value_role] = self.value
         elif self.value_role == ORDER:
             names["rank"] = ORDER
-        elif self.role in ("target", "train"):
+        elif self.opening.role != "pairs":
             names["gain"] = NONE
         return names
 
     @property
     def sentence(self) -> str:
         """The file, and how it is read."""
-        return f"{self.path}: {self}"
+        return f"{self.opening.path}: {self}"
+
+
+def _options(option: str, names: Mapping[str, str]) -> str:
+    """Return the options that give columns their roles, joined by "or"."""
+    return " or ".join(f"--{option}.{role} {quote(name)}" for role, name in names.items())
 
 
 # -- what is open -----------------------------------------------------------------------------------------------------
@@ -368,20 +379,29 @@ class Question(NamedTuple):
     Attributes:
         role: The role that no column has for certain.
         problem: The problem, in words.
-        answers: The possible answers: a role and the name of a column.
-        further_answers: Further answers, in words; empty for none.
+        names: The columns that may have the role.
+        alternative: Other options that answer the question, with ``{columns}`` for the option of the file.
+        remedy: What to do with a table in memory, which has no options.
     """
 
     role: str
     problem: str
-    answers: Sequence[tuple[str, str]]
-    further_answers: str = ""
+    names: Sequence[str]
+    alternative: str = ""
+    remedy: str = ""
+
+    def options(self, option: str) -> str:
+        """Return the options of the command line that answer the question."""
+        alternative = self.alternative.format(columns=option)
+        answers = " or ".join(_options(option, {self.role: name}) for name in self.names)
+        return f"{answers} {alternative}".strip()
 
 
 class ColumnError(DataFileError):
     """The roles of the columns of a file are not certain.
 
     Attributes:
+        opening: The file.
         columns: The columns of this file.
         questions: All questions about this file.
     """
@@ -389,127 +409,53 @@ class ColumnError(DataFileError):
     def __init__(
         self, opening: Opening, columns: Sequence[str], questions: Sequence[Question], is_alone: bool = True
     ) -> None:
-        self._arguments = opening, columns, questions
+        self.opening = opening
         self.columns = columns
         self.questions = questions
-        problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
-        hint = _hint_with_options(opening, questions, is_alone, len(columns))
+        start, lack, others = ", ".join(question.problem for question in questions).partition(LACK)
+        problem = f"{start}{lack}{others.replace(LACK, 'none is')}; its columns are {names_in_words(columns)}"
         if opening.in_memory:
-            hint = _remedies(questions)
+            hint = "; ".join(question.remedy for question in questions)
+        else:
+            hint = _hint(opening, questions, is_alone)
+        if opening.form in TEXT_TABLES and len(columns) == 1 and opening.delimiter is None:
+            hint = f"--delimiter C, what separates its fields; {hint}"
         super().__init__(opening.path, problem, "", hint)
-
-    def __reduce__(self) -> tuple[type[ColumnError], tuple[object, ...]]:
-        return ColumnError, self._arguments
 
     def with_options_of_this_file(self) -> ColumnError:
         """Return this error with the options for its file alone, because options for all files would touch others."""
-        return ColumnError(*self._arguments, is_alone=False)
+        return ColumnError(self.opening, self.columns, self.questions, is_alone=False)
 
 
-def bracket_error(path: FilePath, name: str) -> DataFileError:
-    """Return the error about a column of text whose cells are lists in brackets."""
-    problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
-    return DataFileError(path, problem, hint="write JSON Lines or Parquet, or strip the brackets and quotes.")
-
-
-def _problems(questions: Sequence[Question]) -> str:
-    """Return the problems in a sentence; the second "no column is the …" is "none is the …"."""
-    texts: list[str] = []
-    for question in questions:
-        text = question.problem
-        if any(other.startswith(("no column is", "none is")) for other in texts):
-            text = text.replace("no column is", "none is", 1)
-        texts.append(text)
-    return ", ".join(texts)
-
-
-def _hint_with_options(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
-    """Return the options of the command line that answer the questions."""
-    hints = [_options_of_answers(opening, question, is_alone) for question in questions]
+def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool) -> str:
+    """Return the options of the command line that answer all questions about a file."""
+    own_option = OPTIONS[opening.role]
+    roles = {question.role for question in questions}
+    option = "columns"
+    if not is_alone or opening.role == "train" or opening.has_train_target or opening.shared_roles & roles:
+        option = own_option
     separator = " "
-    if any(len(question.answers) > 1 for question in questions):
+    if any(len(question.names) > 1 for question in questions):
         separator = ", and "
-    text = separator.join(hints)
+    hint = separator.join(question.options(option) for question in questions)
 
-    roles = {question.role for question in questions if question.answers[0][1] == "NAME"}
-    is_text = opening.form in TEXT_TABLES
-    if is_text and {"query", "item"} <= roles and not opening.columns.by_place:
-        text += f"; without a line of names: {_options_without_names(opening, num_columns)}"
-        if opening.delimiter is None and num_columns == 1:
-            text = f"--delimiter C, what separates its fields; {text}"
-    return text
-
-
-def _options_of_answers(opening: Opening, question: Question, is_alone: bool) -> str:
-    """Return the options that answer a question."""
-    if question.role == LIST_DELIMITER:
-        return " or ".join(f"--{role} {value}" for role, value in question.answers)
-    is_for_one = opening.role == "train" or question.role in opening.shared_roles
-    if question.role in ("query", "item"):
-        is_for_one = is_for_one or not is_alone
-    if question.role == "gain":
-        is_for_one = is_for_one or opening.has_train_target
-    prefix = "columns"
-    if is_for_one:
-        prefix = OPTIONS[opening.role]
-
-    hint = " or ".join(f"--{prefix}.{role} {quote(name)}" for role, name in question.answers)
-    further_answers = question.further_answers
-    if question.role != "query":  # rows without a query are rows of all files
-        further_answers = further_answers.replace("--columns", f"--{prefix}")
-    if further_answers:
-        hint += f" ({further_answers})"
+    lacking = {question.role for question in questions if NAME in question.names}
+    if opening.form in TEXT_TABLES and lacking >= {"query", "item"} and not opening.columns.by_place:
+        places = f"places, such as --{own_option}.query 0 --{own_option}.item 1"
+        hint += f"; without a line of names: {places}, or --{own_option.replace('columns', 'format')}"
     return hint
 
 
-def _options_without_names(opening: Opening, num_columns: int) -> str:
-    """Return the options for a file whose first line holds no names."""
-    prefix = OPTIONS[opening.role]
-    places = f"places, such as --{prefix}.query 0 --{prefix}.item 1"
-    option = f"--{prefix.replace('columns', 'format')}"
-    if (opening.role, num_columns) in FORMATS_WITHOUT_NAMES:
-        return f"{option} {FORMATS_WITHOUT_NAMES[opening.role, num_columns]}, or {places}"
-    if opening.role == "pairs":
-        return places
-    return f"{places}, or {option}"
-
-
-def _remedies(questions: Sequence[Question]) -> str:
-    """Return the remedies for a table in memory, which has no options."""
-    return "; ".join(map(_remedy, questions))
-
-
-def _remedy(question: Question) -> str:
-    """Return the remedy for one question about a table in memory: which columns to rename, drop or add."""
-    names = [name for _, name in question.answers if name not in (NONE, ORDER, "NAME")]
-    if len(names) == len(question.answers):  # each has a known name
-        return f"drop all but one of {_joined_by_and(names)}"
-    choices = [f"rename {name!r} to {question.role!r}" for name in names]
-    changes = {
-        NONE: f"drop {_joined_by_and(names)}",
-        ORDER: "add a column 'rank' of 1, 2, 3 in each query",
-        "NAME": f"rename a column to {question.role!r}",
-    }
-    choices += [changes[name] for _, name in question.answers if name in changes]
-    hint = ", or ".join(choices)
-    if question.role == "score" and not names:
-        hint += ", 'rank' or 'distance'"
-    if question.role == "query" and question.further_answers:
-        hint += ", or keep none for row i with row i"
-    return hint
-
-
-def names_in_words(names: Iterable[str]) -> str:
+def names_in_words(names: Iterable[str], separator: str = ", ") -> str:
     """Return the names of columns, the first few of many.
 
     >>> names_in_words(["a", "b"])
     "'a', 'b'"
     """
-    every = list(names)
-    text = ", ".join(map(repr, every[:SHOWN_COLUMNS])) or "none"
-    if len(every) > SHOWN_COLUMNS:
-        text += f" and {len(every) - SHOWN_COLUMNS:,} more"
-    return text
+    texts = [repr(name) for name in names]
+    if len(texts) > SHOWN_COLUMNS:
+        texts[SHOWN_COLUMNS:] = [f"{len(texts) - SHOWN_COLUMNS:,} more"]
+    return separator.join(texts) or "none"
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -524,93 +470,70 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_ ]", "", name.partition(":")[0].lower())
 
 
-def is_known(name: str, names: Iterable[str], with_plurals: bool = False) -> bool:
-    """Whether a name is among ``names``; with plurals, also if it is one of them with an ``s`` at its end."""
-    spelling = normalised(name)
-    known = {normalised(other) for other in names}
-    return spelling in known or (with_plurals and spelling.removesuffix("s") in known)
+def is_known(name: str, aliases: Iterable[str], with_plurals: bool = False) -> bool:
+    """Whether a name is among ``aliases``; with plurals, also if it is one of them with an ``s`` at its end."""
+    return bool(names_among([name], aliases, with_plurals))
 
 
 def names_among(names: Iterable[str], aliases: Iterable[str], with_plurals: bool = False) -> list[str]:
-    """Return the names that are among ``aliases``."""
-    matches = []
-    for name in names:
-        if is_known(name, aliases, with_plurals):
-            matches.append(name)
-    return matches
+    """Return the names that are among ``aliases``, or among their plurals."""
+    spellings = set(map(normalised, aliases))
+    if with_plurals:
+        spellings |= {f"{spelling}s" for spelling in spellings}
+    return [name for name in names if normalised(name) in spellings]
 
 
 def has_known_names(names: Iterable[str]) -> bool:
     """Whether any of the names has a role."""
-    spellings: set[str] = set()
-    for aliases in ALIASES.values():
-        spellings.update(map(normalised, aliases))
-    return any(normalised(name) in spellings for name in names)
+    return bool(names_among(names, chain.from_iterable(ALIASES.values())))
 
 
 # -- roles ------------------------------------------------------------------------------------------------------------
 
 
-def assign_roles(opening: Opening, table: Sequence[Column], has_names: bool = True) -> Reading:
+def assign_roles(opening: Opening, table: Sequence[Column]) -> Reading:
     """Return the reading of a table: which column has which role.
 
     Args:
         opening: The file, its role and the user's names of columns.
         table: The columns of the table.
-        has_names: Whether the file names its columns; else their names are their places.
 
     Raises:
         ColumnError: If the user names a column that is not there, or a role has no column, or several.
     """
-    roles = _Roles(opening, table)
-    if roles.holds_lists():
-        reading = roles.reading_of_lists()
+    search = _Search(opening, table)
+    if search.holds_lists():
+        reading = search.reading_of_lists()
     else:
-        reading = roles.reading_of_lines()
-    if roles.questions:
-        raise ColumnError(opening, [column.name for column in table], roles.questions)
-    chosen = {*reading.query, reading.item, reading.value, reading.within}
-    unread = [column for column in table if column.name not in chosen]
-    possible_queries = filter(roles.may_be_query, unread)
-    list_delimiter = None
-    if reading.is_listed:
-        list_delimiter = opening.list_delimiter
-    return replace(
-        reading,
-        path=str(opening.path),
-        role=opening.role,
-        form=opening.form,
-        second_order=roles.second_order,
-        unread=tuple(column.name for column in unread),
-        possible_queries=tuple(column.name for column in possible_queries),
-        named_roles=frozenset(roles.named_roles),
-        has_names=has_names,
-        delimiter=opening.delimiter,
-        list_delimiter=list_delimiter,
-    )
+        reading = search.reading_of_lines()
+
+    names = {*reading.query, reading.item, reading.value, reading.within}
+    unread = _without(table, names)
+    possible_queries = tuple(column.name for column in unread if search.may_be_query(column))
+    if search.questions and reading.is_listed and possible_queries:
+        search.ask_for_query_of_lists(reading.query)
+    if search.questions:
+        raise ColumnError(opening, [column.name for column in table], search.questions)
+    return replace(reading, unread=tuple(column.name for column in unread), possible_queries=possible_queries)
 
 
-class _Roles:
+class _Search:
     """The search for the columns of one table by role.
 
     Attributes:
         questions: The questions that the names leave.
-        named_roles: The roles of the columns that the user named.
-        second_order: Another column with a rank or distance, which must not contradict the value.
     """
 
     def __init__(self, opening: Opening, table: Sequence[Column]) -> None:
         self.questions: list[Question] = []
-        self.named_roles: set[str] = set()
-        self.second_order: str | None = None
         self._opening = opening
         self._user_names = opening.columns
         self._table = table
         self._names = [column.name for column in table]
         self._scalars = [column for column in table if not column.is_list]
         self._lists = [column for column in table if column.is_list]
-        self._items = _columns_named(self._scalars, ALIASES["item"])
-        self._is_typed = all(column.kind is not Kind.ANY for column in table)
+        self._items = self._known(self._scalars, ALIASES["item"])
+        self._is_text = opening.form in TEXT_TABLES
 
     def holds_lists(self) -> bool:
         """Whether rows hold lists: by the user's names, else by type and name."""
@@ -618,355 +541,219 @@ class _Roles:
             return False
         if getattr(self._user_names, self._opening.list_role) is not None:
             return True
-        item = self._user_names.item
-        if item is not None and any(column.name == item for column in self._scalars):
+        if any(column.name == self._user_names.item for column in self._scalars):
             return False
-        if self._known_lists() or not self._is_typed:
-            return bool(self._known_lists())
-        return bool(self._lists) and not self._items
+        return bool(self._known_lists()) or (bool(self._lists) and not self._items)
 
     def reading_of_lines(self) -> Reading:
         """Return the reading of a table with an item in each line."""
-        query = self._query_columns()
-        item = self._column_of_role("item", self._items, self._table)
-        taken = {*query, item}
-        candidates = [column for column in self._scalars if column.name not in taken]
-        value, value_role = None, ""
+        query = self._query_columns(self._opening.needs_query)
+        item = self._column("item", self._names, self._items)
+        reading = Reading(opening=self._opening, query=query, item=item)
+        candidates = _without(self._scalars, {*query, item})
         if self._opening.role == "preds":
-            value, value_role = self._score_column(candidates, with_plurals=False)
-        elif self._opening.role in ("target", "train"):
-            aliases = (*ALIASES["gain"], *GAINS_IN_LINES)
-            value, value_role = self._gain_column(candidates, aliases, strays=self._strays(self._table, taken))
-        return Reading(query=query, item=item, value=value, value_role=value_role)
+            return self._with_score(reading, candidates)
+        if self._opening.role == "pairs":
+            return reading
+        aliases = (*ALIASES["gain"], *GAINS_IN_LINES)
+        return self._with_gain(reading, candidates, _without(self._table, {*query, item}), aliases)
 
     def reading_of_lists(self) -> Reading:
         """Return the reading of a table with lists."""
-        query = self._query_columns()
-        column = self._list_column()
-        if column is not None and column.kind is Kind.OBJECTS:
-            return self._reading_of_objects(query, column)
+        query = self._query_columns(is_needed=False)
+        name = self._list_column()
+        for column in self._lists:
+            if column.name == name and column.kind is Kind.OBJECTS:
+                return self._reading_of_objects(query, column)
 
-        name = "" if column is None else column.name
-        taken = {*query, name}
-        candidates = [other for other in self._possible_value_lists() if other.name not in taken]
+        reading = Reading(opening=self._opening, query=query, item=name, is_listed=True)
+        lists = [column for column in self._table if self._is_text or column.kind is Kind.LIST]
+        candidates = _without(lists, {*query, name})
         if self._opening.role == "preds":
-            strays = self._strays([other for other in candidates if other.entries in (None, *NUMBERS)], taken)
-            pool = self._strays(candidates, taken)
-            value, value_role = self._score_column(candidates, with_plurals=True, strays=strays, pool=pool)
+            reading = self._with_score(reading, candidates)
         else:
-            strays = self._strays(candidates, taken)
-            value, value_role = self._gain_column(candidates, ALIASES["gain"], strays, with_plurals=True)
-        if column is not None and not self._is_typed and self._opening.list_delimiter is None:
-            if column.is_bracketed:
-                raise bracket_error(self._opening.path, name)
+            reading = self._with_gain(reading, candidates, candidates, ALIASES["gain"])
+        if name and self._is_text and self._opening.list_delimiter is None:
             problem = f"{name!r} holds lists, and nothing says what separates them"
-            answers = [(LIST_DELIMITER, f"'{separator}'") for separator in column.separators or (" ",)]
-            self.questions.append(Question(LIST_DELIMITER, problem, answers))
-        self._ask_for_query_beside_lists(query)
-        return Reading(query=query, item=name, value=value, value_role=value_role, is_listed=True)
+            self.questions.append(Question("", problem, (), f"--{LIST_DELIMITER} C"))
+        return reading
 
     def _reading_of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
         """Return the reading of a table with lists of objects, such as ``{"item": 7, "score": 0.5}``."""
-        items = _columns_named(column.fields, (*ALIASES["item"], *ITEMS_IN_OBJECTS))
-        item = self._column_of_role("item", items, column.fields)
-        candidates = [part for part in column.fields if part.name != item]
+        names = [part.name for part in column.fields]
+        item = self._column("item", names, self._known(column.fields, (*ALIASES["item"], *ITEMS_IN_OBJECTS)))
+        reading = Reading(opening=self._opening, query=query, item=item, is_listed=True, within=column.name)
+        candidates = _without(column.fields, {item})
         if self._opening.role == "preds":
-            strays = [part.name for part in candidates if part.kind in NUMBERS]
-            value, value_role = self._score_column(candidates, with_plurals=False, strays=strays)
-        else:
-            aliases = list(ALIASES["gain"])
-            if item == "label":
-                aliases.remove("label")
-            strays = [part.name for part in candidates]
-            value, value_role = self._gain_column(candidates, aliases, strays)
-        self._ask_for_query_beside_lists(query)
-        return Reading(query=query, item=item, value=value, value_role=value_role, is_listed=True, within=column.name)
+            return self._with_score(reading, candidates)
+        return self._with_gain(reading, candidates, candidates, ALIASES["gain"])
 
     def may_be_query(self, column: Column) -> bool:
         """Whether a column may hold queries, which are text or whole numbers."""
-        if column.name in self._opening.extra_columns or INDEX_NAMES.fullmatch(column.name):
-            return False
-        return column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE)
+        return column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not self._is_explained(column)
 
-    def _possible_value_lists(self) -> list[Column]:
-        """Return the columns that can hold lists of scores, ranks, distances or gains."""
-        if not self._is_typed:
-            return [column for column in self._table if column.name not in self._opening.extra_columns]
-        return [column for column in self._lists if column.kind is Kind.LIST]
+    def ask_for_query_of_lists(self, query: Sequence[str]) -> None:
+        """Ask for the query, too, of lists with other questions. They may go without: row i then belongs to row i."""
+        is_asked = any(question.role == "query" for question in self.questions)
+        if query or is_asked or self._user_names.query == NONE or self._opening.role == "train":
+            return
+        alternative = "(or --columns.query none, row i with row i)"
+        remedy = "rename a column to 'query', or keep none for row i with row i"
+        self.questions.append(Question("query", f"{LACK} the query", (NAME,), alternative, remedy))
 
-    def _known_lists(self) -> list[Column]:
+    def _is_explained(self, column: Column) -> bool:
+        """Whether the user gives a column another use, or it is the index of a DataFrame."""
+        return column.name in self._opening.extra_columns or INDEX_NAMES.fullmatch(column.name) is not None
+
+    def _known(self, columns: Iterable[Column], aliases: Sequence[str], with_plurals: bool = False) -> list[str]:
+        """Return the names that are among ``aliases``, of the columns without another use."""
+        names = [column.name for column in columns if not self._is_explained(column)]
+        return names_among(names, aliases, with_plurals)
+
+    def _known_lists(self) -> list[str]:
         """Return the lists with a known name."""
         role = self._opening.list_role
-        if not self._is_typed:
-            return _columns_named(self._table, (role,))
-        return _columns_named(self._lists, (*ALIASES[role], *ALIASES["item"]), with_plurals=True)
+        if self._is_text:
+            return self._known(self._table, (role,))
+        return self._known(self._lists, (*ALIASES[role], *ALIASES["item"]), with_plurals=True)
 
-    def _strays(self, columns: Iterable[Column], taken: Iterable[str]) -> list[str]:
+    def _strays(self, columns: Iterable[Column]) -> list[str]:
         """Return the columns that may hold a value.
 
-        These are the columns without a role, except the user's extra columns, the index of a DataFrame, the lists of
-        the other kind of file, and queries that the user does not want to be read.
+        No value are columns with another use, lists of the other kind of file, and queries that are not to be read.
         """
-        explained = {*taken, *self._opening.extra_columns}
-        other_role = "labels" if self._opening.role == "preds" else "ids"
+        other_lists = ALIASES["labels" if self._opening.role == "preds" else "ids"]
         strays = []
         for column in columns:
-            if column.name in explained or INDEX_NAMES.fullmatch(column.name):
-                continue
-            if column.is_list and is_known(column.name, ALIASES[other_role]):
-                continue
-            if self._user_names.query == NONE and is_known(column.name, ALIASES["query"]):
-                continue
-            strays.append(column.name)
+            is_other_list = column.is_list and is_known(column.name, other_lists)
+            is_query = self._user_names.query == NONE and is_known(column.name, ALIASES["query"])
+            if not (self._is_explained(column) or is_other_list or is_query):
+                strays.append(column.name)
         return strays
 
-    def _query_columns(self) -> tuple[str, ...]:
+    def _query_columns(self, is_needed: bool) -> tuple[str, ...]:
         """Return the columns of the query; none if rows are numbered."""
-        is_needed = self._opening.needs_query and not self.holds_lists()
         name = self._user_names.query
         if name == NONE and not is_needed:
-            self.named_roles.add("query")
             return ()
-        if name is not None and name != NONE:
-            parts = self._parts_of_key(name)
-            if parts:
-                self.named_roles.add("query")
+        if name is not None and name not in self._names:
+            parts = tuple(name.split(","))
+            if all(part in self._names for part in parts):
                 return parts
-            if "query" not in self._opening.shared_roles:
-                self._ask_for_missing("query", name)
-                return ()
-        scalars = [column.name for column in self._scalars if column.name not in self._opening.extra_columns]
-        matches = names_among(scalars, ALIASES["query"])
-        query = self._only_name("query", matches, is_needed)
+        query = self._column("query", self._names, self._known(self._scalars, ALIASES["query"]), is_needed)
         if not query:
             return ()
         return (query,)
 
-    def _parts_of_key(self, name: str) -> tuple[str, ...]:
-        """Return the columns of the user's query, such as ``head,relation``; none if one of them is not there."""
-        if name in self._names:
-            return (name,)
-        parts = tuple(part.strip() for part in name.split(","))
-        if all(part in self._names for part in parts):
-            return parts
-        return ()
-
-    def _list_column(self) -> Column | None:
-        """Return the column of lists."""
+    def _list_column(self) -> str:
+        """Return the name of the column of lists."""
         role = self._opening.list_role
-        name = getattr(self._user_names, role)
-        if name is not None:
-            for column in self._table:
-                if column.name == name:
-                    self.named_roles.add(role)
-                    return column
-            self._ask_for_missing(role, name)
-            return None
-
         matches = self._known_lists()
-        if len(matches) == 1 and not self._items:
-            return matches[0]
-        if not matches:
-            self._ask_for(role)
-            return None
-        answers = [(role, column.name) for column in matches] + [("item", column.name) for column in self._items]
-        noun = "item"
-        if len(matches) > 1:
-            noun = "items"
-        problem = f"{_joined_by_and([name for _, name in answers])} could each be the {noun}"
-        self.questions.append(Question(role, problem, answers[:SHOWN_ANSWERS]))
-        return None
-
-    def _column_of_role(self, role: str, matches: Sequence[Column], columns: Sequence[Column]) -> str:
-        """Return the name of the column of a role: the user's name, else the only known name among ``matches``."""
-        name = getattr(self._user_names, role)
-        if name is not None and any(column.name == name for column in columns):
-            self.named_roles.add(role)
-            return str(name)
-        if name is not None and role not in self._opening.shared_roles:
-            self._ask_for_missing(role, name)
-            return ""
-        return self._only_name(role, [column.name for column in matches])
-
-    def _only_name(self, role: str, names: Sequence[str], is_needed: bool = True) -> str:
-        """Return the only name. Ask if there are several, or if there is none but one is needed."""
-        if len(names) == 1:
-            return names[0]
-        if names:
-            self._ask_which(role, names)
-        elif is_needed:
-            self._ask_for(role)
+        if not (matches and self._items) or getattr(self._user_names, role) is not None:
+            return self._column(role, self._names, matches)
+        columns = names_in_words([*matches, *self._items], " and ")
+        question = Question(
+            role, f"{columns} could each be the item", matches, "(or --{columns}.item NAME)", f"drop one of {columns}"
+        )
+        self.questions.append(question)
         return ""
 
-    def _score_column(
-        self,
-        candidates: Sequence[Column],
-        with_plurals: bool,
-        strays: Sequence[str] | None = None,
-        pool: Sequence[str] = (),
-    ) -> tuple[str | None, str]:
-        """Return the column of the score, rank or distance, and which of them it is.
+    def _column(self, role: str, names: Sequence[str], matches: Sequence[str], is_needed: bool = True) -> str:
+        """Return the name of the column of a role; empty if there is none, or it is not certain.
 
         Args:
-            candidates: The columns whose names are compared.
-            with_plurals: Whether plurals of known names count, too.
-            strays: The lists that may hold scores; None for lines, which need a score.
-            pool: The lists that may hold scores or items.
+            role: The role.
+            names: The names among which the user's must be.
+            matches: The known names among them.
+            is_needed: Whether the role needs a column.
         """
+        name = getattr(self._user_names, role)
+        if name in names:
+            return str(name)
+        if name not in (None, NONE) and role not in self._opening.shared_roles:
+            self._ask_for(role, f"there is no column {name!r}")
+        elif matches:
+            return self._only(role, matches)
+        elif is_needed:
+            self._ask_for(role, f"{LACK} the {role}")
+        return ""
+
+    def _only(self, role: str, matches: Sequence[str]) -> str:
+        """Return the only column that may have a role; ask which of several has it."""
+        if len(matches) == 1:
+            return matches[0]
+        columns = names_in_words(matches, " and ")
+        problem = f"{columns} could each be the {role}"
+        self.questions.append(Question(role, problem, matches[:SHOWN_ANSWERS], "", f"drop all but one of {columns}"))
+        return ""
+
+    def _with_score(self, reading: Reading, candidates: Sequence[Column]) -> Reading:
+        """Return a reading with the score, rank or distance, which is one of the candidates."""
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
             name = getattr(self._user_names, role)
+            if (role, name) == ("rank", ORDER):
+                return replace(reading, value_role=ORDER)
             if name is not None:
-                return self._score_named_by_user(role, name, names)
+                return replace(reading, value=self._column(role, names, ()), value_role=role)
 
+        with_plurals = reading.is_listed and not reading.within
         for role in SCORE_ROLES:
-            aliases = list(ALIASES[role])
-            if with_plurals and role == "score" and self._user_names.ids is None:
-                aliases.remove("prediction")  # lists of predictions are items
-            matches = names_among(names, aliases, with_plurals)
-            if len(matches) > 1:
-                self._ask_which(role, matches)
-                return None, ""
+            matches = self._known(candidates, ALIASES[role], with_plurals)
             if matches:
-                self._find_second_order(candidates, matches[0], with_plurals)
-                return matches[0], role
+                value = self._only(role, matches)
+                others = [column for column in _without(candidates, {value}) if column.is_numeric]
+                orders = self._known(others, (*ALIASES["rank"], *ALIASES["distance"]), with_plurals)
+                return replace(reading, value=value, value_role=role, second_order=next(iter(orders), None))
 
-        if strays is None:
-            problem = "no column is the score, rank or distance"
-            further_answers = "or .rank, .distance, --columns.rank order"
-            self.questions.append(Question("score", problem, [("score", "NAME")], further_answers))
+        if reading.is_listed:
+            self._ask_about("score", candidates)
         else:
-            problem = f"{_joined_by_and(strays)} may be the score of each item, or nothing that counts"
-            question = Question("score", problem, [("rank", ORDER)], "or .rank, .distance of it")
-            self._ask_about(strays, question, pool or strays)
-        return None, ORDER
+            self._ask_for("score", f"{LACK} the score, rank or distance")
+        return replace(reading, value_role=ORDER)
 
-    def _score_named_by_user(self, role: str, name: str, names: Sequence[str]) -> tuple[str | None, str]:
-        """Return the score, rank or distance that the user names."""
-        self.named_roles.add(role)
-        if role == "rank" and name == ORDER:
-            return None, ORDER
-        if name not in names:
-            self._ask_for_missing(role, name)
-        return name, role
-
-    def _find_second_order(self, candidates: Sequence[Column], value: str, with_plurals: bool) -> None:
-        """Set ``second_order`` to the first rank or distance other than the value."""
-        known = (*ALIASES["rank"], *ALIASES["distance"])
-        for column in candidates:
-            kind = column.entries or column.kind
-            is_number = kind in (Kind.ANY, *NUMBERS)
-            if column.name != value and is_number and is_known(column.name, known, with_plurals):
-                self.second_order = column.name
-                return
-
-    def _gain_column(
-        self,
-        candidates: Sequence[Column],
-        aliases: Sequence[str],
-        strays: Sequence[str],
-        with_plurals: bool = False,
-    ) -> tuple[str | None, str]:
-        """Return the column of the gain, and its role; ask if there is none but ``strays`` may hold gains."""
+    def _with_gain(
+        self, reading: Reading, candidates: Sequence[Column], others: Sequence[Column], aliases: Sequence[str]
+    ) -> Reading:
+        """Return a reading with the gain, which is one of the candidates; ask about the other columns without one."""
+        if self._user_names.gain == NONE:
+            return reading
         names = [column.name for column in candidates]
-        name = self._user_names.gain
-        if name is not None:
-            self.named_roles.add("gain")
-            if name == NONE:
-                return None, ""
-            if name not in names:
-                self._ask_for_missing("gain", name)
-            return name, "gain"
-        matches = names_among(names, aliases, with_plurals)
-        if len(matches) == 1:
-            return matches[0], "gain"
-        if matches:
-            self._ask_which("gain", matches)
-        else:
-            problem = f"{_joined_by_and(strays)} may be the gain of each item, or nothing that counts"
-            self._ask_about(strays, Question("gain", problem, [("gain", NONE)]), strays)
-        return None, ""
+        matches = self._known(candidates, aliases, with_plurals=reading.is_listed and not reading.within)
+        if matches or self._user_names.gain is not None:
+            return replace(reading, value=self._column("gain", names, matches), value_role="gain")
+        self._ask_about("gain", others)
+        return reading
 
-    def _ask_about(self, strays: Sequence[str], question: Question, pool: Sequence[str]) -> None:
-        """Ask whether one of the strays has a role.
-
-        Args:
-            strays: The columns that may have the role of the question.
-            question: The question, with the answer for "none of them".
-            pool: The columns that may have this role or a role that lacks a column.
-        """
-        ((role, nothing),) = question.answers
-        lacking = sum(1 for other in self.questions if other.answers[0][1] == "NAME")
-        if not strays or (lacking and len(pool) <= lacking):
+    def _ask_about(self, role: str, columns: Sequence[Column]) -> None:
+        """Ask whether a column has a role, or counts for nothing."""
+        strays = self._strays(columns)
+        names = self._strays(column for column in columns if role == "gain" or column.is_numeric)
+        lacking = sum(NAME in question.names for question in self.questions)
+        if not names or len(strays) <= lacking:
             return
-        if lacking:  # a stray may be the column of one of these roles
-            further_answers = f"or --columns.{role} {nothing}"
-            if question.further_answers:
-                further_answers = f"or .rank, .distance, --columns.{role} {nothing}"
-            problem, answers = f"no column is the {question.role}", [(question.role, "NAME")]
-            self.questions.append(Question(question.role, problem, answers, further_answers))
+        if lacking:  # a stray may be what is lacking
+            self._ask_for(role, f"{LACK} the {role}")
             return
-        answers = [(question.role, name) for name in strays[:SHOWN_ANSWERS]]
-        if nothing == NONE and not any(_suggests_gain(name) for name in strays):
-            answers.insert(0, (role, nothing))
-        else:
-            answers.append((role, nothing))
-        self.questions.append(question._replace(answers=answers))
-
-    def _ask_for(self, role: str) -> None:
-        """Ask for the column of a role."""
-        further_answers = ""
-        if role == "item" and not self._is_typed and self._opening.role != "pairs":
-            further_answers = f"of lists --columns.{self._opening.list_role} NAME"
-            if self._opening.list_delimiter is None:
-                further_answers += f" --{LIST_DELIMITER} C"
-        self.questions.append(Question(role, f"no column is the {role}", [(role, "NAME")], further_answers))
-
-    def _ask_for_query_beside_lists(self, query: Sequence[str]) -> None:
-        """Ask for the query of lists if there are other questions, too, and a column may be the query.
-
-        Lists need no query: row i of one file can belong to row i of the other.
-        """
-        if not self.questions or query or self._user_names.query == NONE or self._opening.role == "train":
-            return
-        if any(question.role == "query" for question in self.questions):
-            return
-        for column in self._scalars:
-            if self.may_be_query(column) and normalised(column.name) != self._opening.list_role:
-                further_answers = "or --columns.query none, row i with row i"
-                self.questions.append(Question("query", "no column is the query", [("query", "NAME")], further_answers))
-                return
-
-    def _ask_which(self, role: str, names: Sequence[str]) -> None:
-        """Ask which of several columns has a role."""
-        answers = [(role, name) for name in names[:SHOWN_ANSWERS]]
-        self.questions.append(Question(role, f"{_joined_by_and(names)} could each be the {role}", answers))
-
-    def _ask_for_missing(self, role: str, name: str) -> None:
-        """Ask for the column of a role for which the user names a column that is not there."""
-        further_answers = ""
+        problem = f"{names_in_words(names, ' and ')} may be the {role} of each item, or nothing that counts"
+        names = names[:SHOWN_ANSWERS]
+        alternative, remedy = ALTERNATIVES[role]
+        remedies = [f"rename {name!r} to {role!r}" for name in names]
         if role == "gain":
-            further_answers = "or --columns.gain none"
-        self.questions.append(Question(role, f"there is no column {name!r}", [(role, "NAME")], further_answers))
+            names, alternative = [NONE, *names], ""
+        self.questions.append(Question(role, problem, names, alternative, ", or ".join([*remedies, remedy])))
+
+    def _ask_for(self, role: str, problem: str) -> None:
+        """Ask for the column of a role that has none."""
+        alternative, remedy = ALTERNATIVES.get(role, ("", ""))
+        if role == "item" and self._is_text and self._opening.role != "pairs":
+            alternative = f"(of lists --{{columns}}.{self._opening.list_role} NAME --{LIST_DELIMITER} C)"
+        remedies = [f"rename a column to {role!r}"]
+        if remedy:
+            remedies.append(remedy)
+        self.questions.append(Question(role, problem, (NAME,), alternative, ", or ".join(remedies)))
 
 
-def _columns_named(columns: Iterable[Column], aliases: Iterable[str], with_plurals: bool = False) -> list[Column]:
-    """Return the columns whose names are among ``aliases``."""
-    matches = []
-    for column in columns:
-        if is_known(column.name, aliases, with_plurals):
-            matches.append(column)
-    return matches
-
-
-def _suggests_gain(name: str) -> bool:
-    """Whether a name holds a known name of the gain, as ``star_rating`` does."""
-    return any(alias in normalised(name) for alias in ALIASES["gain"])
-
-
-def _joined_by_and(names: Sequence[str]) -> str:
-    """Return the names joined by "and", the first few of many."""
-    shown = [repr(name) for name in names[:SHOWN_ANSWERS]]
-    if len(names) > SHOWN_ANSWERS:
-        shown.append(f"{len(names) - SHOWN_ANSWERS} more")
-    return " and ".join(shown)
+def _without(columns: Iterable[Column], names: Collection[str | None]) -> list[Column]:
+    """Return the columns whose names are not among ``names``."""
+    return [column for column in columns if column.name not in names]

@@ -163,9 +163,9 @@ class Lines:
                 database.register(name, table)
             row = database.row(f"SELECT number, query, item, shown FROM ({numbered}) WHERE {wrong} LIMIT 1")
         except DatabaseError as error:
-            return _unreadable(self.path, self.reading.form, error)
+            return _unreadable(self.path, self.reading.opening.form, error)
         if row is None:
-            return _unreadable(self.path, self.reading.form, failure)
+            return _unreadable(self.path, self.reading.opening.form, failure)
 
         number, query, item, text = row
         where = f"{self.row_word} {number - 1 + self.first_row}"
@@ -213,7 +213,7 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
 def contradiction(path: FilePath, reading: Reading, where: str) -> DataFileError:
     """Return the error about two columns that order the items of a query differently."""
     problem = f"{reading.value!r} and {reading.second_order!r} order the items differently"
-    return DataFileError(path, problem, where, reading.orders_hint())
+    return DataFileError(path, problem, where, reading.contradiction_hint())
 
 
 class Values(NamedTuple):
@@ -289,7 +289,7 @@ class LineFiles:
     def _check_scores(self, database: Database, table: str) -> None:
         """Raise if scores, which the user did not name, are whole numbers that count the lines of most queries."""
         reading = self.reading
-        if reading.value_role != "score" or reading.value is None or "score" in reading.named_roles:
+        if reading.value_role != "score" or reading.value is None or reading.is_named("score"):
             return
         if database.row(f"SELECT 1 FROM {table} WHERE value <> floor(value) LIMIT 1") is not None:
             return

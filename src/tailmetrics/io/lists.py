@@ -63,7 +63,7 @@ class ListSource(Source):
         self.layout = f"lists of {'strings' if self.string_ids else 'whole numbers'}"
         if roles.value is not None:
             self.layout += f" with a {roles.value_role}"
-        if roles.role == "preds" and roles.value is not None and roles.value_role not in roles.named_roles:
+        if roles.opening.role == "preds" and roles.value is not None and not roles.is_named(roles.value_role):
             self._check_orders()
 
     def _check_types(self) -> Kind:

@@ -422,7 +422,7 @@ def _check_beside_rows(named: Input, other: Input) -> None:
 def _check_shared_columns(preds: Input, target: Input) -> None:
     """Raise if two tables without queries have unread columns that may be the query: one in common, or one each."""
     is_same = preds.name == target.name and preds.form != IN_MEMORY
-    is_decided = "query" in preds.reading.named_roles or "query" in target.reading.named_roles
+    is_decided = preds.reading.is_named("query") or target.reading.is_named("query")
     if is_same or is_decided:
         return
     shared = [name for name in target.reading.unread if name in preds.reading.unread]

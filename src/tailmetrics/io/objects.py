@@ -259,9 +259,7 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         role = ORDER
         if any(isinstance(entries, Mapping) for entries in content.values()):
             role = "score"
-    roles = Reading(
-        path=str(path), role=opening.role, form=opening.form, value_role=role if has_values else "", content=description
-    )
+    roles = Reading(opening=opening, value_role=role if has_values else "", content=description)
     return Lines(
         path=path,
         source="given",

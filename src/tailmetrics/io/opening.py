@@ -291,7 +291,7 @@ def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
         is_table = source.rows is not None and source.rows.is_table and source.form != IN_MEMORY
         if source.role == "train" or source.has_queries or not is_table:
             continue
-        if source.reading.possible_queries and "query" not in source.reading.named_roles:
+        if source.reading.possible_queries and not source.reading.is_named("query"):
             hint = f"--{OPTIONS[source.role]}.query NAME joins by it, {ROWS_HINT}"
             errors.append(DataFileError(source.name, "no column is the query", hint=hint))
     return errors
@@ -320,7 +320,7 @@ def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
     """Raise if no file has a query or an item that the user names for all files."""
     for role in ("query", "item"):
         name = getattr(forms.shared_columns, role)
-        if name in (None, NONE) or any(role in source.reading.named_roles for source in inputs):
+        if name in (None, NONE) or any(source.reading.is_named(role) for source in inputs):
             continue
         paths = names_in_words(str(source.name) for source in inputs)
         hint = f"leave --columns.{role} out, or name a column that is there"

@@ -23,7 +23,6 @@ from tailmetrics.io.columns import (
     Opening,
     Reading,
     assign_roles,
-    bracket_error,
     has_known_names,
 )
 from tailmetrics.io.database import Database, joined_text, literal, named, quoted
@@ -43,9 +42,6 @@ NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 """What Python puts in the place of bytes that are no UTF-8."""
 SEPARATORS = (",", ";", "\t")
 """Separators of CSV, in the order in which the line of names is searched for them."""
-LIST_DELIMITERS = (" ", "|", ";", ",")
-"""Separators of lists that a hint proposes, if the first list holds them."""
-
 BRACKETED = r"\s*\[(.|\n)*\]\s*"
 """A cell that pandas or JSON wrote from a list, such as "['a', 'b']"."""
 
@@ -122,17 +118,7 @@ class TextTable:
         else:
             names = [str(place) for place in range(len(cells))]
             _check_no_names(opening, cells)
-        first_cells: list[str] = []
-        if self.has_names and len(lines) > 1:
-            first_cells = self._split(lines[1])
-        self.columns = []
-        for place, name in enumerate(names):
-            cell = ""
-            if place < len(first_cells):
-                cell = first_cells[place]
-            separators = tuple(delimiter for delimiter in LIST_DELIMITERS if delimiter in cell)
-            is_bracketed = re.fullmatch(BRACKETED, cell) is not None
-            self.columns.append(Column(name, separators=separators, is_bracketed=is_bracketed))
+        self.columns = [Column(name) for name in names]
 
     def _split(self, line: str) -> list[str]:
         """Return the cells of a line."""
@@ -190,7 +176,7 @@ def _check_no_names(opening: Opening, cells: Sequence[str]) -> None:
 def open_csv(opening: Opening) -> Lines | Source:
     """Open a CSV or TSV file."""
     table = TextTable(opening)
-    roles = assign_roles(opening, table.columns, table.has_names)
+    roles = assign_roles(opening, table.columns)
     if roles.is_listed:
         return _open_text_lists(opening, table, roles)
 
@@ -246,12 +232,14 @@ def _check_no_brackets(database: Database, table: TextTable, roles: Reading) -> 
     for name in (roles.item, roles.value):
         if name is not None:
             cell = table.place(name)
-            with reading(table.path, roles.form):
+            with reading(table.path, roles.opening.form):
                 row = database.row(
                     f"SELECT {cell} FROM {table.source()} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
                 )
             if row is not None:
-                raise bracket_error(table.path, name)
+                problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
+                hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
+                raise DataFileError(table.path, problem, hint=hint)
 
 
 def _sql_words(column: str, delimiter: str) -> str:
@@ -315,7 +303,7 @@ def _of_pattern(
         kept="w.q <> '' OR NOT regexp_full_match(coalesce(line, ''), '\\s*')",
         row_word="line",
         owner=plain,
-        reading=Reading(path=str(path), role=opening.role, form=opening.form, value_role=role, content=content),
+        reading=Reading(opening=opening, value_role=role, content=content),
         last_name_wins=opening.form == "trec",
     )
 
@@ -392,9 +380,7 @@ def open_letor(opening: Opening) -> Lines:
         row_word="line",
         owner=(plain, judged),
         reading=Reading(
-            path=str(path),
-            role=opening.role,
-            form=opening.form,
+            opening=opening,
             value_role="score" if target is None else "gain",
             content=content,
         ),

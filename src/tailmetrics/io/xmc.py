@@ -40,9 +40,7 @@ class XmcSource(Source):
 
     def __init__(self, opening: Opening) -> None:
         self.path = check_file(opening.path)
-        self.reading = Reading(
-            path=str(self.path), role=opening.role, form=opening.form, content="'label:value' in a line for each row"
-        )
+        self.reading = Reading(opening=opening, content="'label:value' in a line for each row")
         words = self._first_words()
         self._has_features = len(words) == 3
         self._header_lines = 1
@@ -75,7 +73,7 @@ class XmcSource(Source):
         if words and b":" in words[0]:
             return []
         if len(words) not in (2, 3) or not all(word.isdigit() for word in words):
-            hint = SCORES_HINT if self.reading.role == "preds" else HEADER_HINT
+            hint = SCORES_HINT if self.reading.opening.role == "preds" else HEADER_HINT
             raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", hint)
         return words
 
