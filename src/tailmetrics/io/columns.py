@@ -136,6 +136,8 @@ class Kind(Enum):
 
 
 NUMBERS = (Kind.WHOLE, Kind.NUMBER)
+KEYS = (Kind.WHOLE, Kind.STRING)
+"""What queries and items are."""
 
 
 @dataclass(frozen=True)
@@ -263,11 +265,18 @@ class Reading:
         """The name of the query column, or the names of several, with commas; None without one."""
         return ",".join(self.query) or None
 
-    def column_and_field(self, name: str) -> tuple[str, str | None]:
-        """Return the column that holds a name of this reading, and the field of its objects; None without objects."""
-        if self.within:
-            return self.within, name
-        return name, None
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read, each once."""
+        names = (*self.query, self.item, self.value, self.second_order)
+        return list(dict.fromkeys(name for name in names if name is not None))
+
+    def cell(self, columns: Sequence[Column], name: str) -> Column:
+        """Return the column of this name, or the field of the objects in lists."""
+        for column in columns:
+            if column.name == self.within:
+                columns = column.fields
+        return next(column for column in columns if column.name == name)
 
     def is_named(self, role: str) -> bool:
         """Whether the user names the column that has a role, or says that no column has it."""
@@ -363,6 +372,45 @@ class Reading:
     def sentence(self) -> str:
         """The file, and how it is read."""
         return f"{self.opening.path}: {self}"
+
+
+def check_keys(path: FilePath, reading: Reading, columns: Sequence[Column]) -> Kind:
+    """Return the type of the items; raise if queries or items are neither whole numbers nor text.
+
+    Raises:
+        DataFileError: Naming the column and its type.
+    """
+    item = reading.cell(columns, reading.item)
+    kind = item.kind
+    if reading.is_listed:
+        kind = item.entries or item.kind
+        if kind not in KEYS:
+            hint = "a list holds label ids or names; lists of lists, or of 0 and 1 for each label, need a conversion."
+            raise DataFileError(path, f"its column {item.name!r} is {item.type}", hint=hint)
+    for column in columns:
+        is_key = column.name in reading.query or (column is item and not reading.is_listed)
+        if is_key and column.kind not in KEYS and not column.type.startswith(("decimal", "null")):
+            hint = "queries and items are whole numbers or text; nested objects need a conversion, other types a cast: "
+            hint += f"table.astype({{{column.name!r}: 'int64'}})."
+            if column.is_list:
+                hint = "a list of items is named by --columns.ids or --columns.labels."
+            raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
+    return kind
+
+
+def check_value(path: FilePath, reading: Reading, columns: Sequence[Column]) -> None:
+    """Raise if scores, ranks, distances or gains are no numbers.
+
+    Raises:
+        DataFileError: Naming the column and its type.
+    """
+    if reading.value is None:
+        return
+    column = reading.cell(columns, reading.value)
+    if (column.entries or column.kind) not in NUMBERS and column.type != "null":
+        hint = "scores, ranks and gains are numbers, one for each item; grades in words need them: "
+        hint += "table[NAME].map({'no': 0, 'yes': 1})."
+        raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
 
 
 def _options(option: str, names: Mapping[str, str]) -> str:

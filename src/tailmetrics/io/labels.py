@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -63,15 +63,17 @@ def disagreement(
 ) -> DataFileError | None:
     """Return the error about a file that has no name in common with the others; None if each has one."""
     counted = f"SELECT file, count(*) OVER (PARTITION BY name) AS files FROM {table}"
-    groups = database.rows(f"SELECT file, max(files) > 1 FROM ({counted}) GROUP BY file")
-    alone = sorted(file for file, is_shared in groups if not is_shared)
-    if not alone or len(groups) < 2:
+    alone = database.row(
+        f"SELECT file FROM ({counted}) GROUP BY file HAVING max(files) = 1 ORDER BY file = 0, file LIMIT 1"
+    )
+    if alone is None:
         return None
+    (file,) = alone
     facts = f"file, min(name, {SHOWN_NAMES}), bool_and(regexp_full_match(name, '{WHOLE}'))"
-    rows = database.rows(f"SELECT {facts} FROM {table} GROUP BY file ORDER BY file")
-    rows.sort(key=lambda row: (row[0] not in alone, row[0] == 0, row[0]))
-    (file, names, is_whole), *others = rows
-    other_file, other_names, is_other_whole = min(others)
+    rows = database.rows(f"SELECT {facts} FROM {table} GROUP BY file ORDER BY file <> {file}, file LIMIT 2")
+    if len(rows) < 2:
+        return None
+    (_, names, is_whole), (other_file, other_names, is_other_whole) = rows
     there, here = names_in_words(other_names), names_in_words(names)
     problem = f"has no {word} in common with {paths[other_file].name}: {there} there, {here} here"
     hint = "check that the two files belong together."
@@ -372,6 +374,8 @@ def number_strings(
 
 COUNTS = ("count", "counts", "frequency", "freq", "n")
 """Known names of a column of counts."""
+Entries: TypeAlias = list[tuple[int, str | None, str]]
+"""Number, label and count of each line; the label is None in a file of counts alone."""
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -422,9 +426,8 @@ def counted_names(path: str | FilePath, columns: Columns) -> set[str] | None:
     if suffix_of(path) not in ("csv", "tsv"):
         return None
     with reading(path, "text"):
-        names = {name for _, name, _ in _entries(path, columns)}
-    names.discard(None)
-    return {str(name) for name in names} or None
+        entries = _entries(path, columns)
+    return {name for _, name, _ in entries if name is not None} or None
 
 
 def _array(path: FilePath, suffix: str) -> Array:
@@ -443,19 +446,19 @@ def _array(path: FilePath, suffix: str) -> Array:
     return counts
 
 
-def _entries(path: FilePath, columns: Columns) -> list[tuple[int, str | None, str]]:
-    """Return line number, label and count of each line; the label is None in a file that holds counts alone."""
+def _entries(path: FilePath, columns: Columns) -> Entries:
+    """Return the lines of a text file."""
     suffix = suffix_of(path)
     if suffix == "txt":
         return [(number, None, text) for number, text in numbered_lines(path)]
     own = Columns(item=columns.item, gain=columns.gain)
     table = TextTable(Opening(path=path, role="train", form=suffix, columns=own))
     label, count = _label_and_count([column.name for column in table.columns], path, columns)
-    label_place = "NULL"
+    cells = f"NULL, coalesce({table.place(count)}, '')"
     if label is not None:
-        label_place = table.place(label)
-    rows = Database().rows(f"SELECT {label_place}, {table.place(count)} FROM {table.source()}")
-    return [(number, name, text or "") for number, (name, text) in enumerate(rows, 1 + table.has_names)]
+        cells = f"coalesce({table.place(label)}, ''), coalesce({table.place(count)}, '')"
+    rows = Database().rows(f"SELECT {cells} FROM {table.source()}")
+    return [(number, *row) for number, row in enumerate(rows, 1 + table.has_names)]
 
 
 def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> tuple[str | None, str]:
@@ -464,10 +467,10 @@ def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> 
         return None, names[0]
     labels = _matching(names, columns.item, (*ALIASES["item"], "label", "id"))
     counts = _matching(names, columns.gain, COUNTS)
-    if len(names) == 2 and len(labels) + len(counts) == 1:
+    if len(names) == 2:
         others = [name for name in names if name not in (*labels, *counts)]
         labels, counts = labels or others, counts or others
-    if len(set(labels)) != 1 or len(set(counts)) != 1:
+    if len(set(labels)) != 1 or len(set(counts)) != 1 or labels == counts:
         problem = f"no columns are the label and its count; its columns are {names_in_words(names)}"
         raise DataFileError(path, problem, hint="--columns.item NAME --columns.gain NAME, or call them label and count")
     return labels[0], counts[0]
@@ -480,30 +483,22 @@ def _matching(names: Sequence[str], name: str | None, aliases: Sequence[str]) ->
     return names_among(names, aliases)
 
 
-def _in_order(
-    path: FilePath,
-    entries: Iterable[tuple[int, str | None, str]],
-    num_labels: int | None,
-    names: Sequence[str] | None,
-) -> Array:
+def _in_order(path: FilePath, entries: Entries, num_labels: int | None, names: Sequence[str] | None) -> Array:
     """Return counts in the order of the label ids; a label that the file leaves out has the count 0."""
+    counts: dict[int, int] = {}
     ids = None
     if names is not None:
         ids = {name: place for place, name in enumerate(names)}
-    counts: dict[int, int] = {}
-    are_named = False
+    size = num_labels
     for line, name, text in entries:
-        label, where = len(counts), f"line {line}"
-        if name is not None:
-            are_named = True
+        if name is None:
+            label, size = len(counts), len(entries)
+        else:
             label = _label_id(path, name, line, ids, num_labels)
-            if label in counts:
-                raise DataFileError(path, f"counts the label {label} twice", where, "add its counts up.")
+        if label in counts:
+            raise DataFileError(path, f"counts the label {label} twice", f"line {line}", "add its counts up.")
         counts[label] = parse_int64(path, "count", text, line)
-    size = max(counts, default=-1) + 1
-    if are_named and num_labels is not None:
-        size = num_labels
-    ordered = np.zeros(size, dtype=np.int64)
+    ordered = np.zeros(size or max(counts, default=-1) + 1, dtype=np.int64)
     ordered[list(counts)] = list(counts.values())
     return ordered
 

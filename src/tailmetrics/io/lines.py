@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tailmetrics.io.columns import Reading
-from tailmetrics.io.database import Database, DatabaseError
+from tailmetrics.io.database import Database, DatabaseError, joined_text, text_of
 from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath
 
 LINE = re.compile(r"(?:[Oo]n Line|in line):? (\d+)")
@@ -96,10 +96,8 @@ class Lines:
 
     def rows(self, database: Database, most: int | None = None) -> list[tuple[str, str | None, float | None]]:
         """Return the first lines, or all: query, item and value."""
-        value = self.value or "NULL"
-        for name, table in self._tables().items():
-            database.register(name, table)
-        statement = f"SELECT {self.query}, {self.item}, {value} FROM {self.source}{self._where}"
+        self._register(database)
+        statement = f"SELECT {self.query}, {self.item}, {self.value or 'NULL'} FROM {self.source}{self._where}"
         if most is not None:
             statement += f" LIMIT {most}"
         rows: list[tuple[str, str | None, float | None]] = database.rows(statement)
@@ -113,8 +111,7 @@ class Lines:
         """
         if not self.second_order:
             return
-        for name, table in self._tables().items():
-            database.register(name, table)
+        self._register(database)
         cells = f"{self.query} AS query, {self.value} AS value, {self.second_order} AS second"
         lines = f"SELECT {cells} FROM {self.source}{self._where} LIMIT {FIRST_LINES}"
         before = "lag(value) OVER ordered AS value_before, lag(second) OVER ordered AS second_before"
@@ -130,10 +127,19 @@ class Lines:
 
     @property
     def _where(self) -> str:
-        return f" WHERE {self.kept}" if self.kept else ""
+        """The condition of the lines that count, as the end of an SQL statement."""
+        if self.kept:
+            return f" WHERE {self.kept}"
+        return ""
 
     def _tables(self) -> dict[str, Any]:
+        """Return new readers of the Arrow tables, by their names in statements."""
         return {name: make() for name, make in self.arrow.items()}
+
+    def _register(self, database: Database) -> None:
+        """Make the Arrow tables known to a database."""
+        for name, table in self._tables().items():
+            database.register(name, table)
 
     def _insert(self, table: str, source: str, value: str | None) -> str:
         """Return the statement that adds the lines; a missing cell is an error."""
@@ -159,8 +165,7 @@ class Lines:
             wrong = f"({wrong}) AND ({self.kept})"
             numbered = f"SELECT row_number() OVER () AS number, *, {cells} FROM {source}"
         try:
-            for name, table in self._tables().items():
-                database.register(name, table)
+            self._register(database)
             row = database.row(f"SELECT number, query, item, shown FROM ({numbered}) WHERE {wrong} LIMIT 1")
         except DatabaseError as error:
             return _unreadable(self.path, self.reading.opening.form, error)
@@ -172,18 +177,21 @@ class Lines:
         return self._wrong_cell(where, query, item, text)
 
     def _wrong_cell(self, where: str, query: str | None, item: str | None, text: str | None) -> DataFileError:
+        """Return the error about the cell of a line that is missing, or is no number."""
         reading = self.reading
         if query is None and not reading.item:
             return DataFileError(self.path, f"{text!r} is no line of {reading.content}", where, WORDS_HINT)
-        if query is None:
-            name = reading.key or "query"
-            return DataFileError(self.path, f"has no {name!r}", where, "every line names its query.")
-        if item is None and not self.may_lack_items:
-            return DataFileError(self.path, f"has no {reading.item!r}", where, "every line names its item.")
         name = reading.value or reading.value_role or "value"
-        if text is None:
-            hint = "every line needs a number; leave out lines that were not scored."
-            return DataFileError(self.path, f"has no {name!r}", where, hint)
+        missing = None
+        if query is None:
+            missing = reading.key or "query"
+        elif item is None and not self.may_lack_items:
+            missing = reading.item
+        elif text is None:
+            missing = name
+        if text is None or missing is not None:
+            hint = "every line names its query and its item, and has a number: leave out lines that were not scored."
+            return DataFileError(self.path, f"has no {missing!r}", where, hint)
         hint = f"every {name} must be {self.needed}"
         if re.fullmatch("-?[0-9]*,[0-9]+", text):
             hint += ", with a decimal point"
@@ -192,10 +200,36 @@ class Lines:
         return DataFileError(self.path, f"{name} {text!r} is not {self.needed}", where, f"{hint}.")
 
 
+def cells_of(reading: Reading, column: Callable[[str], str]) -> dict[str, Any]:
+    """Return the arguments of :class:`Lines` with the places of query, item and value.
+
+    Args:
+        reading: How the columns are read.
+        column: Returns the SQL name of a column.
+    """
+    queries = [text_of(column(name)) for name in reading.query or (reading.item,)]
+    cells: dict[str, Any] = {
+        "reading": reading,
+        "query": joined_text(queries),
+        "item": text_of(column(reading.item)),
+        "value": None,
+    }
+    if reading.value is not None:
+        name = column(reading.value)
+        cells["shown_value"] = name
+        cells["value"] = f"{reading.sign}{name}::DOUBLE"
+        cells["text_value"] = f"{reading.sign}try_cast({name} AS DOUBLE)"
+    if reading.second_order is not None:
+        cells["second_order"] = f"try_cast({column(reading.second_order)} AS DOUBLE)"
+    return cells
+
+
 def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileError:
     """Return the error about a file that DuckDB cannot read."""
+    where = ""
     line = LINE.search(error.message)
-    where = f"line {line[1]}" if line else ""
+    if line:
+        where = f"line {line[1]}"
     counts = FIELDS.search(error.message)
     if counts:
         problem = f"there are {counts[2]} fields, but {counts[1]} columns"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailmetrics.io.columns import Column, Kind, Reading
+from tailmetrics.io.columns import TEXT_TABLES, Kind, Reading, check_keys, check_value
 from tailmetrics.io.files import DataFileError, reading
 from tailmetrics.io.lines import contradiction
 from tailmetrics.io.rows import FIRST_CELLS, Array, Ints, Ragged, Source, row_of, starts
@@ -28,7 +28,6 @@ FEWEST_RISES = 2
 """Steps up of scores from which on lists may rise for a reason: one list of three items, or two lists of two."""
 NEARLY_ALL = 0.9
 """Share of the lists that rise."""
-ITEM_TYPES = (Kind.STRING, Kind.WHOLE)
 
 
 class ListSource(Source):
@@ -37,56 +36,34 @@ class ListSource(Source):
     Args:
         table: The table.
         roles: How it is read.
-        is_text: Whether a format without types holds the lists, so that their entries may be numbers.
     """
 
     is_table = True
 
-    def __init__(self, table: Table, roles: Reading, is_text: bool = False) -> None:
+    def __init__(self, table: Table, roles: Reading) -> None:
         self.path = table.path
         self.reading = roles
         self.key = roles.key
         self._table = table
-        self._is_text = is_text
-        self._items = roles.column_and_field(roles.item)
-        self._values: tuple[str, str | None] | None = None
-        if roles.value is not None:
-            self._values = roles.column_and_field(roles.value)
-        self._columns = list(dict.fromkeys(place[0] for place in (self._items, self._values) if place is not None))
-        entries = self._check_types()
-        self.string_ids = entries is Kind.STRING
+        self._is_text = roles.opening.form in TEXT_TABLES
+        self._columns = [roles.within or roles.item]
+        if roles.value is not None and not roles.within:
+            self._columns.append(roles.value)
+        columns = columns_of(table.schema)
+        self.string_ids = check_keys(table.path, roles, columns) is Kind.STRING
+        check_value(table.path, roles, columns)
         self.num_rows = table.num_rows
         self.ends = table.ends
-        mean = table.entries(self._items[0]) / max(self.num_rows, 1)
+        mean = table.entries(self._columns[0]) / max(self.num_rows, 1)
         self.cells_per_row = max(mean, table.cells_per_row)
         self.widest = "the longest row", int(mean)
-        self.layout = f"lists of {'strings' if self.string_ids else 'whole numbers'}"
+        self.layout = "lists of whole numbers"
+        if self.string_ids:
+            self.layout = "lists of strings"
         if roles.value is not None:
             self.layout += f" with a {roles.value_role}"
         if roles.opening.role == "preds" and roles.value is not None and not roles.is_named(roles.value_role):
             self._check_orders()
-
-    def _check_types(self) -> Kind:
-        """Return what the items are.
-
-        Raises:
-            DataFileError: If items are neither whole numbers nor text, or values are no numbers.
-        """
-        columns = {column.name: column for column in columns_of(self._table.schema)}
-        entries = _entries_at(columns, *self._items)
-        if entries not in ITEM_TYPES:
-            kind = columns[self._items[0]].type
-            hint = "a list holds label ids or names; lists of lists, or of 0 and 1 for each label, need a conversion."
-            raise DataFileError(self.path, f"its column {self._items[0]!r} is {kind}", hint=hint)
-        if self._values is not None and _entries_at(columns, *self._values) not in (Kind.WHOLE, Kind.NUMBER):
-            kind = columns[self._values[0]].type
-            hint = "scores, ranks and gains are lists of numbers beside the items."
-            raise DataFileError(self.path, f"its column {self._values[0]!r} is {kind}", hint=hint)
-        for name in self.reading.query:
-            if columns[name].kind not in (*ITEM_TYPES, Kind.ANY) and not columns[name].type.startswith("decimal"):
-                hint = f"queries are whole numbers or text: table.astype({{{name!r}: 'int64'}})."
-                raise DataFileError(self.path, f"its column {name!r} is {columns[name].type}", hint=hint)
-        return entries
 
     def _check_orders(self) -> None:
         """Raise if the scores of the first rows rise, or if a rank or distance that is not read contradicts them.
@@ -94,14 +71,13 @@ class ListSource(Source):
         Raises:
             DataFileError: Naming the columns that may be the score.
         """
+        second_order = self.reading.second_order
         columns = list(self._columns)
-        second_order = None
-        if self.reading.second_order is not None:
-            second_order = self.reading.column_and_field(self.reading.second_order)
-            columns.append(second_order[0])
+        if second_order is not None and not self.reading.within:
+            columns.append(second_order)
         number = min(self.num_rows, CHECKED_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
         for first, batch in self._batches(columns, 0, number, number):
-            _, lengths = self._flat(self._items, batch, first)
+            _, lengths = self._flat(self.reading.item, batch, first)
             values = self._numbers(batch, lengths, first)
             assert values is not None
             rows = np.repeat(np.arange(len(lengths)), lengths)
@@ -145,7 +121,7 @@ class ListSource(Source):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows, in one batch for each record batch that is decoded."""
         for first, batch in self._batches(self._columns, start, stop, size):
-            ids, lengths = self._flat(self._items, batch, first)
+            ids, lengths = self._flat(self.reading.item, batch, first)
             numbers: Any
             if self.string_ids:
                 numbers = self.label_ids(pc.cast(ids, pa.string()), lengths, first)
@@ -163,6 +139,7 @@ class ListSource(Source):
             raise DataFileError(self.path, problem, hint=NUMBERS_HINT) from error
 
     def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        """Yield pairs of the number of the first row and a record batch with these columns."""
         with reading(self.path, self._table.form):
             yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
 
@@ -202,7 +179,7 @@ class ListSource(Source):
 
     def _lines(self, batch: Any, keys: Any, first: int) -> Any:
         """Return one line for each entry, and one line without an item for an empty list."""
-        ids, lengths = self._flat(self._items, batch, first)
+        ids, lengths = self._flat(self.reading.item, batch, first)
         values = self._numbers(batch, lengths, first)
         items = pc.cast(ids, pa.string())
         rows = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
@@ -228,23 +205,21 @@ class ListSource(Source):
     def distinct_names(self) -> Iterator[Any]:
         """Yield the distinct names of each record batch; this decodes the whole column."""
         if self.string_ids:
-            for first, batch in self._batches([self._items[0]], 0, self.num_rows, 2**16):
-                yield pc.unique(pc.cast(self._flat(self._items, batch, first)[0], pa.string()))
+            for first, batch in self._batches(self._columns[:1], 0, self.num_rows, 2**16):
+                yield pc.unique(pc.cast(self._flat(self.reading.item, batch, first)[0], pa.string()))
 
     def _numbers(self, batch: Any, lengths: Array, first: int) -> Array | None:
         """Return the scores or gains of all entries, with ranks negated; None if the table has no values."""
-        if self._values is None:
+        if self.reading.value is None:
             return None
-        values, value_lengths = self._flat(self._values, batch, first)
+        values, value_lengths = self._flat(self.reading.value, batch, first)
         if pa.types.is_boolean(values.type):
             values = pc.cast(values, pa.int8())
         if pa.types.is_decimal(values.type):
             values = pc.cast(values, pa.float64())
         if (value_lengths != lengths).any():
             row = int((value_lengths != lengths).argmax())
-            item_name = ".".join(filter(None, self._items))
-            value_name = ".".join(filter(None, self._values))
-            problem = f"holds {lengths[row]} {item_name} but {value_lengths[row]} {value_name}"
+            problem = f"holds {lengths[row]} {self.reading.item} but {value_lengths[row]} {self.reading.value}"
             raise self.error(first + row, problem, "both lists of a row must have the same length.")
         numbers = np.from_dlpack(values)
         if not self.reading.least_first:
@@ -254,10 +229,9 @@ class ListSource(Source):
             self.check_ranks(ranks, lengths, first)
         return -ranks
 
-    def _flat(self, place: tuple[str, str | None], batch: Any, first: int) -> tuple[Any, Array]:
-        """Return the entries of all lists of a column, or a field of them, and the lengths, 0 for a null."""
-        name, inner = place
-        lists = batch.column(name)
+    def _flat(self, name: str, batch: Any, first: int) -> tuple[Any, Array]:
+        """Return the entries of all lists of a column, or a field of their objects, and the lengths, 0 for a null."""
+        lists = batch.column(self.reading.within or name)
         if not is_list(lists.type):
             lists = pa.ListArray.from_arrays(np.arange(len(lists) + 1, dtype=np.int32), lists)
         flat = pc.list_flatten(lists)
@@ -265,22 +239,12 @@ class ListSource(Source):
         if lists.null_count:  # tested first: fill_null takes as long as reading the lists
             lengths = pc.fill_null(lengths, 0)
         lengths = np.from_dlpack(lengths).astype(np.int64)
-        if inner is not None:
-            flat = pc.struct_field(flat, inner)
+        if self.reading.within:
+            flat = pc.struct_field(flat, name)
         if (entry := _first_null(flat)) is not None:
             row = first + row_of(entry, starts(lengths))
             raise self.error(row, "holds a null inside a list", "leave the entry out of both lists.")
         return flat, lengths
-
-
-def _entries_at(columns: dict[str, Column], name: str, inner: str | None) -> Kind:
-    """Return what the entries of the lists of a column are, or of a field of their objects."""
-    column = columns[name]
-    if inner is not None:
-        return next(part.kind for part in column.fields if part.name == inner)
-    if column.is_list:
-        return column.entries or Kind.OTHER
-    return column.kind
 
 
 def _first_null(array: Any) -> int | None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tailmetrics.io.columns import ORDER, Column, Kind, Opening, Reading, assign_roles, names_in_words
-from tailmetrics.io.database import Database, joined_text, literal, named, quoted, text_of
+from tailmetrics.io.columns import Column, Kind, Opening, Reading, assign_roles, check_keys, names_in_words
+from tailmetrics.io.database import Database, literal, named, quoted, text_of
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
-from tailmetrics.io.lines import Lines
+from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source
 from tailmetrics.io.tables import TableInMemory, columns_of, written
@@ -79,40 +79,27 @@ def open_jsonl(opening: Opening) -> Lines | Source:
     """Open JSON Lines, an object in each line, or a list of objects, as a table whose columns are their fields."""
     objects = Objects(opening)
     roles = assign_roles(opening, objects.columns)
-    columns = {column.name: column for column in objects.columns}
     kinds = dict.fromkeys(roles.query, "VARCHAR")
     if roles.is_listed:
-        kinds |= _list_types(roles, columns)
+        kinds |= _list_types(roles, objects.columns)
         _check_flat(objects, roles, kinds)
         table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(kinds)}")
         return ListSource(table, roles)
 
-    _check_fields(objects.path, roles, columns)
-    kinds[roles.item] = "VARCHAR"
+    check_keys(objects.path, roles, objects.columns)
+    kinds |= dict.fromkeys(roles.columns, "VARCHAR")
     _check_flat(objects, roles, kinds)
-    value, text_value, shown, second_order = None, "", "", ""
-    if roles.second_order is not None:
-        kinds[roles.second_order] = "VARCHAR"
-        second_order = f"try_cast({quoted(roles.second_order)} AS DOUBLE)"
+    text_source = objects.source(kinds)
     if roles.value is not None:
         kinds[roles.value] = "DOUBLE"
-        shown = quoted(roles.value)
-        value = f"{roles.sign}{shown}"
-        text_value = f"{roles.sign}try_cast({shown} AS DOUBLE)"
     return Lines(
         path=objects.path,
         source=objects.source(kinds),
-        query=joined_text([text_of(quoted(name)) for name in roles.query or (roles.item,)]),
-        item=text_of(quoted(roles.item)),
-        value=value,
-        second_order=second_order,
-        text_source=objects.source(dict.fromkeys(kinds, "VARCHAR")),
-        text_value=text_value,
-        shown_value=shown,
+        text_source=text_source,
         row_word="object",
         owner=objects.owner,
-        reading=roles,
         last_name_wins=opening.form == "json",
+        **cells_of(roles, quoted),
     )
 
 
@@ -131,24 +118,16 @@ def open_json(opening: Opening) -> Lines | Source:
 
 def _plain_column(column: Column) -> Column:
     """Return a column of JSON as text where DuckDB takes its text for dates or times, and as whole numbers."""
-    if column.kind is Kind.OTHER and column.type.startswith(("date", "time")):
-        return replace(column, kind=Kind.STRING)
-    if column.entries is Kind.OTHER and "struct" not in column.type:
-        return replace(column, entries=Kind.STRING)
+    kind, entries = column.kind, column.entries
+    if column.type.startswith(("date", "time")):
+        kind = Kind.STRING
     if column.type == MIXED_SIGNS:
-        return replace(column, kind=Kind.WHOLE)
-    if column.entries is Kind.NUMBER and MIXED_SIGNS in column.type:
-        return replace(column, entries=Kind.WHOLE)
-    return replace(column, fields=tuple(map(_plain_column, column.fields)))
-
-
-def _check_fields(path: FilePath, roles: Reading, columns: Mapping[str, Column]) -> None:
-    """Raise if a query or an item is neither a whole number nor text."""
-    for name in (*roles.query, roles.item):
-        is_whole = columns[name].kind is Kind.WHOLE and columns[name].type != MIXED_SIGNS
-        if not is_whole and columns[name].kind is not Kind.STRING and columns[name].type != "null":
-            hint = "queries and items are whole numbers or text; nested objects need a conversion."
-            raise DataFileError(path, f"its field {name!r} is {columns[name].type}", hint=hint)
+        kind = Kind.WHOLE
+    elif MIXED_SIGNS in column.type and entries is not None:
+        entries = Kind.WHOLE
+    elif entries is Kind.OTHER and "struct" not in column.type:
+        entries = Kind.STRING
+    return replace(column, kind=kind, entries=entries, fields=tuple(map(_plain_column, column.fields)))
 
 
 def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str]) -> None:
@@ -177,28 +156,19 @@ def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str]) -> N
         raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
 
 
-def _list_types(roles: Reading, columns: Mapping[str, Column]) -> dict[str, str]:
+def _list_types(roles: Reading, columns: Sequence[Column]) -> dict[str, str]:
     """Return the SQL types of the columns of lists."""
+    item = roles.cell(columns, roles.item)
+    item_type = "VARCHAR"
+    if Kind.WHOLE in (item.kind, item.entries):
+        item_type = "BIGINT"
+    if item.is_list:
+        item_type += "[]"
+    numbers = [name for name in (roles.value, roles.second_order) if name is not None]
     if not roles.within:
-        entries = columns[roles.item].entries
-        kinds = {roles.item: _item_type(columns[roles.item])}
-        if columns[roles.item].is_list:
-            kinds[roles.item] = "BIGINT[]" if entries is Kind.WHOLE else "VARCHAR[]"
-        for name in (roles.value, roles.second_order):
-            if name is not None:
-                kinds[name] = "DOUBLE[]"
-        return kinds
-    parts = []
-    for part in columns[roles.within].fields:
-        if part.name == roles.item:
-            parts.append(f"{quoted(part.name)} {_item_type(part)}")
-        elif part.name in (roles.value, roles.second_order):
-            parts.append(f"{quoted(part.name)} DOUBLE")
-    return {roles.within: f"STRUCT({', '.join(parts)})[]"}
-
-
-def _item_type(column: Column) -> str:
-    return "BIGINT" if column.kind is Kind.WHOLE else "VARCHAR"
+        return {roles.item: item_type} | dict.fromkeys(numbers, "DOUBLE[]")
+    fields = [f"{quoted(roles.item)} {item_type}"] + [f"{quoted(name)} DOUBLE" for name in numbers]
+    return {roles.within: f"STRUCT({', '.join(fields)})[]"}
 
 
 def _whole_json(path: FilePath) -> Any:
@@ -236,16 +206,15 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     gains stay, and are an error later.
     """
     path = opening.path
+    description = "{query: {item: number}}, or {query: [items]}"
     if META in content:
-        name, content = part_of(path, content, opening.part, opening.in_memory)
+        name, content = part_of(opening, content)
         description = f"the predictions for {name}"
-    else:
-        description = "{query: {item: number}}, or {query: [items]}"
-        if opening.part is not None:
-            raise DataFileError(path, f"is {opening.form}, which has no parts", hint="leave --part out.")
+    elif opening.part is not None:
+        raise DataFileError(path, f"is {opening.form}, which has no parts", hint="leave --part out.")
     if not content:
         raise DataFileError(path, "holds no rows", hint="the program that wrote it may have failed.")
-    if _holds_objects(content):
+    if isinstance(_first_entry(content.values()), Mapping):
         with reading(path, "a dict"):
             table = pa.table({"query": list(map(str, content)), "items": list(content.values())})
         return open_typed(replace(opening, columns=replace(opening.columns, query="query")), TableInMemory(path, table))
@@ -253,22 +222,20 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     by_name = is_run(content)
     with reading(path, "a dict"):
         table = _flat(path, content, opening.role, by_name)
-    has_values = "value" in table.column_names
-    role = "gain"
-    if opening.role == "preds":
-        role = ORDER
-        if any(isinstance(entries, Mapping) for entries in content.values()):
-            role = "score"
-    roles = Reading(opening=opening, value_role=role if has_values else "", content=description)
+    value, value_role = None, ""
+    if "value" in table.column_names:
+        value, value_role = "value", "gain"
+        if opening.role == "preds":
+            value_role = "score"
     return Lines(
         path=path,
         source="given",
         query=text_of("query"),
         item=text_of("item"),
-        value="value" if has_values else None,
+        value=value,
         arrow={"given": lambda: table},
         owner=table,
-        reading=roles,
+        reading=Reading(opening=opening, value_role=value_role, content=description),
         may_lack_items=True,
         last_name_wins=by_name or not opening.in_memory,
     )
@@ -284,44 +251,41 @@ def is_run(value: Any) -> bool:
     return False
 
 
-def _holds_objects(content: Mapping[Any, Any]) -> bool:
-    """Whether the lists of a dict hold objects."""
-    for entries in content.values():
+def _first_entry(rows: Iterable[Any]) -> Any:
+    """Return the first entry of the first list that has one."""
+    for entries in rows:
         if isinstance(entries, (list, tuple)) and entries:
-            return isinstance(entries[0], Mapping)
-    return False
+            return entries[0]
+    return None
 
 
 def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) -> Any:
     """Return the entries of a dict as an Arrow table (query, item, value); an empty entry has no item."""
-    queries: list[str] = []
     lengths: list[int] = []
     items: list[Any] = []
     values: list[Any] = []
-    with_values = set()
-    for query, listed in content.items():
-        entries = listed
-        if hasattr(listed, "tolist"):
-            entries = listed.tolist()
+    has_numbers: set[bool] = set()
+    for query, entries in content.items():
+        if hasattr(entries, "tolist"):
+            entries = entries.tolist()
         if not isinstance(entries, (Mapping, list, tuple)):
-            problem = f"holds {type(listed).__name__}, not a dict or a list"
+            problem = f"holds {type(entries).__name__}, not a dict or a list"
             raise DataFileError(path, problem, f"query {query!r}", f"pass {FORMS}.")
-        queries.append(str(query))
+        if entries:
+            has_numbers.add(isinstance(entries, Mapping))
         lengths.append(max(1, len(entries)))
         items.extend(entries or [None])
         if isinstance(entries, Mapping):
-            values.extend(entries.values() or [0.0])
-        elif not entries:
+            values.extend(entries.values())
+        if not entries:
             values.append(0.0)
-        if entries:
-            with_values.add(isinstance(entries, Mapping))
-    if len(with_values) > 1:
+    if len(has_numbers) > 1:
         hint = "give every query a dict of items and numbers, or every query a list of items."
         raise DataFileError(path, "holds dicts and lists", hint=hint)
 
-    rows = np.repeat(np.arange(len(queries)), lengths)
-    columns = {"query": pa.array(queries, pa.string()).take(pa.array(rows)), "item": _texts(path, items)}
-    if any(isinstance(entries, Mapping) for entries in content.values()):
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    columns = {"query": pa.array(map(str, content), pa.string()).take(pa.array(rows)), "item": _texts(path, items)}
+    if True in has_numbers:
         columns["value"] = _numbers(path, values, columns, role, by_name)
     return pa.table(columns)
 
@@ -351,12 +315,14 @@ def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], 
     try:
         numbers = np.array(pa.array(values, pa.float64()))
     except (pa.ArrowException, TypeError):
+        numbers = np.zeros(len(values))
         for place, value in enumerate(values):
-            if not _is_number(value):
+            try:
+                numbers[place] = float(value)
+            except (TypeError, ValueError) as error:
                 where = f"query {columns['query'][place].as_py()!r}"
                 problem = f"the value of {columns['item'][place].as_py()!r} is {value!r}, not a number"
-                raise DataFileError(path, problem, where, f"pass {FORMS}.") from None
-        numbers = np.array(list(map(float, values)))
+                raise DataFileError(path, problem, where, f"pass {FORMS}.") from error
     if role == "preds" and by_name:
         with np.errstate(over="ignore", invalid="ignore"):  # as in trec_eval, too large scores become infinite
             numbers = numbers.astype(np.float32).astype(np.float64)
@@ -366,41 +332,31 @@ def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], 
     return pa.array(numbers)
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value, other than text, can be a float."""
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(value, str)
-
-
-def part_of(path: FilePath, content: Mapping[str, Any], part: str | None, in_memory: bool) -> tuple[str, Any]:
+def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the name, such as ``default/test``, and the run of one subset and split of predictions of MTEB.
 
     Raises:
         DataFileError: If there is no such part, or if no part is named and there are several.
     """
     parts: dict[str, Any] = {}
-    for name, splits in content.items():
-        if name != META and isinstance(splits, Mapping):
-            parts |= {f"{name}/{split}": run for split, run in splits.items()}
-    if part is None and len(parts) == 1:
-        ((part, run),) = parts.items()
-        return part, run
-    if part in parts:
-        return str(part), parts[part]
+    for subset, splits in content.items():
+        if subset != META and isinstance(splits, Mapping):
+            for split, run in splits.items():
+                parts[f"{subset}/{split}"] = run
     if not parts:
-        raise DataFileError(path, "holds no subset with a split", hint="MTEB writes {subset: {split: {query: …}}}.")
-    names = names_in_words(name[:40] for name in parts)
-    problem = f"holds predictions for {names}"
-    if part is not None:
-        problem = f"has no part {part[:40]!r}; its parts are {names}"
-    first = next(iter(parts))[:80]
-    hint = f"--part {first}"
-    if in_memory:
-        hint = "pass {}[{!r}][{!r}].".format(path, *first.split("/", 1))
-    raise DataFileError(path, problem, hint=hint)
+        hint = "MTEB writes {subset: {split: {query: …}}}."
+        raise DataFileError(opening.path, "holds no subset with a split", hint=hint)
+
+    name = opening.part
+    if name is None and len(parts) == 1:
+        name = next(iter(parts))
+    if name in parts:
+        return str(name), parts[str(name)]
+    names = names_in_words(part[:40] for part in parts)
+    hint = f"--part {next(iter(parts))[:80]}"
+    if opening.in_memory:
+        hint = f"pass {opening.path}[SUBSET][SPLIT]."
+    raise DataFileError(opening.path, f"holds the parts {names}, and no part {name!r}", hint=hint)
 
 
 # -- in memory --------------------------------------------------------------------------------------------------------
@@ -416,33 +372,34 @@ def open_in_memory(opening: Opening, value: Any) -> Lines | Source:
         return open_dict(opening, value)
     with reading(opening.path, "a table"):
         if _is_lists(value):
-            name = "ids" if opening.role == "preds" else "labels"
-            rows = []
-            for labels in value:
-                rows.append([_text(opening.path, label) for label in labels])
-            table = pa.table({name: pa.array(rows, pa.list_(pa.string()))})
-            source = ListSource(TableInMemory(opening.path, table), assign_roles(opening, columns_of(table.schema)))
-            source.is_table = False
-            return source
+            return _open_lists(opening, value)
         table = _as_arrow(value)
     if table is None:
         raise TypeError(f"{opening.path}: is a {type(value).__name__}; pass {FORMS}.")
     return open_typed(opening, TableInMemory(opening.path, table))
 
 
+def _open_lists(opening: Opening, rows: Sequence[Sequence[Any]]) -> Source:
+    """Open a list of names for each row."""
+    texts = []
+    for labels in rows:
+        texts.append([_text(opening.path, label) for label in labels])
+    table = pa.table({opening.list_role: pa.array(texts, pa.list_(pa.string()))})
+    source = ListSource(TableInMemory(opening.path, table), assign_roles(opening, columns_of(table.schema)))
+    source.is_table = False
+    return source
+
+
 def _as_arrow(value: Any) -> Any:
     """Return a table as an Arrow table; the index of a DataFrame is a column only if it has a name."""
+    if isinstance(value, list) and isinstance(_first_entry(value), Mapping):
+        return pa.table({"items": value})
     if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
         return pa.Table.from_pylist(value)
-    if _is_rows_of_objects(value):
-        return pa.table({"items": value})
     if hasattr(value, "iloc"):
-        names = []
-        for name in value.index.names:
-            if name is not None and name not in value.columns:
-                names.append(name)
-        if names:
-            value = value.reset_index(level=names)
+        levels = [name for name in value.index.names if name is not None and name not in value.columns]
+        if levels:
+            value = value.reset_index(level=levels)
         return pa.Table.from_pandas(value, preserve_index=False)
     if hasattr(value, "__arrow_c_stream__") or isinstance(value, pa.Table):
         return pa.table(value)
@@ -451,16 +408,6 @@ def _as_arrow(value: Any) -> Any:
 
 def _is_lists(value: Any) -> bool:
     """Whether a value is a list of names for each row."""
-    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(row, (list, tuple)) for row in value):
+    if not isinstance(value, (list, tuple)) or not value or isinstance(_first_entry(value), Mapping):
         return False
-    return not _is_rows_of_objects(value)
-
-
-def _is_rows_of_objects(value: Any) -> bool:
-    """Whether a value is a list of objects for each row."""
-    if not isinstance(value, list):
-        return False
-    for row in value:
-        if isinstance(row, (list, tuple)) and row:
-            return isinstance(row[0], Mapping)
-    return False
+    return all(isinstance(row, (list, tuple)) for row in value)

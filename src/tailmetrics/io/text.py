@@ -25,9 +25,9 @@ from tailmetrics.io.columns import (
     assign_roles,
     has_known_names,
 )
-from tailmetrics.io.database import Database, joined_text, literal, named, quoted
+from tailmetrics.io.database import Database, literal, named, quoted
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
-from tailmetrics.io.lines import Lines
+from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source
 from tailmetrics.io.tables import written
@@ -180,30 +180,20 @@ def open_csv(opening: Opening) -> Lines | Source:
     if roles.is_listed:
         return _open_text_lists(opening, table, roles)
 
-    column, value, text_value = "", None, ""
-    if roles.value is not None:
-        column = table.place(roles.value)
-        value = f"{roles.sign}{column}"
-        text_value = f"{roles.sign}try_cast({column} AS DOUBLE)"
+    cells = cells_of(roles, table.place)
+    column = cells.get("shown_value")
     if roles.value_role == "gain":  # pandas writes True and False
-        text_value = f"CASE lower({column}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {text_value} END"
-    second_order = ""
-    if roles.second_order is not None:
-        second_order = f"try_cast({table.place(roles.second_order)} AS DOUBLE)"
+        cells["text_value"] = (
+            f"CASE lower({column}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {cells['text_value']} END"
+        )
     return Lines(
         path=table.path,
         source=table.source(column),
-        query=joined_text([table.place(name) for name in roles.query or (roles.item,)]),
-        item=table.place(roles.item),
-        value=value,
-        second_order=second_order,
         text_source=table.source(),
-        text_value=text_value,
-        shown_value=column,
         owner=table,
-        reading=roles,
         row_word="line",
         first_row=1 + table.has_names,
+        **cells,
     )
 
 
@@ -224,7 +214,7 @@ def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Sour
     statement = f"SELECT {', '.join(selected)} FROM {table.source()}"
     database = Database(opening.memory)
     _check_no_brackets(database, table, roles)
-    return ListSource(written(opening, database, table, statement), roles, is_text=True)
+    return ListSource(written(opening, database, table, statement), roles)
 
 
 def _check_no_brackets(database: Database, table: TextTable, roles: Reading) -> None:
