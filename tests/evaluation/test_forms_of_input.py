@@ -361,7 +361,7 @@ def test_errors_of_tables_name_what_can_be_done_to_a_table():
             target,
             "could each be the item, .*drop all but one of 'itemId' and 'item_id'",
         ),
-        (target.assign(score=1.0), target.assign(clicked=1), "rename 'clicked' to 'gain', or drop 'clicked'"),
+        (target.assign(score=1.0), target.assign(clicked=1), "rename a column to 'gain', or drop what is no gain"),
         (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "give both a column 'query', or neither"),
     ):
         with pytest.raises(ValueError, match=problem) as caught:

@@ -43,8 +43,8 @@ def test_one_name_written_in_two_ways_is_refused(csv):
         read(preds, csv("y.csv", "query,item", "ann,7", "ann,123"))
     assert "--string-ids true" in caught.value.hint
     read(preds, csv("y.csv", "query,item", "ann,7", "ann,123"), string_ids=True)
-    both = csv("both.csv", "query,item", "ann,7", "ann,007", "ann,123")
-    assert recall(read(preds, both)) == pytest.approx(1 / 3)  # 7 and 007 are two labels where a file has both
+    two_labels = csv("two.csv", "query,item", "ann,7", "ann,007", "ann,123")
+    assert recall(read(preds, two_labels)) == pytest.approx(1 / 3)  # 7 and 007 are two labels where a file has both
     with pytest.raises(DataFileError, match="has the query '1' where .*p.csv has '1.0'"):
         read(csv("p.csv", "query,item,score", "1.0,a,1", "b,a,1"), csv("y.csv", "query,item", "1,a", "b,a"))
 
@@ -75,15 +75,15 @@ def test_evaluate_of_frames_says_it_too():
         evaluate(preds, pd.DataFrame({"query": ["q"], "item": ["7.0"]}), metrics=[HitRateAtK(k=1)])
 
 
-def lists(path, queries, name, rows, **more):
-    pq.write_table(pa.table({"user_id": queries, name: rows, **more}), path)
+def lists(path, queries, name, rows, **other_columns):
+    pq.write_table(pa.table({"user_id": queries, name: rows, **other_columns}), path)
     return path
 
 
 @pytest.mark.parametrize("as_text", [False, True])
 def test_lists_that_name_their_queries_are_joined_by_them(tmp_path, as_text):
     """Rows in another order belong to their query, not to the row of the same number; a query can be missing."""
-    label = (lambda rows: [[f"i{one}" for one in row] for row in rows]) if as_text else list
+    label = (lambda rows: [[f"i{number}" for number in row] for row in rows]) if as_text else list
     preds = lists(tmp_path / "p.parquet", [1, 2, 3], "ids", label([[7, 9], [8, 3], [5]]))
     target = lists(tmp_path / "y.parquet", [2, 1], "labels", label([[8], [7]]))
     dataset = read(preds, target)

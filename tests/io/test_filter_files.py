@@ -16,12 +16,12 @@ def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_row
     """The label of a pair leaves the row's predictions and its targets, in any batch and on any rank; it is counted."""
     pairs = write("filter.txt", "2 2\n0 3\n1 0\n")
     paths = write("p.xmc", SCORES), write("y.xmc", LABELS)
-    found, counted = {}, []
+    rows, counted = {}, []
     for rank in range(world_size):
         data = read(*paths, filter=pairs, batch_rows=batch_rows, rank=rank, world_size=world_size)
-        found |= rows_of(data)
+        rows |= rows_of(data)
         counted.append(data.filtered())
-    assert found == EXPECTED
+    assert rows == EXPECTED
     assert [*map(sum, zip(*counted, strict=True))] == [4, 2, 1]
 
 

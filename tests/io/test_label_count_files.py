@@ -70,11 +70,11 @@ def test_columns_under_other_names(write, text, columns):
     assert counts.tolist() == [3, 7]
 
 
-@pytest.mark.parametrize("known", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
-def test_a_label_with_a_no_break_space_is_another_label(write, known):
+@pytest.mark.parametrize("labels", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
+def test_a_label_with_a_no_break_space_is_another_label(write, labels):
     """Python's int() would read "0" with such a space behind it as 0."""
     with pytest.raises(DataFileError, match="line 2: .*label '0\\\\xa0'"):
-        read_label_counts(write("c.csv", "label,count\n0\u00a0,5\n1,1\n"), **known)
+        read_label_counts(write("c.csv", "label,count\n0\u00a0,5\n1,1\n"), **labels)
 
 
 @pytest.mark.parametrize(

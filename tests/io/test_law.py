@@ -47,10 +47,10 @@ class Case:
     def name(self, role, taken):
         """A known name, or an unknown one; strays never have a known name."""
         plurals = [f"{name}s" for name in ALIASES["item"]]
-        known = {"ids": [*ALIASES["ids"][:2], *plurals], "labels": [*ALIASES["labels"], *plurals]}.get(
+        aliases = {"ids": [*ALIASES["ids"][:2], *plurals], "labels": [*ALIASES["labels"], *plurals]}.get(
             role, ALIASES.get(role)
         )
-        names = list(known) if known and self.rng.random() < 0.6 else UNKNOWN
+        names = list(aliases) if aliases and self.rng.random() < 0.6 else UNKNOWN
         return self.rng.choice([name for name in names if name not in taken])
 
     def file(self, kind):
@@ -105,7 +105,7 @@ class Case:
             gain = gains if self.is_graded else dict.fromkeys(gains, 1)
             order = sorted(self.scores[query], key=lambda item: -self.scores[query][item])
             lists = [gain.get(item, 0) for item in order], sorted(gain.values(), reverse=True)
-            dcg, best = (sum(g / log2(place + 2) for place, g in enumerate(some[:3])) for some in lists)
+            dcg, best = (sum(g / log2(place + 2) for place, g in enumerate(gains[:3])) for gains in lists)
             values.append(dcg / best)
         return sum(values) / len(values)
 

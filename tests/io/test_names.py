@@ -100,15 +100,15 @@ def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
     target = write("y", TARGET, form)
     values = {"score": PREDS["score"], "rank": [2, 1, 2, 1], "distance": [0.9, 0.1, 0.8, 0.3]}
     expected = {"score": 0.5, "rank": 0.5, "distance": 0.5}
-    both = {"query": PREDS["query"], "item": PREDS["item"]}
+    pairs = {"query": PREDS["query"], "item": PREDS["item"]}
     for role, numbers in values.items():
-        preds = write(f"p{role}", {**both, role: numbers}, form)
+        preds = write(f"p{role}", {**pairs, role: numbers}, form)
         assert recall(preds, target) == expected[role]
         assert read(preds, target).readings[0].value_role == role
-    every = write("every", {**both, **values}, form)
+    every = write("every", {**pairs, **values}, form)
     assert read(every, target).readings[0].value_role == "score"
     assert read(every, target, columns=Columns(distance="distance")).readings[0].value_role == "distance"
-    bare = write("bare", both, form)
+    bare = write("bare", pairs, form)
     assert "no column is the score, rank or distance" in refusal(bare, target).problem
     assert recall(bare, target, columns=Columns(rank="order")) == 0.5
 
@@ -222,8 +222,8 @@ def test_names_for_one_kind_of_file_are_added(write, form):
     """Rule 10: a name for predictions alone leaves the others as they are."""
     preds = write("p", {"stay": PREDS["query"], "code": PREDS["item"], "prob": PREDS["score"]}, form)
     target = write("y", {"stay": TARGET["query"], "code": TARGET["item"]}, form)
-    both = Columns(query="stay", item="code")
-    assert recall(preds, target, columns=both, preds_columns=Columns(score="prob")) == 0.5
+    keys = Columns(query="stay", item="code")
+    assert recall(preds, target, columns=keys, preds_columns=Columns(score="prob")) == 0.5
 
 
 @pytest.mark.parametrize(

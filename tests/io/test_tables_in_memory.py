@@ -53,13 +53,13 @@ RELEVANT = {"user": ["a", "b"], "labels": [["z", "x"], ["y"]]}
 @pytest.mark.parametrize("lacking", [[], ["user"], ["scores"], ["user", "scores"]])
 def test_tables_of_lists_are_read_as_their_parquet_files(tmp_path, rows_of, make, lacking):
     """A list in each row, with or without scores, joined by a column of queries or row by row."""
-    columns = [{name: column for name, column in one.items() if name not in lacking} for one in (LISTS, RELEVANT)]
-    for name, one in zip("py", columns, strict=True):
-        pd.DataFrame(one).to_parquet(tmp_path / f"{name}.parquet")
-    read_back, found = read(tmp_path / "p.parquet", tmp_path / "y.parquet"), read(*map(make, columns))
-    assert rows_of(found) == rows_of(read_back)
-    assert (found.row_names, found.label_names) == (read_back.row_names, read_back.label_names)
-    assert found.num_rows == 2
+    columns = [{name: column for name, column in table.items() if name not in lacking} for table in (LISTS, RELEVANT)]
+    for name, table in zip("py", columns, strict=True):
+        pd.DataFrame(table).to_parquet(tmp_path / f"{name}.parquet")
+    read_back, dataset = read(tmp_path / "p.parquet", tmp_path / "y.parquet"), read(*map(make, columns))
+    assert rows_of(dataset) == rows_of(read_back)
+    assert (dataset.row_names, dataset.label_names) == (read_back.row_names, read_back.label_names)
+    assert dataset.num_rows == 2
 
 
 def test_a_long_table_may_hold_lists_besides(rows_of):

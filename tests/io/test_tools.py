@@ -84,12 +84,12 @@ PREDS = {
     ),
     "MTEB": ("m_predictions.json", text(json.dumps({"mteb_model_meta": {}, "default": {"test": RUN}}))),
     "LensKit": ("recs.parquet", parquet([(int(q), int(i), r) for q, i, r in RANKS], ("user_id", "item_id", "rank"))),
-    "LensKit, lists": ("recs.parquet", lists([(int(q), one) for q, one in NESTED], ("user_id", "items"))),
+    "LensKit, lists": ("recs.parquet", lists([(int(q), objects) for q, objects in NESTED], ("user_id", "items"))),
     "RecTools": (
         "reco.csv",
         text(
             lines(
-                ((*one, r) for one, (_, _, r) in zip(ENTRIES, RANKS, strict=True)),
+                ((*entry, rank) for entry, (_, _, rank) in zip(ENTRIES, RANKS, strict=True)),
                 ",",
                 ("user_id", "item_id", "score", "rank"),
             )
@@ -129,7 +129,7 @@ TARGETS = {
     "Elliot": ("test.tsv", text(lines(TIMED, "\t"))),
     "RecTools": (
         "inter.csv",
-        text(lines(((*one, 1, "2024-01-01") for one in RELEVANT), ",", ("user_id", "item_id", "weight", "datetime"))),
+        text(lines(((*pair, 1, "2024-01-01") for pair in RELEVANT), ",", ("user_id", "item_id", "weight", "datetime"))),
     ),
     "Hugging Face": ("test.parquet", parquet([(int(q), int(i)) for q, i in RELEVANT], ("user_id", "item_id"))),
     "lists": ("truth.parquet", lists([(q, list(map(int, by))) for q, by in QRELS.items()], ("user_id", "items"))),

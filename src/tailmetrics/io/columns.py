@@ -69,12 +69,12 @@ ALTERNATIVES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "score": (
             "(or .rank, .distance, --{columns}.rank order)",
-            "add a column 'rank' of 1, 2, 3 in each query",
+            "rename a column to 'score', 'rank' or 'distance', or add a column 'rank' of 1, 2, 3 in each query",
         ),
-        "gain": ("(or --{columns}.gain none)", "drop what is no gain"),
+        "gain": ("(or --{columns}.gain none)", "rename a column to 'gain', or drop what is no gain"),
     }
 )
-"""Role -> what answers the question about it without a column: options, and what to do with a table in memory."""
+"""Role -> further options that answer a question about it, and what to do with a table in memory."""
 
 
 @dataclass(frozen=True)
@@ -272,11 +272,10 @@ class Reading:
         return list(dict.fromkeys(name for name in names if name is not None))
 
     def cell(self, columns: Sequence[Column], name: str) -> Column:
-        """Return the column of this name, or the field of the objects in lists."""
-        for column in columns:
-            if column.name == self.within:
-                columns = column.fields
-        return next(column for column in columns if column.name == name)
+        """Return the column of an item or a value, or the field of the objects in lists."""
+        if self.within:
+            columns = _named(columns, self.within).fields
+        return _named(columns, name)
 
     def is_named(self, role: str) -> bool:
         """Whether the user names the column that has a role, or says that no column has it."""
@@ -380,22 +379,26 @@ def check_keys(path: FilePath, reading: Reading, columns: Sequence[Column]) -> K
     Raises:
         DataFileError: Naming the column and its type.
     """
+    queries = [_named(columns, name) for name in reading.query]
     item = reading.cell(columns, reading.item)
-    kind = item.kind
-    if reading.is_listed:
-        kind = item.entries or item.kind
-        if kind not in KEYS:
-            hint = "a list holds label ids or names; lists of lists, or of 0 and 1 for each label, need a conversion."
-            raise DataFileError(path, f"its column {item.name!r} is {item.type}", hint=hint)
-    for column in columns:
-        is_key = column.name in reading.query or (column is item and not reading.is_listed)
-        if is_key and column.kind not in KEYS and not column.type.startswith(("decimal", "null")):
-            hint = "queries and items are whole numbers or text; nested objects need a conversion, other types a cast: "
-            hint += f"table.astype({{{column.name!r}: 'int64'}})."
-            if column.is_list:
-                hint = "a list of items is named by --columns.ids or --columns.labels."
-            raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
+    for column in (*queries, item):
+        is_listed = reading.is_listed and column is item
+        kind = column.kind
+        if is_listed:
+            kind = column.entries or kind
+        if kind in KEYS or (not is_listed and column.type.startswith(("decimal", "null"))):
+            continue
+        hint = "queries and items, also in lists, are whole numbers or text; nested lists and objects need a "
+        hint += f"conversion, other types a cast: table.astype({{{column.name!r}: 'int64'}})."
+        if column.is_list and not is_listed:
+            hint = "a list of items is named by --columns.ids or --columns.labels."
+        raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
     return kind
+
+
+def _named(columns: Iterable[Column], name: str) -> Column:
+    """Return the column with a name."""
+    return next(column for column in columns if column.name == name)
 
 
 def check_value(path: FilePath, reading: Reading, columns: Sequence[Column]) -> None:
@@ -428,8 +431,8 @@ class Question(NamedTuple):
         role: The role that no column has for certain.
         problem: The problem, in words.
         names: The columns that may have the role.
-        alternative: Other options that answer the question, with ``{columns}`` for the option of the file.
-        remedy: What to do with a table in memory, which has no options.
+        alternative: Further options that answer the question, with ``{columns}`` for the option of the file.
+        remedy: What to do with a table in memory, which has no options, if not to rename a column.
     """
 
     role: str
@@ -463,7 +466,7 @@ class ColumnError(DataFileError):
         start, lack, others = ", ".join(question.problem for question in questions).partition(LACK)
         problem = f"{start}{lack}{others.replace(LACK, 'none is')}; its columns are {names_in_words(columns)}"
         if opening.in_memory:
-            hint = "; ".join(question.remedy for question in questions)
+            hint = "; ".join(question.remedy or f"rename a column to {question.role!r}" for question in questions)
         else:
             hint = _hint(opening, questions, is_alone)
         if opening.form in TEXT_TABLES and len(columns) == 1 and opening.delimiter is None:
@@ -501,9 +504,10 @@ def names_in_words(names: Iterable[str], separator: str = ", ") -> str:
     "'a', 'b'"
     """
     texts = [repr(name) for name in names]
+    text = separator.join(texts[:SHOWN_COLUMNS]) or "none"
     if len(texts) > SHOWN_COLUMNS:
-        texts[SHOWN_COLUMNS:] = [f"{len(texts) - SHOWN_COLUMNS:,} more"]
-    return separator.join(texts) or "none"
+        text += f" and {len(texts) - SHOWN_COLUMNS:,} more"
+    return text
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -670,7 +674,9 @@ class _Search:
 
         No value are columns with another use, lists of the other kind of file, and queries that are not to be read.
         """
-        other_lists = ALIASES["labels" if self._opening.role == "preds" else "ids"]
+        other_lists = ALIASES["labels"]
+        if self._opening.role != "preds":
+            other_lists = ALIASES["ids"]
         strays = []
         for column in columns:
             is_other_list = column.is_list and is_known(column.name, other_lists)
@@ -784,22 +790,17 @@ class _Search:
             self._ask_for(role, f"{LACK} the {role}")
             return
         problem = f"{names_in_words(names, ' and ')} may be the {role} of each item, or nothing that counts"
-        names = names[:SHOWN_ANSWERS]
         alternative, remedy = ALTERNATIVES[role]
-        remedies = [f"rename {name!r} to {role!r}" for name in names]
-        if role == "gain":
+        if role == "gain":  # a time is no gain
             names, alternative = [NONE, *names], ""
-        self.questions.append(Question(role, problem, names, alternative, ", or ".join([*remedies, remedy])))
+        self.questions.append(Question(role, problem, names[:SHOWN_ANSWERS], alternative, remedy))
 
     def _ask_for(self, role: str, problem: str) -> None:
         """Ask for the column of a role that has none."""
         alternative, remedy = ALTERNATIVES.get(role, ("", ""))
         if role == "item" and self._is_text and self._opening.role != "pairs":
             alternative = f"(of lists --{{columns}}.{self._opening.list_role} NAME --{LIST_DELIMITER} C)"
-        remedies = [f"rename a column to {role!r}"]
-        if remedy:
-            remedies.append(remedy)
-        self.questions.append(Question(role, problem, (NAME,), alternative, ", or ".join(remedies)))
+        self.questions.append(Question(role, problem, (NAME,), alternative, remedy))
 
 
 def _without(columns: Iterable[Column], names: Collection[str | None]) -> list[Column]:

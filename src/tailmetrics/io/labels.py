@@ -97,7 +97,9 @@ def _check_written_alike(database: Database, table: str, word: str, paths: Seque
     )
     if spellings is not None:
         there, first, here, last = spellings
-        words = "labels" if word == "label" else "queries"
+        words = "queries"
+        if word == "label":
+            words = "labels"
         hint = "write both alike."
         if not in_memory:
             hint = f"write both alike; with --string-ids true they are two {words}."
@@ -174,12 +176,16 @@ class LabelRule:
         if self.by_number:
             self._check_whole(database, path, is_whole)
             database.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
-            largest = -1 if last is None else last
-            return Labels(None, self.num_labels, max(self.num_labels or 0, largest + 1))
+            width = self.num_labels or 0
+            if count:
+                width = max(width, last + 1)
+            return Labels(None, self.num_labels, width)
 
-        order = "length(item), item" if are_whole else "item"
+        order = "item"
         if self.descending:
             order = "item DESC"
+        elif are_whole:
+            order = "length(item), item"
         database.run(f"CREATE TABLE named AS SELECT item FROM met ORDER BY {order}", "numbering labels", in_order=True)
         database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
         notes: tuple[str, ...] = ()
@@ -511,8 +517,8 @@ def _label_id(path: FilePath, name: str, line: int, ids: dict[str, int] | None, 
         return ids[name]
     label = parse_int64(path, "label", name, line)
     if label < 0 or (num_labels is not None and label >= num_labels):
-        last = "" if num_labels is None else num_labels - 1
-        raise DataFileError(path, f"counts the label {label}", f"line {line}", f"label ids run from 0 to {last}.")
+        hint = "label ids run from 0 to the number of labels less one."
+        raise DataFileError(path, f"counts the label {label}", f"line {line}", hint)
     return label
 
 

@@ -58,7 +58,9 @@ class Objects:
             self.owner = Plain(self.path)
             self.database = Database(opening.memory)
             size = min(OBJECT_BYTES, self.database.limit // 8)
-            layout = "array" if opening.form == "json" else "newline_delimited"
+            layout = "newline_delimited"
+            if opening.form == "json":
+                layout = "array"
             self._options = (
                 f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
                 f"maximum_object_size={size}"
@@ -352,11 +354,10 @@ def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
         name = next(iter(parts))
     if name in parts:
         return str(name), parts[str(name)]
-    names = names_in_words(part[:40] for part in parts)
-    hint = f"--part {next(iter(parts))[:80]}"
+    hint = f"--part {next(iter(parts))}"
     if opening.in_memory:
         hint = f"pass {opening.path}[SUBSET][SPLIT]."
-    raise DataFileError(opening.path, f"holds the parts {names}, and no part {name!r}", hint=hint)
+    raise DataFileError(opening.path, f"holds the parts {names_in_words(parts)}, and no part {name!r}", hint=hint)
 
 
 # -- in memory --------------------------------------------------------------------------------------------------------

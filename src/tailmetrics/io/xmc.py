@@ -73,7 +73,9 @@ class XmcSource(Source):
         if words and b":" in words[0]:
             return []
         if len(words) not in (2, 3) or not all(word.isdigit() for word in words):
-            hint = SCORES_HINT if self.reading.opening.role == "preds" else HEADER_HINT
+            hint = HEADER_HINT
+            if self.reading.opening.role == "preds":
+                hint = SCORES_HINT
             raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", hint)
         return words
 
@@ -83,7 +85,9 @@ class XmcSource(Source):
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows; only lines from ``start`` up to ``stop`` are parsed."""
-        parse = self._labels if self._has_features else self._pairs
+        parse = self._pairs
+        if self._has_features:
+            parse = self._labels
         with reading(self.path, "XMC text"):
             lines = islice(every_line(self.path, LONGEST_ROW), start + self._header_lines, None)
             row = start
