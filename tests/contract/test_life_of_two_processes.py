@@ -195,12 +195,12 @@ class Life:
 
     def do_error_while_added(self, numbers: list[int], own: int) -> None:
         part = self.chance.choice(parts_of(self.one))
-        vars(part)["prepare_checked"] = lambda ranking: 1 // 0
+        vars(part)["prepare"] = lambda ranking: 1 // 0
         is_leader = self.is_metric or part is not self.one.members()["macro_recall_3"]
         for call in (self.one.update, self.one) if is_leader else ():
             with pytest.raises((ZeroDivisionError, ValueError)):
                 call(BATCHES[own].scores, BATCHES[own].target)
-        del vars(part)["prepare_checked"]
+        del vars(part)["prepare"]
 
     def do_error_in_sync_context(self, numbers: list[int], own: int) -> None:
         def read(part: Any) -> None:

@@ -17,6 +17,7 @@ from tailmetrics.buckets import names_of
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation import compare_runs, evaluate
 from tailmetrics.metrics import REGISTRY
+from tailmetrics.metrics._checks import depends_on_labels
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, Context
 
 SCORES = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
@@ -163,7 +164,7 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
         assert repr(metric) == f"{case.name}({metric.extra_repr()})"
         assert metric.unusual_settings().keys() <= metric.settings().keys()
         assert metric.shares_states
-        if not metric.depends_on_labels:
+        if not depends_on_labels(metric):
             renumbered = BATCH.scores[:, ORDER], BATCH.target[:, ORDER]
             found, wanted = fed(case.metric(), *renumbered), fed(case.metric(), BATCH.scores, BATCH.target)
             assert torch.equal(found.compute(), wanted.compute()), str(case)

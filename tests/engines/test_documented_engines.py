@@ -21,13 +21,13 @@ import os, pathlib
 class RecallAtK(RecallAtK):
     """The process that has the third batch dies."""
 
-    def prepare_checked(self, ranking):
+    def prepare(self, ranking):
         calls = pathlib.Path(__file__).parent / "calls"
         with calls.open("a") as file:
             file.write(".")
         if calls.stat().st_size == 3:
             os.kill(os.getpid(), 9)
-        return super().prepare_checked(ranking)
+        return super().prepare(ranking)
 
 
 '''

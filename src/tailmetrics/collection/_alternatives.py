@@ -23,7 +23,7 @@ from tailmetrics.metrics._references import (
     ReferenceRanking,
     ReferenceRanks,
 )
-from tailmetrics.metrics._states import Addition, Increments, Prepared, State
+from tailmetrics.metrics._states import Addition, Increments, State
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._reading import Depth
@@ -190,7 +190,9 @@ class OtherOrders(Alternatives):
         """Return how deep the aggregations read a batch."""
         return [cast("Ranks", aggregation.reading).required_depth for aggregation in self._aggregations.values()]
 
-    def note_amounts(self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Prepared]) -> list[ExactMetric]:
+    def note_amounts(
+        self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Increments]
+    ) -> list[ExactMetric]:
         """Note the amounts of a batch in ``addition``; return the metrics whose states it changes.
 
         Args:
@@ -203,7 +205,7 @@ class OtherOrders(Alternatives):
             return []  # labels below the end of the list may tie with its last label
 
         self.states.make_writable()
-        member_increments = {name: prepared_member.increments for name, prepared_member in prepared.items()}
+        member_increments = dict(prepared)
         for (order, name), aggregation in self._aggregations.items():
             if cast("Ranks", aggregation.reading).has_no_ties(ranking):
                 member = self._members[name].aggregation

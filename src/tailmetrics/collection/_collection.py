@@ -29,7 +29,7 @@ from tailmetrics.metrics._batches import QueriesSeen, whole_buckets
 from tailmetrics.metrics._checks import check_batch
 from tailmetrics.metrics._metric import MANY_TIED, ROW_SETTINGS, Result, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
-from tailmetrics.metrics._states import Addition, Prepared
+from tailmetrics.metrics._states import Addition, Increments
 from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
@@ -279,12 +279,12 @@ class TopKCollection(MemberCollection):
         if stage != self._stage:
             self._enter_stage(stage)
 
-    def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Prepared]:
+    def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Increments]:
         """Return what a ranking adds to the states of each group, by the name of the member that holds them."""
         leaders = [group[0] for group in self._groups.values()]
         for name in leaders:
             check_batch(members[name], ranking)
-        return {name: members[name].prepare_checked(ranking) for name in leaders}
+        return {name: members[name].prepare(ranking) for name in leaders}
 
     def _with_queries(self, ranking: Ranking) -> QueriesSeen:
         """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""
@@ -295,12 +295,14 @@ class TopKCollection(MemberCollection):
             queries_seen = queries_seen.with_queries("TopKCollection", ranking.queries)
         return queries_seen
 
-    def _carry_out(self, ranking: Ranking, prepared: Mapping[str, Prepared], members: Mapping[str, TopKMetric]) -> None:
+    def _carry_out(
+        self, ranking: Ranking, prepared: Mapping[str, Increments], members: Mapping[str, TopKMetric]
+    ) -> None:
         """Add a prepared ranking to the states of all members and alternatives."""
         addition = Addition()
         updated: list[ExactMetric] = []
-        for name, prepared_batch in prepared.items():
-            members[name].note_amounts(addition, prepared_batch)
+        for name, increments in prepared.items():
+            members[name].note_amounts(addition, increments, ranking.rows)
             updated.append(members[name])
         if self._references:
             updated += self.reference_models.note_amounts(addition, ranking)

@@ -50,7 +50,7 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
         _check_scores_of_ties: metric.ties != "id",
         _check_whole_lists: reading.required_depth.kept == EVERYTHING,
         _check_reading: reading.check is not None,
-        _check_labels: metric.depends_on_labels,
+        _check_labels: depends_on_labels(metric),
         _check_num_labels: metric.num_labels is not None,
         _check_weights: metric.weighted,
         _check_groups: metric.row_groups is not None,
@@ -58,6 +58,11 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
         _check_formula: metric.formula.check is not None,
     }
     return tuple(check for check, needed in is_needed.items() if needed)
+
+
+def depends_on_labels(metric: Any) -> bool:
+    """Whether the values of a metric depend on label ids, not only on ranks."""
+    return metric.buckets is not None or bool(metric.needs) or metric.formula.weights is not None
 
 
 def _name(metric: Any) -> str:

@@ -28,7 +28,7 @@ from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Stem, keys_of, names_of_states
 from tailmetrics.metrics._plots import plot_metric
 from tailmetrics.metrics._readings import Ranks, Reading, TieCount
-from tailmetrics.metrics._states import Addition, AtCells, EqualRows, PerRow, Prepared, State, check_cells
+from tailmetrics.metrics._states import Addition, AtCells, Increments, PerRow, State, check_cells
 from tailmetrics.metrics._ties import ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
@@ -469,17 +469,14 @@ class TopKMetric(ExactMetric):
             TypeError: If the type of an argument is not accepted.
             ValueError: If shapes or values do not fit; the metric is then unchanged.
         """
-        prepared, queries = preds, None
         with one_thread():
-            if not isinstance(preds, Prepared):
-                ranking = _ranked(self, Batch(preds, target, row_mask, row_groups, row_weights, indexes))
-                check_batch(self, ranking)
-                prepared, queries = self.prepare_checked(ranking), ranking.queries
+            ranking = _ranked(self, Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+            check_batch(self, ranking)
             addition = Addition()
-            self.note_amounts(addition, prepared)
+            self.note_amounts(addition, self.prepare(ranking), ranking.rows)
             addition.carry_out()
-        if queries is not None:
-            self._queries_seen = self._queries_seen.with_queries(self._caller, queries)
+        if ranking.queries is not None:
+            self._queries_seen = self._queries_seen.with_queries(self._caller, ranking.queries)
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -503,50 +500,35 @@ class TopKMetric(ExactMetric):
         super().reset()
         vars(self).pop("_queries_seen", None)
 
-    def prepare(self, ranking: Ranking) -> Prepared:
-        """Return the amounts that a batch would add to the states; ``update(prepared)`` adds them later.
-
-        Raises:
-            TypeError: If ``ranking`` is no :class:`Ranking`.
-            ValueError: If the metric cannot read it, for example because it is not deep enough.
-        """
-        check_batch(self, ranking)
-        with one_thread():
-            return self.prepare_checked(ranking)
-
-    def prepare_checked(self, ranking: Ranking) -> Prepared:
-        """Return what :meth:`prepare` returns, for a batch that :func:`check_batch` has accepted."""
+    def prepare(self, ranking: Ranking) -> Increments:
+        """Return the amounts that a batch adds to the states, by short name; :func:`check_batch` has accepted it."""
         increments = self.aggregation.increments(ranking)
         tie_count = self._tie_count
         if tie_count is not None:
             tied = tie_count.of(ranking)
             if tied is not None:
                 increments = {**increments, tie_count.name: tied}
-        return Prepared(increments, ranking.rows)
+        return increments
 
-    def note_amounts(self, addition: Addition, prepared: Prepared) -> None:
-        """Note the prepared amounts in ``addition``, which adds those of several metrics with few calls.
+    def note_amounts(self, addition: Addition, increments: Increments, rows: BatchRows) -> None:
+        """Note the amounts of a batch in ``addition``, which adds those of several metrics with few calls.
 
         Sums over all rows without weights or groups are noted here, for speed, the others by :meth:`Addition.note`.
         """
-        rows, attributes = prepared.rows, vars(self)
+        attributes = vars(self)
         if rows.groups is not None or rows.weights is not None:
             rows = self.accepted_groups_and_weights(rows)
-        for name, increment in prepared.increments.items():
+        for name, increment in increments.items():
             full_name = self._names[name]
             state = attributes[full_name]
             if state.is_inference():  # after a reset under inference_mode a state cannot be changed in place
                 state = attributes[full_name] = state.clone()
-            if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
-                if isinstance(increment, EqualRows):
-                    addition.states.append(state)
-                    addition.amounts.append(increment.total)
-                else:
-                    addition.sums.append((state, increment))
-                continue
             if isinstance(increment, AtCells) and self.aggregation.is_own:
                 check_cells(self._caller, name, increment.cells, state)
-            addition.note(state, increment, rows, self._declared[name].reduce)
+            if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
+                addition.sums.append((state, increment))
+            else:
+                addition.note(state, increment, rows, self._declared[name].reduce)
 
     def accepted_groups_and_weights(self, rows: BatchRows) -> BatchRows:
         """Return the row groups and weights of a batch, each None if the metric does not accept it."""
@@ -555,14 +537,7 @@ class TopKMetric(ExactMetric):
             groups = None
         if not self.weighted:
             weights = None
-        if groups is rows.groups and weights is rows.weights:
-            return rows
         return BatchRows(groups, weights)
-
-    @property
-    def depends_on_labels(self) -> bool:
-        """Whether values depend on label ids, not only on ranks."""
-        return self.buckets is not None or bool(self.needs) or self.formula.weights is not None
 
     # values
 

@@ -306,19 +306,6 @@ Increments: TypeAlias = Mapping[str, Increment]
 
 
 @dataclass(eq=False)
-class Prepared:
-    """Amounts that a batch adds to the states of one metric, computed but not yet added.
-
-    Attributes:
-        increments: The amounts for each state, by its short name.
-        rows: Row groups and row weights of the batch.
-    """
-
-    increments: Increments
-    rows: BatchRows
-
-
-@dataclass(eq=False)
 class Addition:
     """The addition of a batch to the states of one or several metrics: all sums change, or none.
 
@@ -350,10 +337,6 @@ class Addition:
             self.flags += _amounts_at_cells(state, increment, BatchRows(rows.groups))
         else:
             assert isinstance(increment, PerRow)  # flags in blocks could not be undone
-            if isinstance(increment, EqualRows) and rows.weights is None and state.shape[0] == 1:
-                self.states.append(state)
-                self.amounts.append(increment.total)
-                return
             if rows.weights is not None:
                 increment = _weighted_rows(increment, rows.weights)
             if state.shape[0] == 1:
@@ -404,18 +387,22 @@ class Addition:
 
         Values of one format and shape are joined by cut-off and added up at once: a tenth of the calls for ten metrics.
         """
+        states, amounts = list(self.states), list(self.amounts)
         groups: dict[object, list[PerRow]] = {}
         states_by_values: dict[int, list[Tensor]] = {}
         for state, increment in self.sums:
-            values, format_of_values = increment.values, increment.fixed_point
+            if isinstance(increment, EqualRows):
+                states.append(state)
+                amounts.append(increment.total)
+                continue
             if id(increment) not in states_by_values:  # many metrics add the same values
+                values = increment.values
                 kind: object = id(increment)
-                if format_of_values.limbs and increment.row_axis:
-                    kind = format_of_values, values.shape[1:], increment.row_axis, values.dtype
+                if increment.fixed_point.limbs and increment.row_axis:
+                    kind = increment.fixed_point, values.shape[1:], increment.row_axis, values.dtype
                 groups.setdefault(kind, []).append(increment)
             states_by_values.setdefault(id(increment), []).append(state)
 
-        states, amounts = list(self.states), list(self.amounts)
         for increments in groups.values():
             first = increments[0]
             totals: Sequence[Tensor]
@@ -443,10 +430,12 @@ def _weighted_rows(increment: PerRow, weights: Tensor) -> PerRow:
 
 def _joined_sums(increments: Sequence[PerRow]) -> Sequence[Tensor]:
     """Return the sum over the rows of each of several values, which have one format and shape but for cut-offs."""
-    first = increments[0]
-    values = [increment.values for increment in increments]
+    first, values, numbers_of_cutoffs = increments[0], [], []
+    for increment in increments:
+        values.append(increment.values)
+        numbers_of_cutoffs.append(len(increment.values))
     joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
-    return torch.split(joined, [len(cutoffs) for cutoffs in values])
+    return torch.split(joined, numbers_of_cutoffs)
 
 
 def at_targets(ranking: Ranking) -> AtCells:
