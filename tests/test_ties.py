@@ -19,7 +19,7 @@ from torch import Tensor
 import tailmetrics
 from cases import fed, registered
 from tailmetrics import Ranking
-from tailmetrics.metrics import _readings, _ties
+from tailmetrics.metrics import _readings, _spans
 from tailmetrics.ranking._device import force_plain
 
 KS = tuple(range(1, 8))
@@ -246,9 +246,9 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
     Of rows without equal scores none is, and no score is compared again.
     """
     read: list[int] = []
-    ranking_of, spans = _ties._ranking_of, _ties.spans
+    ranking_of, spans_of = _spans._ranking_of, _spans.spans_of
     monkeypatch.setattr(
-        _ties, "_ranking_of", lambda ranking, scores, rows: read.append(len(rows)) or ranking_of(ranking, scores, rows)
+        _spans, "_ranking_of", lambda ranking, scores, rows: read.append(len(rows)) or ranking_of(ranking, scores, rows)
     )
     generator = torch.Generator().manual_seed(9)
     scores = torch.rand(60, 40, generator=generator).argsort(dim=1).double()
@@ -266,7 +266,7 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
                 metric = getattr(tailmetrics, name)(k=4, ties=ties, **rule)
                 if everything:
                     with monkeypatch.context() as whole:
-                        whole.setattr(_readings, "spans", lambda *given: spans(*given[:4], True))
+                        whole.setattr(_readings, "spans_of", lambda *given: spans_of(*given[:4], True))
                         metric.update(scores, target)
                 else:
                     metric.update(scores, target)
@@ -274,8 +274,8 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
             assert values[0] == pytest.approx(values[1], abs=1e-15)
     assert max(read) <= 7
     assert read
-    for name in ("_ranking_of", "_all_spans", "_counts"):
-        monkeypatch.setattr(_ties, name, None)
+    for name in ("_ranking_of", "_counted", "_counts"):
+        monkeypatch.setattr(_spans, name, None)
     metric.reset()
     metric.update(distinct, target)
 
@@ -316,7 +316,7 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
             wanted |= zip(metric.keys(), map(float, alone.scalars().values()), strict=True)
         assert {key: float(value) for key, value in values.items()} == pytest.approx(wanted, nan_ok=True, abs=0, rel=0)
     shallow = tailmetrics.TopKCollection([metric for metric in metrics if metric.k is not None]).with_orders()
-    for name in ("spans", "in_order"):
+    for name in ("spans_of", "in_order"):
         monkeypatch.setattr(_readings, name, None)
     for batch in batches[1:]:
         shallow.update(*batch)

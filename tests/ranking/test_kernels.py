@@ -22,7 +22,7 @@ import tailmetrics
 from hatch_build import compile_native
 from tailmetrics import HitRateAtK, LabelBuckets, Ranking
 from tailmetrics.metrics._states import EqualRows
-from tailmetrics.metrics._ties import tied_across
+from tailmetrics.metrics._tie_counts import tied_across
 from tailmetrics.ranking import (
     NOT_RANKED,
     _device,

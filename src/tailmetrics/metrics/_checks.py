@@ -50,8 +50,7 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
         _check_scores_of_ties: metric.ties != "id",
         _check_whole_lists: reading.required_depth.kept == EVERYTHING,
         _check_reading: reading.check is not None,
-        _check_labels: depends_on_labels(metric),
-        _check_num_labels: metric.num_labels is not None,
+        _check_labels: depends_on_labels(metric) or metric.num_labels is not None,
         _check_weights: metric.weighted,
         _check_groups: metric.row_groups is not None,
         _check_answered: metric.empty_target_action == "error",
@@ -116,18 +115,15 @@ def _check_reading(metric: Any, ranking: Ranking) -> None:
 
 
 def _check_labels(metric: Any, ranking: Ranking) -> None:
-    """Raise if documents of flat queries have no labels."""
-    if ranking.documents is not None:
+    """Raise if a ranking has documents without labels, another number of labels, or an id that is too large."""
+    if ranking.documents is not None and depends_on_labels(metric):
         raise ValueError(
             f"{_name(metric)}: the documents of flat queries have no labels here, which this metric reads; pass "
             "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
         )
 
-
-def _check_num_labels(metric: Any, ranking: Ranking) -> None:
-    """Raise if a ranking is of another number of labels, or holds an id that is not below this number."""
     num_labels = metric.num_labels
-    if ranking.num_labels == num_labels:
+    if num_labels is None or ranking.num_labels == num_labels:
         return
     if ranking.num_labels is not None:
         raise ValueError(

@@ -27,9 +27,9 @@ from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Stem, keys_of, names_of_states
 from tailmetrics.metrics._plots import plot_metric
-from tailmetrics.metrics._readings import Ranks, Reading, TieCount
+from tailmetrics.metrics._readings import Ranks, Reading
 from tailmetrics.metrics._states import Addition, AtCells, Increments, PerRow, State, check_cells
-from tailmetrics.metrics._ties import ties_in_words
+from tailmetrics.metrics._tie_counts import TieCount, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates, check_batch_argument

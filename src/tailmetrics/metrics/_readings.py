@@ -5,29 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, check_number
-from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets, number_of_buckets
 from tailmetrics.metrics._batches import warn_of_ranks
 from tailmetrics.metrics._formulas import Formula
-from tailmetrics.metrics._states import Increment, PerRow, at_labels
-from tailmetrics.metrics._ties import (
-    AnyOrder,
-    ExpectedRanks,
-    Ties,
-    cut_span,
-    has_no_ties,
-    in_order,
-    spans,
-    tied_across,
-    tied_hits,
-)
+from tailmetrics.metrics._spans import has_no_ties, spans_of
+from tailmetrics.metrics._states import Increment, at_labels
+from tailmetrics.metrics._ties import AnyOrder, ExpectedRanks, Ties, in_order
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once
 from tailmetrics.ranking._ranking import Scope
@@ -269,23 +259,20 @@ class Ranks(Reading):
     def _tied(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks in the order of equal scores that ``ties`` names."""
         buckets, ties, formula = self.buckets, self.ties, self.formula
-        lists = None if buckets is None else (buckets.digest, self.scope, self.depth)
-        key = (lists, self.reads_everything)
-        ranks, above, equal = ranking.remembered(
-            ("spans", key), lambda: spans(ranking, buckets, self.scope, self.depth, self.reads_everything)
+        key: tuple[object, ...] = (self.reads_everything,)
+        if buckets is not None:
+            key = (self.reads_everything, buckets.digest, self.scope, self.depth)
+        spans = ranking.remembered(
+            ("spans", key), lambda: spans_of(ranking, buckets, self.scope, self.depth, self.reads_everything)
         )
-        cut = None
-        if buckets is not None and self.scope == "bucket":
-            cut = ranking.remembered(("cut", key), lambda: cut_span(ranking, buckets, self.depth))
-
         if ties == "expected":
-            return ranking.remembered(("expected", key), lambda: ExpectedRanks(ranks, above, equal, cut))
+            return ranking.remembered(("expected", key), lambda: ExpectedRanks(spans))
         if formula.reads_one_rank:
-            return ranking.remembered((ties, key), lambda: AnyOrder(ranks, above, equal, cut, every=ties == "worst"))
-        worth = ranks.target_gains
+            return ranking.remembered((ties, key), lambda: AnyOrder(spans, every=ties == "worst"))
+        worth = spans.ranks.target_gains
         if formula.weights is not None:
-            worth = weights_at_targets(ranks, formula.weights)
-        return in_order(ranks, above, equal, worth, cast("Any", ties), cut)
+            worth = weights_at_targets(spans.ranks, formula.weights)
+        return in_order(spans, worth, ties)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the formula's value of each row; for expected ranks, its mean over all orders of equal scores."""
@@ -353,48 +340,3 @@ class Ranks(Reading):
         if self.buckets is None or not (by_bucket or self.uses_depth):
             return level
         return f"{level}_{self.scope}{self.depth}_{self.buckets.digest[:16]}"
-
-
-class TieCount:
-    """Counts the rows in which equal scores stand on both sides of a cut-off, for a warning.
-
-    Attributes:
-        cuts: The cut-offs; None: each relevant label is looked at.
-        name: Short name of the state.
-    """
-
-    def __init__(self, reading: Ranks, weighted: bool) -> None:
-        self._reading = reading
-        cutoffs = {k for k in reading.cutoffs if k is not None}
-        if reading.uses_depth:
-            cutoffs.add(reading.depth)
-        self.cuts: tuple[int | None, ...] = tuple(sorted(cutoffs))
-        self._first_alone = reading.formula.reads_first and not reading.by_bucket
-        identity: tuple[Any, ...] = ()
-        if None in reading.cutoffs:
-            self.cuts += (None,)
-            identity = (reading.min_gain, self._first_alone, reading.uses_depth)
-        self.name = f"tied_{digest_of((self.cuts, weighted, *identity))}"
-
-    def of(self, ranking: Ranking) -> PerRow | None:
-        """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
-        memo = ranking._memo
-        if self.name not in memo:
-            if None in self.cuts:
-                memo[self.name] = self._tied_labels(ranking)
-            else:
-                memo[self.name] = tied_across(ranking, cast("Any", self.cuts))
-        tied: PerRow | None = memo[self.name]
-        return tied
-
-    def _tied_labels(self, ranking: Ranking) -> PerRow | None:
-        """Return the counts of a batch if a cut-off is None."""
-        reading = self._reading
-        depth = reading.depth if reading.uses_depth else None
-        hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)
-        if hits is None or depth is None:
-            return hits
-        across = tied_across(ranking, (depth,))
-        if across is None:
-            return hits
-        return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))

@@ -18,7 +18,7 @@ from typing_extensions import Self
 from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._readings import Ranks
-from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks
+from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits, LabelWeights
@@ -135,7 +135,7 @@ class ReferenceRanking(Ranking):
     ) -> ExpectedRanks:
         """Return the target ranks of labels with equal scores, ``equal`` of them with the score of each label."""
         ranks, table = self._placed(buckets, above, listed, lengths)
-        return ExpectedRanks(ranks, (ranks.hits.ranks - 1).clamp(max=NOT_RANKED), table.place(equal, 1), cut)
+        return ExpectedRanks(Spans(ranks, ranks.hits.ranks - 1, table.place(equal, 1), cut))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ class AttainableRanking(ReferenceRanking):
         above, listed = torch.zeros_like(entries.ids), torch.ones_like(entries.ids, dtype=torch.bool)
         ranks, _ = self._placed(buckets, above, listed, lengths)
         first = torch.zeros_like(ranks.hits.ranks)
-        return AnyOrder(ranks, first, lengths.unsqueeze(-1).expand(first.shape), None, every=False)
+        return AnyOrder(Spans(ranks, first, lengths.unsqueeze(-1).expand(first.shape)), every=False)
 
     def _lengths(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
         """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G)."""
@@ -308,7 +308,7 @@ class RowCounts(TargetRanks):
         ranks = TargetRanks(hits, self.relevant, sizes, num_labels, EVERYTHING, int(sizes.max()), documents)
         ranks.n_relevant = n
         equal = sizes[:, None].expand(relevant.shape)
-        return ExpectedRanks(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers))
+        return ExpectedRanks(Spans(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers)))
 
     def _cut_of(self, numbers: list[int]) -> CutSpan | None:
         cut = self._cut

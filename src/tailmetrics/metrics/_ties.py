@@ -15,20 +15,14 @@ from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._states import EqualRows, PerRow, divide
-from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
+from tailmetrics.metrics._states import divide
+from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
-from tailmetrics.ranking._ranking import ExactRanks, Scope
 from tailmetrics.ranking._target_ranks import check_deep_enough
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
-
-SCORES_TOGETHER = 2**22
-"""Number of scores compared at once in rows whose list ends among equal scores: 64 MB if all scores are equal."""
 
 PLACES_TOGETHER = 2**12
 """Number of places of a span over which the rank of its first relevant label is averaged at once: 32 kB per row."""
@@ -83,6 +77,23 @@ class CutSpan:
                 yield x_down, down
 
 
+@dataclass(eq=False)
+class Spans:
+    """The span of places of each relevant label, which it shares with the labels that have its score.
+
+    Attributes:
+        ranks: Ranks of all relevant labels that are retrieved, not only in a list that was cut.
+        above: Shape of ``target_ranks``, int64: number of labels with a higher score; any number if not retrieved.
+        equal: Shape of ``target_ranks``, int64: number of labels with the same score, the label itself included.
+        cut: The equal scores among which lists of buckets end; None if no list does.
+    """
+
+    ranks: TargetRanks
+    above: Tensor
+    equal: Tensor
+    cut: CutSpan | None = None
+
+
 class ExpectedRanks(TargetRanks):
     """Target ranks with which a formula returns its mean over all orders of equal scores.
 
@@ -91,31 +102,28 @@ class ExpectedRanks(TargetRanks):
     :meth:`sum_of_precisions`.
 
     Args:
-        ranks: Ranks of all relevant labels that are retrieved, not only in a list that was cut.
-        above: Shape of ``target_ranks``, int64: number of labels with a higher score.
-        equal: Shape of ``target_ranks``, int64: number of labels with the same score, the label itself included.
-        cut: The equal scores among which lists of buckets end; the mean is then :meth:`mean_of`.
+        spans: The spans of the relevant labels. If they have a cut, the mean is :meth:`mean_of`.
     """
 
     _most_shown: Tensor | None = None
 
-    def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, cut: CutSpan | None = None) -> None:
-        self.cut = cut
+    def __init__(self, spans: Spans) -> None:
+        self.cut = spans.cut
         self._by_length: list[tuple[int, Tensor]] = []
-        hits = ranks.hits
+        ranks, hits = spans.ranks, spans.ranks.hits
         super().__init__(
             hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest, ranks.documents
         )
         self.n_relevant = ranks.n_relevant
         void = hits.ranks >= NOT_RANKED
-        self.above = above.masked_fill(void, NOT_RANKED).contiguous()
-        self.equal = equal.masked_fill(void, 1)
-        self.untied = not bool((self.equal > 1).any())
-        first = torch.searchsorted(self.above, self.above)
-        self.hits_above = first
-        self.tied_relevant = torch.searchsorted(self.above, self.above, right=True) - first
+        self.above = spans.above.masked_fill(void, NOT_RANKED).contiguous()
+        self.equal = spans.equal.masked_fill(void, 1)
+        self.hits_above = torch.searchsorted(self.above, self.above)
+        self.tied_relevant = torch.searchsorted(self.above, self.above, right=True) - self.hits_above
         # the lowest place that a relevant label may have
-        self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
+        self.most = 0
+        if void.numel():
+            self.most = int((self.above + self.equal).masked_fill(void, 0).max())
 
     @property
     def with_hits(self) -> TargetRanks:
@@ -221,8 +229,6 @@ class ExpectedRanks(TargetRanks):
         check_deep_enough(k, self.max_k)
         start, places = self.above.clamp(max=self.most), self.places_within(self.limit(self.cutoffs(k)))
         plain = worth[start] * (places > 0)
-        if self.untied:
-            return plain
         table = sums()
         return torch.where(self.equal == 1, plain, (table[start + places] - table[start]) / self.equal)
 
@@ -269,8 +275,6 @@ class ExpectedRanks(TargetRanks):
         places = self.places_within(self.limit(self.cutoffs(k)))
         start = self.above.clamp(max=self.most)
         reciprocal = divide(places, start + 1)
-        if self.untied:
-            return ordered_sum((self.hits_above + 1) * reciprocal)
         sums = _harmonic(1 << self.most.bit_length(), self.above.device)
         reciprocal = torch.where(self.equal == 1, reciprocal, sums[start + places] - sums[start])
         others = divide(self.tied_relevant - 1, self.equal - 1)
@@ -282,12 +286,12 @@ class AnyOrder(ExpectedRanks):
     """Target ranks for a formula of one rank: whether a relevant label stands there in every order, or in some order.
 
     Args:
-        ranks: As for :class:`ExpectedRanks`, as are ``above``, ``equal`` and ``cut``.
+        spans: The spans of the relevant labels.
         every: Whether a label has to be relevant in every order; else some order is enough.
     """
 
-    def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, cut: CutSpan | None, *, every: bool) -> None:
-        super().__init__(ranks, above, equal, cut)
+    def __init__(self, spans: Spans, *, every: bool) -> None:
+        super().__init__(spans)
         self._every = every
 
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
@@ -358,14 +362,7 @@ def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
     return ranks.discounts * ranks.real_within(k)
 
 
-def in_order(
-    ranks: TargetRanks,
-    above: Tensor,
-    equal: Tensor,
-    worth: Tensor,
-    ties: Literal["worst", "best"],
-    cut: CutSpan | None = None,
-) -> TargetRanks:
+def in_order(spans: Spans, worth: Tensor, ties: Ties) -> TargetRanks:
     """Return the ranks in the worst or the best order of equal scores; each bucket has its own worst and best order.
 
     In the worst order relevant labels are last in their span, and the label of greatest worth is the very last. In the
@@ -373,36 +370,30 @@ def in_order(
     irrelevant labels, labels of other buckets, its relevant labels. The best order is the reverse.
 
     Args:
-        ranks: Ranks of all relevant labels that are retrieved.
-        above: Number of labels with a higher score, in the shape of ``target_ranks``.
-        equal: Number of labels with the same score, the label itself included, in this shape.
-        worth: The worth of a label at a high rank, such as its gain, in this shape.
+        spans: The spans of the relevant labels.
+        worth: The worth of a label at a high rank, such as its gain, in the shape of ``target_ranks``.
         ties: The order, ``"worst"`` or ``"best"``.
-        cut: The equal scores among which lists of buckets end.
     """
-    if cut is None and not bool((equal > 1).any()):
+    ranks, cut, is_best = spans.ranks, spans.cut, ties == "best"
+    if cut is None and not bool((spans.equal > 1).any()):
         return ranks
+
     hits = ranks.hits
     void = hits.ranks >= NOT_RANKED
-    above = above.masked_fill(void, NOT_RANKED)
-    order = worth.argsort(dim=-1, descending=ties == "best", stable=True)
+    above = spans.above.masked_fill(void, NOT_RANKED)
+    order = worth.argsort(dim=-1, descending=is_best, stable=True)
     order = order.gather(-1, above.gather(-1, order).argsort(dim=-1, stable=True))
-    above, equal, void = above.gather(-1, order), equal.gather(-1, order), void.gather(-1, order)
+    above, equal, void = above.gather(-1, order), spans.equal.gather(-1, order), void.gather(-1, order)
     first = torch.searchsorted(above, above)
-    place = whole_numbers(above.shape[-1], above.device) - first
-    if ties == "worst":
-        place = place + equal - (torch.searchsorted(above, above, right=True) - first)
+    number = whole_numbers(above.shape[-1], above.device) - first  # of the labels of the span, from 0
+    place = number
+    if not is_best:
+        place = number + equal - (torch.searchsorted(above, above, right=True) - first)
+
     length = ranks.length
     if cut is not None:
         inside = (above == cut.above.unsqueeze(-1)) & ~void
-        relevant, others = inside.sum(dim=-1), cut.all_equal - cut.equal
-        if ties == "best":
-            shown = torch.minimum(cut.listed, relevant)
-            length = cut.above + shown + (cut.listed - relevant - others).clamp(min=0)
-        else:
-            shown = (cut.listed - cut.all_equal + relevant).clamp(min=0)
-            length = cut.above + torch.minimum(cut.listed, cut.equal - relevant) + shown
-        number = whole_numbers(above.shape[-1], above.device) - first
+        length, shown = _list_ends(cut, inside.sum(dim=-1), is_best)
         void = void | (inside & (number >= shown.unsqueeze(-1)))
     sorted_ranks = torch.where(void, NOT_RANKED, above + place + 1)
     gains = None
@@ -415,294 +406,19 @@ def in_order(
     return TargetRanks(sorted_hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest, ranks.documents)
 
 
-def spans(
-    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int, everything: bool = True
-) -> tuple[TargetRanks, Tensor, Tensor]:
-    """Return the ranks of the relevant labels, and for each the numbers of labels with a higher and with its score.
-
-    With buckets, the axis after the rows is the buckets. In scope ``"bucket"`` only labels of the bucket are counted,
-    including labels below ``depth`` that tie with the last listed label: :func:`cut_span` says how many are listed.
-    Scores are read again only in rows in which a relevant label ties, or whose list ends among equal scores; in other
-    rows the number of labels above is the rank - 1.
+def _list_ends(cut: CutSpan, relevant: Tensor, is_best: bool) -> tuple[Tensor, Tensor]:
+    """Return the lengths of the lists of buckets in the best or worst order, and the relevant labels at their ends.
 
     Args:
-        ranking: Made from scores, or from whole lists of ids or scored candidates.
-        buckets: G buckets, or None.
-        scope: As in :meth:`Ranking.by_bucket`.
-        depth: As in :meth:`Ranking.by_bucket`.
-        everything: Whether ranks below the list are needed, too.
+        cut: The equal scores among which the lists end.
+        relevant: Number of relevant labels of each bucket with such a score.
+        is_best: Whether the order is the best or the worst.
     """
-    listed_depth = min(depth, ranking.depth)
-    end = ranking.depth if buckets is None or scope == "global" else listed_depth
-    rows = _rows_of_ties(ranking, end, everything)
-    if rows is None:
-        return _all_spans(ranking, buckets, scope, depth)
-
-    ranks: TargetRanks = ranking
-    if buckets is not None:
-        ranks = ranking.by_bucket(buckets, scope, listed_depth)
-    hits, scores = ranks.hits, ranking.scores
-    if not len(rows):
-        return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)
-    if scores is None:
-        return _all_spans(ranking, buckets, scope, depth)
-
-    tied_ranks, tied_above, tied_equal = _all_spans(_ranking_of(ranking, scores, rows), buckets, scope, depth)
-    target_ranks = _with_rows(hits.ranks, tied_ranks.hits.ranks, rows, NOT_RANKED)
-    ids = _with_rows(hits.ids, tied_ranks.hits.ids, rows, -1)
-    gains = None
-    if not ranks.binary:
-        gains = _with_rows(ranks.target_gains, tied_ranks.target_gains, rows, 0.0)
-    above = _with_rows(hits.ranks - 1, tied_above, rows, NOT_RANKED)
-    equal = _with_rows(torch.ones_like(hits.ranks), tied_equal, rows, 1)
-    hits = Hits(target_ranks, ids, gains)
-    all_ranks = TargetRanks(hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, tied_ranks.deepest)
-    return all_ranks, above, equal
-
-
-def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
-    """Return whether each row lists a label, and has equal scores on both sides of each cut-off, (N, 1 + C), bool.
-
-    Only the scores of the list and the next score after it are read. None for lists of ids, which have no ties.
-
-    Args:
-        ranking: A ranking of any kind.
-        cuts: C cut-offs of the whole list, ascending.
-    """
-    values = ranking.values
-    if values is None or not values.shape[1]:
-        return None
-    if ranking.distinct:
-        return EqualRows((1, *[0] * len(cuts)), ranking.num_rows, values.device)
-    inside = cuts
-    if cuts[-1] >= values.shape[1]:
-        inside = tuple(cut for cut in cuts if cut < values.shape[1])
-    before, behind = values.index_select(1, _sides(inside, values.device)).chunk(2, dim=1)
-    tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
-    if len(inside) < len(cuts):
-        tied = F.pad(tied, (0, len(cuts) - len(inside)))
-    if ranking.row_mask is not None:
-        tied = tied & ranking.row_mask[:, None]
-    return PerRow(tied)
-
-
-def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
-    """Return whether each row was looked at, and whether a relevant label has the score of another label, (N, 2), bool.
-
-    None for lists of ids, which have no ties, and where the rows cannot be looked at.
-
-    Args:
-        ranking: A ranking of any kind.
-        depth: How many places of the list are read; None for all labels.
-        first: Whether only the best relevant label of a row matters.
-    """
-    values = ranking.values
-    exact = ranking.exact if depth is None else None
-    if isinstance(exact, ExactRanks):
-        flags = exact.tied(first)
-        if flags is None:
-            return None
-    elif values is None or not values.shape[1]:
-        return None
-    elif ranking.distinct:
-        return EqualRows((1, 0), ranking.num_rows, values.device)
+    if is_best:
+        shown = torch.minimum(cut.listed, relevant)
+        others = cut.all_equal - cut.equal
+        irrelevant = (cut.listed - relevant - others).clamp(min=0)
     else:
-        ranks = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks
-        read = ranks <= (EVERYTHING if depth is None else depth)
-        tied = (_tied_with_neighbour(values, ranks) & read).any(dim=1)
-        flags = torch.stack([values[:, 0] > -torch.inf, tied], dim=1)
-    if ranking.row_mask is not None:
-        flags = flags & ranking.row_mask[:, None]
-    return PerRow(flags)
-
-
-def _tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
-    """Return whether the label at each rank (N, W) has the score of the label before or behind it, shape (N, W)."""
-    end = values.shape[1] - 1
-    place = (ranks - 1).clamp(max=end)
-    scores = values.gather(1, place.clamp(0, end))
-    before = values.gather(1, (place - 1).clamp(0, end))
-    behind = values.gather(1, (place + 1).clamp(0, end))
-    tied = ((before == scores) & (place > 0)) | ((behind == scores) & (place < end))
-    return tied & (scores > -torch.inf)
-
-
-@made_once
-def _sides(cuts: tuple[int, ...]) -> Tensor:
-    """Return the first place and the last place within each cut-off, then the first place and the next after each."""
-    return torch.tensor([0, *(cut - 1 for cut in cuts), 0, *cuts], device="cpu")
-
-
-def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:
-    """Return the equal scores among which lists of ``depth`` labels end; None if no list does.
-
-    Scores are read again only for rows whose list does.
-    """
-    values, end = ranking.values, min(depth, ranking.depth)
-    if values is None or not 0 < end < values.shape[1] or ranking.distinct:
-        return None
-    last = values[:, end - 1]
-    rows = ((last == values[:, end]) & (last > -torch.inf)).nonzero().squeeze(1)
-    if not len(rows):
-        return None
-    ids, last = ranking.ids[rows], last[rows, None]
-    above_in = buckets.totals(ranking.ids[:, :end])
-    above_in[rows] = buckets.totals(ids[:, :end].masked_fill(values[rows, :end] == last, -1))
-    equal_in = torch.zeros_like(above_in)
-    if ranking.scores is None:
-        equal_in[rows] = buckets.totals(ids.masked_fill(values[rows, : ranking.depth] != last, -1))
-    else:
-        height = max(1, SCORES_TOGETHER // max(1, ranking.scores.shape[1]))
-        for block, last_scores in zip(torch.split(rows, height), torch.split(last, height), strict=True):
-            row, label = (ranking.scores[block] == last_scores).nonzero(as_tuple=True)
-            cell = block[row] * len(buckets) + buckets.of(label)
-            equal_in.view(-1).scatter_add_(0, cell, torch.ones_like(cell))
-    all_equal = equal_in.sum(dim=1, keepdim=True)
-    listed = (min(depth, ranking.depth) - above_in.sum(dim=1, keepdim=True)).clamp(min=0).minimum(all_equal)
-    return CutSpan(above_in, equal_in, all_equal, listed)
-
-
-def has_no_ties(ranking: Ranking, end: int, everything: bool) -> bool:
-    """Whether it is known that equal scores change no value.
-
-    They change none if no relevant label has the score of another label, and no list ends between equal scores.
-
-    Args:
-        ranking: The batch.
-        end: How many places of each list are read.
-        everything: Whether ranks below the list are read, too.
-    """
-    rows = _rows_of_ties(ranking, min(end, ranking.depth), everything)
-    return rows is not None and not len(rows)
-
-
-def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None:
-    """Return the rows in which equal scores may change a value; None if the list is not enough to know."""
-    values, scores = ranking.values, ranking.scores
-    if scores is not None and (everything or values is None):
-        return None
-    if values is None or ranking.distinct:  # ids have one order
-        return ranking.ids.new_empty(0)
-    return ranking.remembered(("rows of ties", end), lambda: _tied_rows(ranking, values, end))
-
-
-def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
-    """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
-    rows = ranking.targets.kernels.rows_not_falling(values)
-    candidates, ranks = values[rows], ranking.hits.ranks[rows]
-    as_next = (candidates[:, 1:] == candidates[:, :-1]) & (candidates[:, 1:] > -torch.inf)
-    as_neighbour = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
-    place = (ranks - 1).clamp(max=as_neighbour.shape[1] - 1)
-    tied = (as_neighbour.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)
-    if 0 < end <= as_next.shape[1]:
-        tied = tied | as_next[:, end - 1]
-    if ranking.row_mask is not None:
-        tied = tied & ranking.row_mask[rows]
-    return rows[tied]
-
-
-def _ranking_of(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
-    """Return a new ranking of these rows of dense scores."""
-    entries = ranking.targets.entries
-    place = torch.full((ranking.num_rows,), -1, device=rows.device)
-    place[rows] = torch.arange(len(rows), device=rows.device)
-    inside = (place[entries.rows] >= 0) & (entries.ids >= 0)
-    scores = scores[rows]
-    gains = torch.zeros(scores.shape, dtype=real_dtype(scores.device), device=scores.device)
-    gains[place[entries.rows[inside]], entries.ids[inside]] = 1.0 if entries.gains is None else entries.gains[inside]
-    return Ranking.from_scores(scores, target_gains=gains, depth=max(1, ranking.depth), validate_args=False)
-
-
-def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) -> Tensor:
-    """Return values (N, …, W) with R rows replaced by values (R, …, V); the width is the larger of W and V."""
-    width = max(values.shape[-1], row_values.shape[-1])
-    values = F.pad(values, (0, width - values.shape[-1]), value=fill)
-    row_values = F.pad(row_values, (0, width - row_values.shape[-1]), value=fill)
-    return values.index_copy(0, rows, row_values.to(values.dtype))
-
-
-def _all_spans(
-    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int
-) -> tuple[TargetRanks, Tensor, Tensor]:
-    """Return :func:`spans` of all relevant labels that are retrieved, for rows with or without ties."""
-    ranks = ranking.exact
-    hits = ranks.hits
-    values = ranking.values if ranking.scores is None else ranking.scores
-    assert values is not None
-    above, equal, _ = _counts(ranking, hits, values)
-    if buckets is None:
-        return ranks, above, equal
-
-    by_bucket = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
-    split = ranking.targets.kernels.split(hits, buckets)
-    place = torch.searchsorted(hits.ranks.contiguous(), split.ranks.flatten(1)).clamp(max=hits.ranks.shape[1] - 1)
-    above = above.gather(1, place).view(split.ranks.shape)
-    equal = equal.gather(1, place).view(split.ranks.shape)
-    if scope == "bucket":
-        listed_ranks = torch.where(above < depth, split.ranks, NOT_RANKED)
-        counts = []
-        for number in range(len(buckets)):
-            bucket_hits = Hits(listed_ranks[:, number], split.ids[:, number], None)
-            counts.append(torch.stack(_counts(ranking, bucket_hits, values, buckets, number)))
-        above, equal, before = torch.stack(counts, dim=2)
-        bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
-        split = Hits(bucket_ranks, split.ids, split.gains)
-    bucket_target_ranks = TargetRanks(
-        split, by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
-    )
-    return bucket_target_ranks, above, equal
-
-
-def _counts(
-    ranking: Ranking, hits: Hits, values: Tensor, buckets: LabelBuckets | None = None, number: int = 0
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return for each hit (N, W) how many labels (of a bucket) score higher, score the same, and tie at a lower id."""
-    valid = hits.ranks < NOT_RANKED
-    rows, place = valid.nonzero(as_tuple=True)
-    if not len(rows):
-        nothing = torch.zeros_like(hits.ranks)
-        return nothing, nothing + 1, nothing
-    if ranking.scores is None:
-        return _counts_in_list(ranking, hits, valid, buckets, number)
-
-    ids = hits.ids[rows, place]
-    scores, columns = values[rows, ids], ids
-    if buckets is not None:
-        labels = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
-        values, columns = values[:, labels], torch.searchsorted(labels, ids)
-    counts = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=ids.device)
-    counts[:, rows, place] = ranking.targets.kernels.counts_above(values, rows, scores, columns)
-    above, equal, before = counts
-    return above, equal.masked_fill(~valid, 1), before
-
-
-def _counts_in_list(
-    ranking: Ranking, hits: Hits, valid: Tensor, buckets: LabelBuckets | None, number: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return :func:`_counts` of lists, whose scores descend: labels with equal scores are next to each other."""
-    assert ranking.values is not None
-    values = (-ranking.values[:, : ranking.depth]).contiguous()
-    place = torch.where(valid, hits.ranks - 1, 0)
-    scores = values.gather(1, place)
-    first = torch.searchsorted(values, scores)
-    end = torch.searchsorted(values, scores, right=True)
-    if buckets is not None:  # count only labels of the bucket before each place
-        in_front = F.pad((buckets.of(ranking.ids) == number).cumsum(dim=1), (1, 0))
-        first, end, place = in_front.gather(1, first), in_front.gather(1, end), in_front.gather(1, place)
-    return first.masked_fill(~valid, 0), (end - first).masked_fill(~valid, 1), (place - first).masked_fill(~valid, 0)
-
-
-def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]) -> str:
-    """Return the text of the warning of equal scores; it proposes the other values of ``ties`` that a metric takes."""
-    place = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
-    remedies = []
-    if "expected" in tie_rules:
-        remedies.append("ties='expected', the mean over all orders of equal scores")
-    if "worst" in tie_rules:
-        remedies.append("ties='worst' and ties='best' for bounds")
-    else:
-        remedies.append("scores of more digits, such as float32")
-    return (
-        f"{caller}: {share:.1%} of the rows have equal scores {place}. The list has the lower label id first there: if "
-        f"labels are numbered by frequency, that favours the head. Pass {', or '.join(remedies)}."
-    )
+        shown = (cut.listed - cut.all_equal + relevant).clamp(min=0)
+        irrelevant = torch.minimum(cut.listed, cut.equal - relevant)
+    return cut.above + shown + irrelevant, shown

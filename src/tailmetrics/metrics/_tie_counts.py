@@ -1,0 +1,151 @@
+"""Count the rows in which equal scores stand on both sides of a cut-off, and warn of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tailmetrics._transfer import digest_of
+from tailmetrics.metrics._readings import Ranks
+from tailmetrics.metrics._states import EqualRows, PerRow
+from tailmetrics.metrics._ties import Ties
+from tailmetrics.ranking import EVERYTHING, Ranking
+from tailmetrics.ranking._device import made_once
+from tailmetrics.ranking._ranking import ExactRanks
+
+
+class TieCount:
+    """Counts the rows in which equal scores stand on both sides of a cut-off, for a warning.
+
+    Attributes:
+        cuts: The cut-offs; None: each relevant label is looked at.
+        name: Short name of the state.
+    """
+
+    def __init__(self, reading: Ranks, weighted: bool) -> None:
+        self._reading = reading
+        cutoffs = {k for k in reading.cutoffs if k is not None}
+        if reading.uses_depth:
+            cutoffs.add(reading.depth)
+        self.cuts: tuple[int | None, ...] = tuple(sorted(cutoffs))
+        self._first_alone = reading.formula.reads_first and not reading.by_bucket
+        identity: tuple[Any, ...] = ()
+        if None in reading.cutoffs:
+            self.cuts += (None,)
+            identity = (reading.min_gain, self._first_alone, reading.uses_depth)
+        self.name = f"tied_{digest_of((self.cuts, weighted, *identity))}"
+
+    def of(self, ranking: Ranking) -> PerRow | None:
+        """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
+        memo = ranking._memo
+        if self.name not in memo:
+            if None in self.cuts:
+                memo[self.name] = self._tied_labels(ranking)
+            else:
+                memo[self.name] = tied_across(ranking, cast("Any", self.cuts))
+        tied: PerRow | None = memo[self.name]
+        return tied
+
+    def _tied_labels(self, ranking: Ranking) -> PerRow | None:
+        """Return the counts of a batch if a cut-off is None."""
+        reading = self._reading
+        depth = reading.depth if reading.uses_depth else None
+        hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)
+        if hits is None or depth is None:
+            return hits
+        across = tied_across(ranking, (depth,))
+        if across is None:
+            return hits
+        return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))
+
+
+def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
+    """Return whether each row lists a label, and has equal scores on both sides of each cut-off, (N, 1 + C), bool.
+
+    Only the scores of the list and the next score after it are read. None for lists of ids, which have no ties.
+
+    Args:
+        ranking: A ranking of any kind.
+        cuts: C cut-offs of the whole list, ascending.
+    """
+    values = ranking.values
+    if values is None or not values.shape[1]:
+        return None
+    if ranking.distinct:
+        return EqualRows((1, *[0] * len(cuts)), ranking.num_rows, values.device)
+    inside = cuts
+    if cuts[-1] >= values.shape[1]:
+        inside = tuple(cut for cut in cuts if cut < values.shape[1])
+    before, behind = values.index_select(1, _sides(inside, values.device)).chunk(2, dim=1)
+    tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
+    if len(inside) < len(cuts):
+        tied = F.pad(tied, (0, len(cuts) - len(inside)))
+    if ranking.row_mask is not None:
+        tied = tied & ranking.row_mask[:, None]
+    return PerRow(tied)
+
+
+def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
+    """Return whether each row was looked at, and whether a relevant label has the score of another label, (N, 2), bool.
+
+    None for lists of ids, which have no ties, and where the rows cannot be looked at.
+
+    Args:
+        ranking: A ranking of any kind.
+        depth: How many places of the list are read; None for all labels.
+        first: Whether only the best relevant label of a row matters.
+    """
+    values = ranking.values
+    exact = ranking.exact if depth is None else None
+    if isinstance(exact, ExactRanks):
+        flags = exact.tied(first)
+        if flags is None:
+            return None
+    elif values is None or not values.shape[1]:
+        return None
+    elif ranking.distinct:
+        return EqualRows((1, 0), ranking.num_rows, values.device)
+    else:
+        ranks = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks
+        read = ranks <= (EVERYTHING if depth is None else depth)
+        tied = (_tied_with_neighbour(values, ranks) & read).any(dim=1)
+        flags = torch.stack([values[:, 0] > -torch.inf, tied], dim=1)
+    if ranking.row_mask is not None:
+        flags = flags & ranking.row_mask[:, None]
+    return PerRow(flags)
+
+
+def _tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
+    """Return whether the label at each rank (N, W) has the score of the label before or behind it, shape (N, W)."""
+    end = values.shape[1] - 1
+    place = (ranks - 1).clamp(max=end)
+    scores = values.gather(1, place.clamp(0, end))
+    before = values.gather(1, (place - 1).clamp(0, end))
+    behind = values.gather(1, (place + 1).clamp(0, end))
+    tied = ((before == scores) & (place > 0)) | ((behind == scores) & (place < end))
+    return tied & (scores > -torch.inf)
+
+
+@made_once
+def _sides(cuts: tuple[int, ...]) -> Tensor:
+    """Return the first place and the last place within each cut-off, then the first place and the next after each."""
+    return torch.tensor([0, *(cut - 1 for cut in cuts), 0, *cuts], device="cpu")
+
+
+def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]) -> str:
+    """Return the text of the warning of equal scores; it proposes the other values of ``ties`` that a metric takes."""
+    place = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
+    remedies = []
+    if "expected" in tie_rules:
+        remedies.append("ties='expected', the mean over all orders of equal scores")
+    if "worst" in tie_rules:
+        remedies.append("ties='worst' and ties='best' for bounds")
+    else:
+        remedies.append("scores of more digits, such as float32")
+    return (
+        f"{caller}: {share:.1%} of the rows have equal scores {place}. The list has the lower label id first there: if "
+        f"labels are numbered by frequency, that favours the head. Pass {', or '.join(remedies)}."
+    )
