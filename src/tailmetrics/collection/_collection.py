@@ -27,10 +27,11 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import QueriesSeen, whole_buckets
 from tailmetrics.metrics._checks import check_batch
-from tailmetrics.metrics._metric import MANY_TIED, ROW_SETTINGS, Result, TopKMetric
+from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
+from tailmetrics.metrics._results import Result
 from tailmetrics.metrics._states import Addition, Increments
-from tailmetrics.metrics._tie_counts import ties_in_words
+from tailmetrics.metrics._tie_counts import MANY_TIED, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates

@@ -10,7 +10,7 @@ from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import captions_of, conventions_of
 from tailmetrics.metrics import NDCGAtK, TopKMetric
-from tailmetrics.metrics._metric import Result
+from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
 from tailmetrics.significance.areas import AreaRows

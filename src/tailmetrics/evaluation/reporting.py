@@ -24,7 +24,7 @@ from tailmetrics.evaluation.row_values import from_all
 from tailmetrics.metrics import RecallAtK, TopKMetric
 from tailmetrics.metrics._batches import whole_buckets
 from tailmetrics.metrics._keys import DATA
-from tailmetrics.metrics._metric import Result
+from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.breakdowns import BucketRow, GroupRow
 from tailmetrics.report.labels import LabelTable

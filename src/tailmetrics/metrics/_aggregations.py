@@ -121,8 +121,10 @@ class Aggregation(ABC):
         self.caller, self.reading, self.weighted = caller, reading, weighted
         if empty_target_action is not None:
             check_choice(caller, "empty_target_action", empty_target_action, self.actions, " to this metric")
-        by_class = " (accuracy by class is RecallAtK(k=1, average='macro'))" if caller == "AccuracyAtK" else ""
-        self.average: Average = check_choice(caller, "average", average, self.averages, f" to this metric{by_class}")
+        advice = " to this metric"
+        if caller == "AccuracyAtK":
+            advice += " (accuracy by class is RecallAtK(k=1, average='macro'))"
+        self.average: Average = check_choice(caller, "average", average, self.averages, advice)
         self.tie_rules = self.tie_rules or reading.tie_rules
         check_choice(caller, "ties", reading.ties, self.tie_rules, f" to this metric with average={average!r}")
         self.usual_action = self.usual_action or reading.formula.usual_action[reading.by_bucket]
@@ -193,7 +195,9 @@ class Aggregation(ABC):
             empty = empty & ranking.row_mask[:, None]
         if bool(empty.any()):
             row = int(empty.nonzero()[0, 0])
-            where = " in some bucket" if self.reading.buckets is not None else ""
+            where = ""
+            if self.reading.buckets is not None:
+                where = " in some bucket"
             raise ValueError(
                 f"{self.caller}: row {row} has {self.reading.formula.lacking}{where}; "
                 "drop such rows with row_mask, or choose another empty_target_action."
@@ -307,8 +311,10 @@ class _RowAggregation(Aggregation):
     def _choose_format(self) -> None:
         """Set the format of values: a whole number in each order of equal scores has a fraction as mean."""
         formula = self.reading.formula
+        self.value_format = formula.value_format
         self.is_mean_of_counts = formula.value_format == COUNT and self.reading.ties == "expected"
-        self.value_format = UNIT if self.is_mean_of_counts else formula.value_format
+        if self.is_mean_of_counts:
+            self.value_format = UNIT
 
     def _ones(self) -> list[int]:
         """Return for each cut-off the sum that one row of value 1 adds."""
@@ -427,9 +433,10 @@ class MeanOfRows(_RowAggregation):
         reading = self.reading
         ranks = reading.of(ranking)
         values = self._fractions(reading.values(ranking, ranks).to(torch.float64))
-        if self.empty_target_action != "neg":
-            stand_in = 1.0 if self.empty_target_action == "pos" else torch.nan
-            values = torch.where(self.answered(ranking, ranks), values, stand_in)
+        if self.empty_target_action == "pos":
+            values = torch.where(self.answered(ranking, ranks), values, 1.0)
+        elif self.empty_target_action != "neg":
+            values = torch.where(self.answered(ranking, ranks), values, torch.nan)
         return values.movedim(1, -1).flatten(0, -2)
 
     def of_other_order(self, usual: Any, increments: Increments) -> Increments:
@@ -588,8 +595,8 @@ class MedianOfRows(Aggregation):
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
         """Return what a miss counts as, and the share of such rows in each bucket."""
         shares = []
-        for *counts, misses in self._histograms(states):
-            shares.append(misses / (sum(counts) + misses) if misses else 0.0)
+        for histogram in self._histograms(states):
+            shares.append(histogram[-1] / max(1, sum(histogram)))
         return Facts(miss=(self._miss_of(states), shares))
 
     def of_rows(self, ranking: Ranking) -> Tensor:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import Parameter
 from itertools import product
 from re import sub
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from tailmetrics._arguments import PRESENTATION, number_text
+from torch import Tensor
+
+from tailmetrics._arguments import PRESENTATION, arguments, number_text, shape_of
 from tailmetrics._transfer import digest_of
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import FACTS
 from tailmetrics.metrics._states import State
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
@@ -46,13 +50,13 @@ class Keys:
         by_cutoff: The key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``.
         groups: The part of a key for each row group: empty for all rows, then such as ``/en``.
         buckets: The part of a key for each bucket, such as ``/decile_10``; one empty part without buckets.
-        plain: The key without its cut-off.
+        of_labels: The name of the values of labels at each cut-off: its key without average and conventions.
     """
 
     by_cutoff: tuple[str, ...]
     groups: tuple[str, ...]
     buckets: tuple[str, ...]
-    plain: str
+    of_labels: tuple[str, ...]
 
     def of_rows(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
@@ -61,32 +65,81 @@ class Keys:
 
 def keys_of(metric: Any) -> Keys:
     """Return the keys of the values of a metric, from the arguments that are not the default."""
-    plain = metric.name or _plain_key(metric)
-    cut_names = [metric.aggregation.cut_name(k) for k in metric.cutoffs]
-    shows_cut = metric.name is None or len(cut_names) > 1
+    if metric.name is not None:
+        by_cutoff = of_labels = _at_cutoffs(metric, metric.name)
+    else:
+        prefix, convention = metric.reading.prefix, _convention(metric)
+        by_cutoff = _at_cutoffs(metric, f"{prefix}{metric.aggregation.prefix}{metric.stem}{convention}")
+        of_labels = _at_cutoffs(metric, f"{prefix}{metric.stem}")
 
-    cutoff_keys = []
-    for cut_name in cut_names:
-        if cut_name and shows_cut:
-            cutoff_keys.append(f"{plain}@{cut_name}")
-        else:
-            cutoff_keys.append(plain)
-    groups = ["", *(f"/{group}" for group in metric.row_groups or ())]
-    buckets = [f"/{bucket}" for bucket in metric.bucket_names] or [""]
-    return Keys(tuple(cutoff_keys), tuple(groups), tuple(buckets), plain)
+    groups = [""]
+    for group in metric.row_groups or ():
+        groups.append(f"/{group}")
+    buckets = [f"/{bucket}" for bucket in metric.bucket_names]
+    return Keys(by_cutoff, tuple(groups), tuple(buckets or [""]), of_labels)
 
 
-def _plain_key(metric: Any) -> str:
-    """Return the key of a metric without its cut-off."""
-    hidden = {*metric.aggregation.not_in_key}
+def _at_cutoffs(metric: Any, key: str) -> tuple[str, ...]:
+    """Return a key with each cut-off behind it; a name that stands for one cut-off stays as it is."""
+    if metric.name is not None and len(metric.cutoffs) == 1:
+        return (key,)
+    keys = []
+    for k in metric.cutoffs:
+        cut_name = metric.aggregation.cut_name(k)
+        keys.append(f"{key}@{cut_name}" if cut_name else key)
+    return tuple(keys)
+
+
+def _convention(metric: Any) -> str:
+    """Return the part of a key for arguments that are not the default: a text alone, a number after its name."""
+    hidden = {*DATA, *metric.aggregation.not_in_key}
     if not metric.reading.uses_depth:
         hidden.add("depth")
     if metric.formula.reads_gains:
         hidden.add("min_gain")
     if metric.empty_target_action == "error":
         hidden.add("empty_target_action")
-    shown = {name: value for name, value in metric.unusual_settings().items() if name not in hidden}
-    return f"{metric.reading.prefix}{metric.aggregation.prefix}{metric.stem}{convention(shown)}"
+
+    unusual = metric.unusual_settings()
+    parts = []
+    for name in sorted(unusual, key=_place_in_key):
+        word = WORDS.get(name, name)
+        if name not in hidden and word.isidentifier():
+            parts.append(_key_part(word, unusual[name]))
+    return "".join(parts)
+
+
+def arguments_text(metric: Any) -> str:
+    """Return the arguments of a metric that are not the default as text, those that may stand without a name first."""
+    unusual = metric.unusual_settings()
+    if isinstance(metric.buckets, LabelBuckets):
+        unusual.pop("num_labels", None)
+    if metric.name is not None:
+        unusual["name"] = metric.name
+
+    parameters = arguments(cast("Any", type(metric)))
+    by_place: list[str] = []
+    by_name: list[str] = []
+    for name, value in unusual.items():
+        text = _argument_text(name, value)
+        if name == "buckets":
+            by_name.insert(0, text)
+        elif name in parameters and parameters[name].kind == Parameter.KEYWORD_ONLY:
+            by_name.append(text)
+        else:
+            by_place.append(text)
+    return ", ".join([*by_place, *by_name])
+
+
+def _argument_text(name: str, value: Any) -> str:
+    """Return an argument as ``repr`` shows it."""
+    if isinstance(value, LabelBuckets):
+        return f"{len(value)} buckets"
+    if isinstance(value, Tensor):
+        return f"{name}={shape_of(value)}"
+    if isinstance(value, tuple):
+        return f"{name}={list(value)}"
+    return f"{name}={value!r}"
 
 
 def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
@@ -114,21 +167,7 @@ def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
 
 def _class_with_states(aggregation: Any) -> str:
     """Return the name of the class that declares the states of an aggregation."""
-    names = []
-    for base in type(aggregation).__mro__:
-        if "states" in vars(base):
-            names.append(base.__name__)
-    return names[0]
-
-
-def convention(unusual: Mapping[str, Any]) -> str:
-    """Return the part of a key for arguments that are not the default: a text alone, a number after its name."""
-    parts = []
-    for name in sorted(unusual, key=_place_in_key):
-        word = WORDS.get(name, name)
-        if name not in DATA and word.isidentifier():
-            parts.append(_key_part(word, unusual[name]))
-    return "".join(parts)
+    return next(base.__name__ for base in type(aggregation).__mro__ if "states" in vars(base))
 
 
 def _place_in_key(name: str) -> int:

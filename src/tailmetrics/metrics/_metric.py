@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import Parameter
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
@@ -20,16 +17,17 @@ from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values
+from tailmetrics.metrics._aggregations import Aggregation, MeanOfRows, Values
 from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, check_row_groups
 from tailmetrics.metrics._batches import QueriesSeen
 from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
-from tailmetrics.metrics._keys import Stem, keys_of, names_of_states
+from tailmetrics.metrics._keys import Stem, arguments_text, keys_of, names_of_states
 from tailmetrics.metrics._plots import plot_metric
 from tailmetrics.metrics._readings import Ranks, Reading
+from tailmetrics.metrics._results import Result, not_measured, result_of, tied_shares
 from tailmetrics.metrics._states import Addition, AtCells, Increments, PerRow, State, check_cells
-from tailmetrics.metrics._tie_counts import TieCount, ties_in_words
+from tailmetrics.metrics._tie_counts import MANY_TIED, TieCount, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates, check_batch_argument
@@ -42,29 +40,6 @@ BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
 """Returns the settings of a metric with which a batch is read; each update calls it, so it is a fast ``attrgetter``."""
 ROW_SETTINGS = {"row_weights": "weighted", "row_groups": "row_groups"}
 """Argument of ``update`` -> the argument of the constructor without which a metric does not accept it."""
-MANY_TIED = 0.01
-"""``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The values of a metric over all batches and processes, with facts about them.
-
-    Attributes:
-        values: The values, as ``compute`` returns them.
-        facts: Further facts from the states, over all rows.
-        not_measured: Keys whose values are 0 by convention, because they are averages of no label.
-        tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
-        denominators: By key, the denominator of a value and what it counts, such as ``(60.0, "rows")``.
-        errors: By key, the largest possible error of a value that was computed from bins of scores.
-    """
-
-    values: Tensor
-    facts: Facts
-    not_measured: frozenset[str]
-    tied_shares: Mapping[int | None, float]
-    denominators: Mapping[str, tuple[float, str]]
-    errors: Mapping[str, float]
 
 
 class TopKMetric(ExactMetric):
@@ -347,25 +322,15 @@ class TopKMetric(ExactMetric):
             value = vars(self).get(name)
             if value not in (None, BATCH_DEFAULTS.get(name)):
                 passed[name] = value
-        passed = {name: value for name, value in passed.items() if name not in without} | changed
-        by_place = [value for name, value in passed.items() if not name.isidentifier()]
-        by_name = {name: value for name, value in passed.items() if name.isidentifier()}
-        return type(self)(*by_place, **by_name)
+        for name in without:
+            passed.pop(name, None)
+        passed |= changed
+        by_place = [passed.pop(name) for name in list(passed) if not name.isidentifier()]
+        return type(self)(*by_place, **passed)
 
     def extra_repr(self) -> str:
         """Return the arguments that are not the default, for ``repr``."""
-        unusual = self.unusual_settings()
-        if isinstance(self.buckets, LabelBuckets):
-            unusual.pop("num_labels", None)
-        if self.name is not None:
-            unusual["name"] = self.name
-        parameters = arguments(type(self))
-
-        def order(name: str) -> tuple[bool, bool]:
-            by_name_only = name in parameters and parameters[name].kind == Parameter.KEYWORD_ONLY
-            return by_name_only, name != "buckets"
-
-        return ", ".join(_argument_text(name, unusual[name]) for name in sorted(unusual, key=order))
+        return arguments_text(self)
 
     def keys(self) -> list[str]:
         """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
@@ -549,11 +514,12 @@ class TopKMetric(ExactMetric):
         without float64. One-element results have no axis, as TorchMetrics squeezes them.
         """
         group_states = self.states_of_groups()
-        tied_shares = self._tied_shares(group_states[0])
-        cut, largest_share = max(tied_shares.items(), key=itemgetter(1), default=(None, 0.0))
-        if self._warns_of_ties and largest_share > MANY_TIED:
-            self._warns_of_ties = False
-            warn_outside(ties_in_words(self._caller, largest_share, cut, self.aggregation.tie_rules))
+        if self._warns_of_ties:
+            shares = tied_shares(self, group_states[0])
+            cut, largest_share = max(shares.items(), key=itemgetter(1), default=(None, 0.0))
+            if largest_share > MANY_TIED:
+                self._warns_of_ties = False
+                warn_outside(ties_in_words(self._caller, largest_share, cut, self.aggregation.tie_rules))
 
         value = self.shaped([self.aggregation.values(states) for states in group_states])
         if self.weighted and self._update_count and bool(value.isnan().all()):
@@ -563,60 +529,17 @@ class TopKMetric(ExactMetric):
     def result(self) -> Result:
         """Return the values over all batches and processes, with facts about them; call it in every process."""
         with self.over_all_processes():
-            group_states = self.states_of_groups()
-            return Result(
-                values=self.shaped([self.aggregation.values(states) for states in group_states]),
-                facts=self.aggregation.facts(group_states[0]),
-                not_measured=self.not_measured(),
-                tied_shares=self._tied_shares(group_states[0]),
-                denominators=self._denominators(group_states),
-                errors=self._by_key(group_states, lambda states: [self.aggregation.errors(states)]),
-            )
-
-    def _by_key(
-        self,
-        group_states: Sequence[Mapping[str, Tensor]],
-        by_cutoff: Callable[[Mapping[str, Tensor]], Sequence[Sequence[Any]] | None],
-    ) -> dict[str, Any]:
-        """Return by key the numbers that a function of states returns by cut-off and bucket; {} if it returns None."""
-        values: dict[str, Any] = {}
-        for group, states in zip(self.group_keys(), group_states, strict=True):
-            flat = chain.from_iterable(by_cutoff(states) or ())
-            values |= zip(self.row_keys(group), flat, strict=False)
-        return values
-
-    def _denominators(self, group_states: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, str]]:
-        """Return by key the denominator of a value, and what it counts."""
-        denominators: dict[str, tuple[float, str]] = {}
-        for group, states in zip(self.group_keys(), group_states, strict=True):
-            counted = self.aggregation.denominators(states)
-            if counted is None:
-                continue
-            what, by_cutoff = counted
-            for key, number in zip(self.row_keys(group), chain.from_iterable(by_cutoff), strict=False):
-                denominators[key] = number, what
-        return denominators
+            return result_of(self, self.states_of_groups())
 
     def tied_shares(self) -> dict[int | None, float]:
         """Return by cut-off (None: any relevant label) the share of rows with equal scores on both sides of it."""
         with self.over_all_processes():
-            return self._tied_shares(self.states_of_groups()[0])
-
-    def _tied_shares(self, states: Mapping[str, Tensor]) -> dict[int | None, float]:
-        if self._tie_count is None:
-            return {}
-        rows, *tied_rows = self.aggregation.row_format.totals(states[self._tie_count.name])
-        shares = {}
-        for cut, tied in zip(self._tie_count.cuts, tied_rows, strict=True):
-            shares[cut] = tied / rows if rows else 0.0
-        return shares
+            return tied_shares(self, self.states_of_groups()[0])
 
     def not_measured(self) -> frozenset[str]:
         """Return the keys whose values are 0 by convention, because they are averages of no label."""
         with self.over_all_processes():
-            group_states = self.states_of_groups()
-        flags = self._by_key(group_states, self.aggregation.not_measured)
-        return frozenset(key for key, is_empty in flags.items() if is_empty)
+            return not_measured(self, self.states_of_groups())
 
     def states_of_groups(self) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
@@ -680,18 +603,11 @@ class TopKMetric(ExactMetric):
         """
         with self.over_all_processes():
             states = {name: state.clone() for name, state in self.states_of_groups()[0].items()}
-        names = [self._label_key(key) for key in self.cutoff_keys()]
-        columns = self.aggregation.per_label(states, names, with_cutoffs, zero_division)
+        columns = self.aggregation.per_label(states, self._keys.of_labels, with_cutoffs, zero_division)
         for name, column in columns.items():
             if column.is_floating_point():
                 columns[name] = column.to(self.device, real_dtype(self.device))
         return columns
-
-    def _label_key(self, key: str) -> str:
-        """Return the name of values per label: the key of a cut-off without average and conventions."""
-        if self.name is not None:
-            return key
-        return f"{self.reading.prefix}{key.replace(self._keys.plain, self.stem)}"
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars.
@@ -757,14 +673,3 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
     settings = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
     context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **settings, warns=metric._warns)
     return rank_rows(context, batch, metric.reading.required_depth)
-
-
-def _argument_text(name: str, value: Any) -> str:
-    """Return an argument as ``repr`` shows it."""
-    if isinstance(value, LabelBuckets):
-        return f"{len(value)} buckets"
-    if isinstance(value, Tensor):
-        return f"{name}={shape_of(value)}"
-    if isinstance(value, tuple):
-        return f"{name}={list(value)}"
-    return f"{name}={value!r}"

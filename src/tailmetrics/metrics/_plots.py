@@ -17,35 +17,42 @@ def plot_metric(metric: Any, val: Tensor | Sequence[Tensor] | None, ax: Any) -> 
     """
     if val is None:
         val = metric.compute()
+    if isinstance(val, Tensor) and metric.buckets is not None:
+        return _bars(metric, val, ax)
+
+    plotted: Any
     if isinstance(val, Tensor):
-        steps = [metric.scalars(val)]
-        if metric.buckets is not None:
-            return _bars(metric, val, ax)
+        plotted = _plotted(metric, val)
     elif isinstance(val, Sequence) and val:
-        steps = [metric.scalars(step) for step in val]
+        plotted = [_plotted(metric, step) for step in val]
     else:
         raise ValueError(
             f"{type(metric).__name__}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
         )
-
-    keys = list(steps[0])
-    plotted: list[Any] = list(steps)  # a legend names several values
-    label = metric.stem
-    if len(keys) == 1:
-        plotted = [step[keys[0]] for step in steps]
-        label = keys[0]
-    figure, ax = metric._plot(plotted[0] if isinstance(val, Tensor) else plotted, ax)
-    ax.set_ylabel(label)
+    figure, ax = metric._plot(plotted, ax)
+    keys = metric.keys()
+    ax.set_ylabel(keys[0] if len(keys) == 1 else metric.stem)
     return figure, ax
+
+
+def _plotted(metric: Any, value: Tensor) -> Any:
+    """Return a value as TorchMetrics plots it: a number alone, or several numbers by their keys for a legend."""
+    scalars = metric.scalars(value)
+    if len(scalars) == 1:
+        return value.reshape(())
+    return scalars
 
 
 def _bars(metric: Any, val: Tensor, ax: Any) -> Any:
     """Draw a group of bars per bucket, head first, with a bar per cut-off."""
     import matplotlib.pyplot as plt  # imported only for plots
 
-    figure, ax = plt.subplots() if ax is None else (None, ax)
+    scalars = metric.scalars(val)
+    figure = None
+    if ax is None:
+        figure, ax = plt.subplots()
     stems = metric.cutoff_keys()
-    names = [key.removeprefix(f"{stems[0]}/") for key in metric.keys()[: val.numel() // len(stems)]]
+    names = [key.removeprefix(f"{stems[0]}/") for key in list(scalars)[: len(scalars) // len(stems)]]
     places = torch.arange(len(names), dtype=torch.float64, device="cpu")
     width = 0.8 / len(stems)
     for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
@@ -53,7 +60,8 @@ def _bars(metric: Any, val: Tensor, ax: Any) -> Any:
         heights = values.where(values.isfinite(), torch.nan)  # no bar for NaN or infinity
         ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-    ax.set_ylabel(stems[0] if len(stems) == 1 else metric.stem)
+    ax.set_ylabel(stems[0])
     if len(stems) > 1:
+        ax.set_ylabel(metric.stem)
         ax.legend()
     return figure, ax

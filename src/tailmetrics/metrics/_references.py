@@ -115,7 +115,9 @@ class ReferenceRanking(Ranking):
             lengths: Lengths of the lists, shape (N,) or (N, G).
         """
         targets, entries = self.targets, self.targets.entries
-        shape = (self.num_rows,) if buckets is None else (self.num_rows, len(buckets))
+        shape: tuple[int, ...] = (self.num_rows,)
+        if buckets is not None:
+            shape = (self.num_rows, len(buckets))
         nowhere = self.num_rows * number_of_buckets(buckets)
         keys = torch.where(listed & (entries.ids >= 0), self._row_keys(buckets), nowhere)
         table = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
@@ -182,12 +184,16 @@ class PopularityRanking(ReferenceRanking):
         counts, ids, sizes = self.counts, self.targets.entries.ids, self.sizes(buckets, scope)
         assert counts is not None
         listed = torch.ones_like(ids, dtype=torch.bool)
-        cut, within = None, buckets if scope == "bucket" else None
-        if within is not None and depth < self._known_num_labels:
+        if buckets is None or scope == "global":
+            above, equal = counts.of_labels(None, ids)
+            return self._with_ties(buckets, above, equal, listed, sizes, None)
+
+        cut = None
+        if depth < self._known_num_labels:
             above_in_all, _ = counts.of_labels(None, ids)
             listed = above_in_all < depth
-            cut = counts.cut(within, depth, sizes)
-        above, equal = counts.of_labels(within, ids)
+            cut = counts.cut(buckets, depth, sizes)
+        above, equal = counts.of_labels(buckets, ids)
         return self._with_ties(buckets, above, equal, listed, sizes, cut)
 
 
@@ -206,7 +212,9 @@ class AttainableRanking(ReferenceRanking):
         if formula.reads_one_rank:
             return self.remembered(("any rank", digest, scope, depth), lambda: self._any_rank(buckets, scope, depth))
         weights = formula.weights
-        key = ("attainable", digest, scope, depth, None if weights is None else weights.digest)
+        key: tuple[object, ...] = ("attainable", digest, scope, depth)
+        if weights is not None:
+            key += (weights.digest,)
         return self.remembered(key, lambda: self._ranks(buckets, scope, depth, weights))
 
     def _ranks(
@@ -253,7 +261,8 @@ def place_by_worth(worth: Tensor, keys: Tensor, void: Tensor) -> Tensor:
 
     Void labels take no place. Of labels of equal worth any order has the same value.
     """
-    keys = torch.where(void, keys.max() + 1, keys) if len(keys) else keys
+    if len(keys):
+        keys = torch.where(void, keys.max() + 1, keys)
     order = worth.argsort(descending=True, stable=True)
     order = order[keys[order].argsort(stable=True)]
     ordered, place = keys[order], torch.empty_like(order)
@@ -284,9 +293,7 @@ class RowCounts(TargetRanks):
         self._are_documents = are_documents
         n, sizes = relevant.n.reshape(-1), sizes.reshape(-1)
         # one number for each pair: ``unique`` of pairs takes 50 times as long
-        base = 1
-        if len(sizes):
-            base = int(sizes.max()) + 1
+        base = 1 + int(sizes.max()) if len(sizes) else 1
         codes, pair_of_row = torch.unique(n * base + sizes, return_inverse=True)
         self._row_of_pair = torch.zeros_like(codes).scatter_(0, pair_of_row, whole_numbers(len(n), n.device))
         self.pairs: list[tuple[int, int]] = [divmod(code, base) for code in codes.tolist()]
@@ -304,8 +311,11 @@ class RowCounts(TargetRanks):
         relevant = whole_numbers(max(1, int(n.max())), device) < n[:, None]
         first_rank, no_id = torch.ones_like(n)[:, None], torch.full_like(n, -1)[:, None]
         hits = Hits(torch.where(relevant, first_rank, NOT_RANKED), torch.where(relevant, 0, no_id), None)
-        documents, num_labels = (sizes, None) if self._are_documents else (None, int(sizes.max()))
-        ranks = TargetRanks(hits, self.relevant, sizes, num_labels, EVERYTHING, int(sizes.max()), documents)
+        deepest = int(sizes.max())
+        if self._are_documents:
+            ranks = TargetRanks(hits, self.relevant, sizes, None, EVERYTHING, deepest, sizes)
+        else:
+            ranks = TargetRanks(hits, self.relevant, sizes, deepest, EVERYTHING, deepest)
         ranks.n_relevant = n
         equal = sizes[:, None].expand(relevant.shape)
         return ExpectedRanks(Spans(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers)))

@@ -16,6 +16,9 @@ from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import made_once
 from tailmetrics.ranking._ranking import ExactRanks
 
+MANY_TIED = 0.01
+"""``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
+
 
 class TieCount:
     """Counts the rows in which equal scores stand on both sides of a cut-off, for a warning.
@@ -52,12 +55,11 @@ class TieCount:
     def _tied_labels(self, ranking: Ranking) -> PerRow | None:
         """Return the counts of a batch if a cut-off is None."""
         reading = self._reading
-        depth = reading.depth if reading.uses_depth else None
-        hits = tied_hits(reading.relevant(ranking), depth, self._first_alone)
-        if hits is None or depth is None:
-            return hits
-        across = tied_across(ranking, (depth,))
-        if across is None:
+        relevant = reading.relevant(ranking)
+        if not reading.uses_depth:
+            return tied_hits(relevant, None, self._first_alone)
+        hits, across = tied_hits(relevant, reading.depth, self._first_alone), tied_across(ranking, (reading.depth,))
+        if hits is None or across is None:
             return hits
         return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))
 
@@ -137,7 +139,9 @@ def _sides(cuts: tuple[int, ...]) -> Tensor:
 
 def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]) -> str:
     """Return the text of the warning of equal scores; it proposes the other values of ``ties`` that a metric takes."""
-    place = "for a relevant label and another label" if cut is None else "on both sides of a cut-off"
+    place = "on both sides of a cut-off"
+    if cut is None:
+        place = "for a relevant label and another label"
     remedies = []
     if "expected" in tie_rules:
         remedies.append("ties='expected', the mean over all orders of equal scores")
