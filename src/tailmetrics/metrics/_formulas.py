@@ -113,14 +113,12 @@ class _PublicFormula:
 
     def _depth_of_cutoffs(self, arguments: Mapping[str, Any]) -> Depth:
         """Return how deep arrays are ranked for the cut-offs of the formula."""
-        k = arguments.get("k")
-        if "k" in self.parameters:
-            check_cutoffs(self.name, k, optional=self.parameters["k"].default is None)
-        if k is None:
+        if "k" not in self.parameters:
             return Depth(0)
-        deepest = k
-        if isinstance(k, tuple):
-            deepest = max(k)
+        cutoffs = check_cutoffs(self.name, arguments["k"], optional=self.parameters["k"].default is None)
+        deepest = max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
+        if not deepest:
+            return Depth(0)
         return Depth(deepest, deepest)
 
 
@@ -204,17 +202,20 @@ class Formula:
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
         """Return the value of each row at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
         function = getattr(self.function, "__wrapped__", self.function)  # ranks need not be made of arrays
-        has_cutoff_axis = len(ks) > 1
-        if self.reads_cutoff:
-            value = function(ranks, ks if has_cutoff_axis else ks[0], **self.arguments)
-        else:
+        if not self.reads_cutoff:
             value = function(ranks, **self.arguments)
+        elif len(ks) > 1:
+            value = function(ranks, ks, **self.arguments)
+        else:
+            value = function(ranks, ks[0], **self.arguments)
+
+        axis_of_cutoffs = 0
         if isinstance(value, tuple):
-            terms = torch.stack(value)
-            if has_cutoff_axis:
-                return terms
-            return terms.unsqueeze(1)
-        row_values: Tensor = value if has_cutoff_axis else value.unsqueeze(0)
+            value = torch.stack(value)
+            axis_of_cutoffs = 1
+        if len(ks) == 1:
+            value = value.unsqueeze(axis_of_cutoffs)
+        row_values: Tensor = value
         return row_values
 
 
@@ -257,8 +258,8 @@ class OwnFormula(Formula):
                 check_returned_values(
                     self.caller, self.function.__name__, term, ranks, self.value_format, self.validate
                 )
-            values.append(terms)
-        stacked = torch.stack([torch.stack(terms) for terms in zip(*values, strict=True)])
+            values.append(torch.stack(terms))
+        stacked = torch.stack(values, dim=1)
         if len(stacked) > 1:
             return stacked
         return stacked[0]
@@ -292,10 +293,11 @@ def _check_range(caller: str, method: str, values: Tensor, n: Tensor, number: Fi
     # a quotient of sums may be rounded to a little more than 1
     in_range = 0 <= low <= high <= number.largest * (1 + 1e-9)
     if not is_whole and not in_range:
-        limit = "" if number == REAL else f" and at most {number.largest:g}, or larger with fixed_point = REAL"
-        raise ValueError(
-            f"{caller}: {method} returned {high if low >= 0 else low}; values are numbers of at least 0{limit}."
-        )
+        limit = ""
+        if number != REAL:
+            limit = f" and at most {number.largest:g}, or larger with fixed_point = REAL"
+        worst = low if low < 0 else high
+        raise ValueError(f"{caller}: {method} returned {worst}; values are numbers of at least 0{limit}.")
     if bool((values[n == 0] != 0).any()):
         raise ValueError(
             f"{caller}: {method} returned a value other than 0 for a row without a relevant label; return 0 there."

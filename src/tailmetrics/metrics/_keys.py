@@ -50,13 +50,13 @@ class Keys:
         by_cutoff: The key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``.
         groups: The part of a key for each row group: empty for all rows, then such as ``/en``.
         buckets: The part of a key for each bucket, such as ``/decile_10``; one empty part without buckets.
-        of_labels: The name of the values of labels at each cut-off: its key without average and conventions.
+        by_label: The name of the values of labels at each cut-off: its key without average and conventions.
     """
 
     by_cutoff: tuple[str, ...]
     groups: tuple[str, ...]
     buckets: tuple[str, ...]
-    of_labels: tuple[str, ...]
+    by_label: tuple[str, ...]
 
     def of_rows(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
@@ -66,17 +66,17 @@ class Keys:
 def keys_of(metric: Any) -> Keys:
     """Return the keys of the values of a metric, from the arguments that are not the default."""
     if metric.name is not None:
-        by_cutoff = of_labels = _at_cutoffs(metric, metric.name)
+        by_cutoff = by_label = _at_cutoffs(metric, metric.name)
     else:
         prefix, convention = metric.reading.prefix, _convention(metric)
         by_cutoff = _at_cutoffs(metric, f"{prefix}{metric.aggregation.prefix}{metric.stem}{convention}")
-        of_labels = _at_cutoffs(metric, f"{prefix}{metric.stem}")
+        by_label = _at_cutoffs(metric, f"{prefix}{metric.stem}")
 
     groups = [""]
     for group in metric.row_groups or ():
         groups.append(f"/{group}")
     buckets = [f"/{bucket}" for bucket in metric.bucket_names]
-    return Keys(by_cutoff, tuple(groups), tuple(buckets or [""]), of_labels)
+    return Keys(by_cutoff, tuple(groups), tuple(buckets or [""]), by_label)
 
 
 def _at_cutoffs(metric: Any, key: str) -> tuple[str, ...]:

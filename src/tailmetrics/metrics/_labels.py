@@ -184,10 +184,8 @@ class _CountAggregation(Aggregation):
             return ranks.n_relevant > 0
         row_mask = ranking.row_mask
         if row_mask is None:
-            row_mask = torch.ones_like(ranking.n_relevant, dtype=torch.bool)
-        if ranks.n_relevant.ndim == 1:
-            return row_mask
-        return row_mask[:, None].expand_as(ranks.n_relevant)
+            return torch.ones_like(ranks.n_relevant, dtype=torch.bool)
+        return row_mask.view(-1, *[1] * (ranks.n_relevant.ndim - 1)).expand_as(ranks.n_relevant)
 
 
 class RatioOfCounts(_CountAggregation):
@@ -310,8 +308,11 @@ class OverLabels(_CountAggregation):
         Buckets change the counts of a label only if each bucket has its own list, or rows are skipped by bucket.
         ``by_bucket`` is true for counts that are kept by bucket.
         """
-        action, weighted = self.empty_target_action, "_weighted" if self.weighted else ""
-        return f"_{action}{weighted}{self.reading.key_of_counts(by_bucket or action == 'skip')}"
+        action = self.empty_target_action
+        suffix = self.reading.key_of_counts(by_bucket or action == "skip")
+        if self.weighted:
+            suffix = f"_weighted{suffix}"
+        return f"_{action}{suffix}"
 
     @property
     def _predicts(self) -> bool:
@@ -532,7 +533,9 @@ class MeanOverLabels(_LabelMean):
         """Return the weight of each label in the average."""
         if self.labels == "all":
             return torch.ones_like(support)
-        counts = support if self.labels == "present" else support + predicted
+        counts = support
+        if self.labels == "union":
+            counts = support + predicted
         return (counts > 0).to(torch.int64)
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
@@ -543,18 +546,12 @@ class MeanOverLabels(_LabelMean):
         """Return how many labels are relevant in some row, if the support is kept."""
         if "support" not in self._kept:
             return Facts()
-        return Facts(labels_with_rows=self._labels_with_rows(states["support"]))
-
-    def _labels_with_rows(self, support: Tensor) -> list[int]:
-        """Return how many labels of each bucket are relevant in some row."""
-        buckets = self.reading.buckets
+        support, buckets = states["support"].cpu(), self.reading.buckets
+        has_rows = support.reshape(len(support), -1).any(dim=1)
         if buckets is None:
-            assignment = torch.zeros(self.reading.known_num_labels, dtype=torch.int64, device="cpu")
-        else:
-            assignment = buckets.assignment
-        has_rows = support.cpu().reshape(len(support), -1).any(dim=1)
-        counts: list[int] = torch.bincount(assignment[has_rows], minlength=self.num_buckets).tolist()
-        return counts
+            return Facts(labels_with_rows=[int(has_rows.sum())])
+        labels_with_rows = torch.bincount(buckets.assignment[has_rows], minlength=self.num_buckets)
+        return Facts(labels_with_rows=labels_with_rows.tolist())
 
     def mean_over(self) -> str:
         """Return in words the labels of which the average is the mean."""
@@ -611,5 +608,7 @@ def _add_by_bucket(
     """Add the values of some labels to sums over the labels of each bucket (G, columns), exact in any order."""
     if fixed_point.limbs:
         values = values.to(torch.float64)
-    bucket = torch.zeros_like(labels) if buckets is None else buckets.assignment[labels]
+    bucket = torch.zeros_like(labels)
+    if buckets is not None:
+        bucket = buckets.assignment[labels]
     sums.index_add_(0, bucket, fixed_point.digits(values))

@@ -160,9 +160,8 @@ class TopKMetric(ExactMetric):
         super().__init_subclass__(**kwargs)
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
         plot_attributes = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": cls.stem}
-        for attribute, value in plot_attributes.items():
-            if attribute not in vars(cls):
-                setattr(cls, attribute, value)
+        for attribute in plot_attributes.keys() - vars(cls).keys():
+            setattr(cls, attribute, plot_attributes[attribute])
 
     @property
     def bucket_names(self) -> tuple[str, ...]:
@@ -603,7 +602,7 @@ class TopKMetric(ExactMetric):
         """
         with self.over_all_processes():
             states = {name: state.clone() for name, state in self.states_of_groups()[0].items()}
-        columns = self.aggregation.per_label(states, self._keys.of_labels, with_cutoffs, zero_division)
+        columns = self.aggregation.per_label(states, self._keys.by_label, with_cutoffs, zero_division)
         for name, column in columns.items():
             if column.is_floating_point():
                 columns[name] = column.to(self.device, real_dtype(self.device))

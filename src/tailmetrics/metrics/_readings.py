@@ -68,7 +68,9 @@ class Reading(ABC):
         scope: Scope = "bucket",
     ) -> None:
         self.caller, self.formula, self.by_bucket = caller, formula, by_bucket
-        self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
+        self.min_gain = min_gain
+        if min_gain is not None:
+            self.min_gain = check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.cutoffs = self._checked_cutoffs(k)
         # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
         self.has_several_cutoffs = isinstance(k, Sequence)
@@ -230,9 +232,9 @@ class Ranks(Reading):
         deepest = self.depth
         if not self.uses_depth:
             deepest = max((k for k in self.cutoffs if k is not None), default=0)
-        # the list must hold all labels that tie with its last label
-        reads_whole_list = self.ties != "id" or self.reads_everything
-        return Depth(deepest, EVERYTHING if reads_whole_list else deepest)
+        if self.ties != "id" or self.reads_everything:  # the list must hold all labels that tie with its last label
+            return Depth(deepest, EVERYTHING)
+        return Depth(deepest, deepest)
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with the relevant labels of a gain of at least ``min_gain``; all if gains are read."""
