@@ -33,9 +33,9 @@ def _target(graded: bool = False) -> torch.Tensor:
     return target * (torch.arange(NUM_LABELS) % 3 + 1) if graded else target.bool()
 
 
-def _metrics(scope: str | None, depth: int, **more: object) -> list[TopKMetric]:
+def _metrics(scope: str | None, depth: int, **further_arguments: object) -> list[TopKMetric]:
     by = {} if scope is None else {"buckets": BUCKETS, "scope": scope, "depth": depth}
-    arguments = {**by, **more}
+    arguments = {**by, **further_arguments}
     at_k = [tm.RecallAtK, tm.PrecisionAtK, tm.HitRateAtK, tm.NDCGAtK, tm.F1AtK, tm.MRR, tm.NormalizedRecallAtK]
     return [
         *(metric([1, 5], **arguments) for metric in at_k),
@@ -55,15 +55,15 @@ def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) ->
         torch.Generator().manual_seed(2),
         tm.TopKCollection(_metrics(scope, depth), references=["chance"]),
     )
-    found: dict[str, list[float]] = {}
+    values_by_key: dict[str, list[float]] = {}
     for _ in range(40):
         collection.reset()
         collection.update(torch.rand(NUM_ROWS * 200, NUM_LABELS, generator=draw), _target().repeat(200, 1))
         for key, value in collection.compute().items():
-            found.setdefault(key, []).append(value.item())
+            values_by_key.setdefault(key, []).append(value.item())
     chance = collection.references()["chance"]
-    assert chance.keys() == found.keys()
-    for key, values in found.items():
+    assert chance.keys() == values_by_key.keys()
+    for key, values in values_by_key.items():
         drawn = torch.tensor(values, dtype=torch.float64)
         error = max(1e-12, drawn.std().item() / len(values) ** 0.5)
         assert chance[key].item() == pytest.approx(drawn.mean().item(), abs=4.5 * error, nan_ok=True), key
@@ -78,9 +78,9 @@ def test_popularity_is_a_metric_of_counts_as_scores(scope: str | None, depth: in
     collection.bind(_frequency()).update(torch.rand(target.shape), target)
     wanted = tm.TopKCollection(_metrics(scope, depth, ties="expected"))
     wanted.update(COUNTS.float().expand(target.shape), target)
-    found = collection.references()["popularity"]
-    for key, value in zip(found, wanted.compute().values(), strict=True):
-        assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
+    references = collection.references()["popularity"]
+    for key, value in zip(references, wanted.compute().values(), strict=True):
+        assert references[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
 
 
 @pytest.mark.parametrize("graded", [False, True])
@@ -90,7 +90,7 @@ def test_attainable_is_the_value_of_the_targets_as_scores(scope: str | None, dep
     target, scores = _target(graded), torch.rand(NUM_ROWS, NUM_LABELS)
     collection = tm.TopKCollection(_metrics(scope, depth), references=["attainable"])
     collection.bind(_frequency()).update(scores, target)
-    found = collection.references()["attainable"]
+    references = collection.references()["attainable"]
     weights = tm.functional.inverse_propensities(COUNTS, 500)
     for number in range(len(BUCKETS) if scope else 1):
         own = (BUCKETS.assignment == number) if scope else torch.ones(NUM_LABELS, dtype=torch.bool)
@@ -103,8 +103,8 @@ def test_attainable_is_the_value_of_the_targets_as_scores(scope: str | None, dep
             for key, value in wanted.compute().items():
                 divided = "precision" in key or "f1" in key  # lengths of lists count, which differ where they are cut
                 here = key.endswith(BUCKETS.names[number]) if scope else True
-                if here and key in found and ("psp" in key) == by_weight and not (divided and depth < NUM_LABELS):
-                    assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
+                if here and key in references and ("psp" in key) == by_weight and not (divided and depth < NUM_LABELS):
+                    assert references[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
 
 
 def _forms(draw: torch.Generator, half: int) -> Iterator[tuple[Any, torch.Tensor]]:
@@ -115,10 +115,11 @@ def _forms(draw: torch.Generator, half: int) -> Iterator[tuple[Any, torch.Tensor
     target = torch.rand(3, LABELS_OF_CASES, generator=draw) < 0.6 * torch.rand(3, 1, generator=draw)
     gains = target * torch.randint(1, 4, target.shape, generator=draw).float()
     scores = torch.randn(target.shape, generator=draw) + 3 * target * torch.rand(3, 1, generator=draw)
-    some = scores.masked_fill(torch.rand(target.shape, generator=draw) < 0.7, -torch.inf)
+    partial_scores = scores.masked_fill(torch.rand(target.shape, generator=draw) < 0.7, -torch.inf)
     lists = scores.topk(12).indices
     lists = lists.masked_fill(torch.arange(12) >= torch.randint(13, (3, 1), generator=draw), -1)
-    yield from ((preds, (target, gains)[(place + half) % 2]) for place, preds in enumerate((scores, some, lists)))
+    for place, preds in enumerate((scores, partial_scores, lists)):
+        yield preds, (target, gains)[(place + half) % 2]
 
 
 def _kind(case: Case) -> tuple[Any, ...]:
@@ -181,7 +182,7 @@ def test_padding_takes_no_place_of_what_is_attainable() -> None:
 
 def test_of_all_labels_chance_is_k_of_them() -> None:
     """Recall and fall-out at k of 60 labels are k / 60, in lists of ids as in scores; rows of a mask do not count."""
-    metrics = [one([1, 6], num_labels=NUM_LABELS) for one in (tm.RecallAtK, tm.FallOutAtK)]
+    metrics = [metric_class([1, 6], num_labels=NUM_LABELS) for metric_class in (tm.RecallAtK, tm.FallOutAtK)]
     collection = tm.TopKCollection(metrics, references=["chance"])
     collection.update(torch.arange(10).view(2, 5), torch.tensor([[3, 50], [7, -1]]), torch.tensor([True, False]))
     assert {key: value.item() for key, value in collection.references()["chance"].items()} == {
@@ -189,27 +190,30 @@ def test_of_all_labels_chance_is_k_of_them() -> None:
     }
 
 
-@pytest.mark.parametrize("more", [{}, {"empty_target_action": "neg"}, {"ignore_index": -100}, {"weighted": True}])
+@pytest.mark.parametrize(
+    "further_arguments", [{}, {"empty_target_action": "neg"}, {"ignore_index": -100}, {"weighted": True}]
+)
 @pytest.mark.parametrize(("scope", "depth"), SETTINGS)
 def test_references_of_dropped_rows_are_those_of_the_rows_left(
-    scope: str | None, depth: int, more: dict[str, Any]
+    scope: str | None, depth: int, further_arguments: dict[str, Any]
 ) -> None:
     """A row of a mask, of ``ignore_index`` or of weight 0 adds to no sum, whatever a metric makes of an empty row."""
     kept, target = torch.tensor([True, False, True, True, False]), torch.tensor([3, 7, 50, 11, 9])
-    found = []
+    references = []
     for rows in (slice(None), kept):
         collection = tm.TopKCollection(
-            _metrics(scope, depth, **more), references=["chance", "popularity", "attainable"]
+            _metrics(scope, depth, **further_arguments), references=["chance", "popularity", "attainable"]
         )
         collection.bind(_frequency())
-        of_rows: dict[str, Any] = {"row_mask": kept[rows]}
-        if "weighted" in more:
-            of_rows = {"row_weights": kept[rows].double()}
-        given = target.where(kept, -100) if "ignore_index" in more else target
-        of_rows = {} if "ignore_index" in more else of_rows
-        collection.update(torch.arange(5 * NUM_LABELS).view(5, -1)[rows].float(), given[rows], **of_rows)
-        found.append(collection.references())
-    torch.testing.assert_close(*found, rtol=0, atol=0, equal_nan=True)
+        row_arguments: dict[str, Any] = {"row_mask": kept[rows]}
+        if "weighted" in further_arguments:
+            row_arguments = {"row_weights": kept[rows].double()}
+        part_target = target
+        if "ignore_index" in further_arguments:
+            part_target, row_arguments = target.where(kept, -100), {}
+        collection.update(torch.arange(5 * NUM_LABELS).view(5, -1)[rows].float(), part_target[rows], **row_arguments)
+        references.append(collection.references())
+    torch.testing.assert_close(*references, rtol=0, atol=0, equal_nan=True)
 
 
 def test_random_scores_have_no_adjusted_gap() -> None:
@@ -246,8 +250,8 @@ def test_references_travel_with_their_collection() -> None:
     loaded.load_state_dict(whole.state_dict())
     wanted = whole.references()
     assert all(key.startswith("val/") for values in wanted.values() for key in values)
-    for one in (first, loaded, pickle.loads(pickle.dumps(whole)), deepcopy(whole), whole.to("cpu")):
-        torch.testing.assert_close(one.references(), wanted, rtol=0, atol=0, equal_nan=True)
+    for collection in (first, loaded, pickle.loads(pickle.dumps(whole)), deepcopy(whole), whole.to("cpu")):
+        torch.testing.assert_close(collection.references(), wanted, rtol=0, atol=0, equal_nan=True)
     whole.reset()
     whole.update(scores[:1], target[:1])
     assert (
@@ -277,8 +281,8 @@ def test_references_are_of_the_rows_of_every_update_and_forward() -> None:
     collection(scores, torch.tensor([[0, -1]]))
     with pytest.raises(ValueError, match="preds holds NaN"):
         collection(scores * torch.nan, torch.tensor([[0, -1]]))
-    found = {name: float(values["recall@1"]) for name, values in collection.references().items()}
-    assert found == {"chance": 0.25, "attainable": 2.5 / 3}
+    references = {name: float(values["recall@1"]) for name, values in collection.references().items()}
+    assert references == {"chance": 0.25, "attainable": 2.5 / 3}
     collection.reset()
     collection.update(scores, torch.tensor([[0, 2]]))
     assert {name: float(values["recall@1"]) for name, values in collection.references().items()} == {
@@ -290,26 +294,23 @@ def test_references_are_of_the_rows_of_every_update_and_forward() -> None:
 class _Cells(TorchDispatchMode):
     """How many cells the results of steps of torch have, views left out."""
 
-    def __init__(self, of: str = "") -> None:
-        """Count the steps whose name holds ``of``."""
+    def __init__(self, step: str = "") -> None:
+        """Count the steps whose name holds ``step``."""
         super().__init__()
-        self.of, self.found = of, 0
+        self.step, self.number = step, 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Count the cells of one step, and take it."""
         result = function(*args, **(kwargs or {}))
-        made = (
-            self.of in str(function)
-            and isinstance(result, torch.Tensor)
-            and function._schema.returns[0].alias_info is None
-        )
-        self.found += result.numel() if made else 0
+        is_counted = self.step in str(function) and isinstance(result, torch.Tensor)
+        if is_counted and function._schema.returns[0].alias_info is None:
+            self.number += result.numel()
         return result
 
 
 def test_references_take_steps_for_relevant_labels_alone() -> None:
     """Of 1,000 and of 100,000 labels a batch makes as many cells, but for a tenth; the first one makes tables."""
-    found = []
+    cell_counts = []
     for num_labels in (1_000, 100_000):
         buckets = tm.LabelBuckets.from_assignment(torch.arange(num_labels) % 5, list("abcde"))
         counts = torch.arange(num_labels, 0, -1)
@@ -323,17 +324,17 @@ def test_references_take_steps_for_relevant_labels_alone() -> None:
         ranking = collection.rank(ids, target)
         with _Cells() as cells:
             collection.reference_models.note_amounts(Addition(), ranking)
-        found.append(cells.found)
-    assert found[1] == pytest.approx(found[0], rel=0.1)
-    assert found[0] > 10_000
+        cell_counts.append(cells.number)
+    assert cell_counts[1] == pytest.approx(cell_counts[0], rel=0.1)
+    assert cell_counts[0] > 10_000
 
 
 def test_a_reciprocal_rank_of_ties_takes_steps_for_different_rows_alone() -> None:
     """Where all 5,000 labels tie, the products of 1 and of 50 queries with three relevant labels have as many cells."""
-    found = []
+    cell_counts = []
     for num_rows in (1, 50):
         target = torch.arange(3).expand(num_rows, 3).contiguous()
         with _Cells("cumprod") as cells:
             tm.MRR(ties="expected").update(torch.zeros(num_rows, 5_000), target)
-        found.append(cells.found)
-    assert found[0] == found[1] >= 5_000 - 2
+        cell_counts.append(cells.number)
+    assert cell_counts[0] == cell_counts[1] >= 5_000 - 2

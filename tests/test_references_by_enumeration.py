@@ -45,30 +45,30 @@ def _average_precision(hits: list[bool], k: int, n: int) -> float:
 def _row_value(name: str, ranked: list[int], gains: dict[int, float], k: int, size: int) -> float:
     """The value of one list, by the table of docs/definitions.md; ``size`` is the number of labels there are."""
     hits = [label in gains for label in ranked]
-    found, n, length = sum(hits[:k]), len(gains), min(k, len(ranked))
+    num_hits, n, length = sum(hits[:k]), len(gains), min(k, len(ranked))
     listed_gains = [gains.get(label, 0.0) for label in ranked]
     if name == "precision":
-        return found / length if length else 0.0
+        return num_hits / length if length else 0.0
     if name == "precision_k":
-        return found / k
+        return num_hits / k
     if name == "recall":
-        return found / n if n else 0.0
+        return num_hits / n if n else 0.0
     if name == "normalized_recall":
-        return found / min(k, n) if n else 0.0
+        return num_hits / min(k, n) if n else 0.0
     if name == "f1":
-        return 2 * found / (length + n) if length + n else 0.0
+        return 2 * num_hits / (length + n) if length + n else 0.0
     if name == "hit_rate":
-        return float(found > 0)
+        return float(num_hits > 0)
     if name == "relevance":
         return float(len(hits) >= k and hits[k - 1])
     if name == "mrr":
-        return 1 / (hits.index(True) + 1) if found else 0.0
+        return 1 / (hits.index(True) + 1) if num_hits else 0.0
     if name == "map":
         return _average_precision(hits, k, n)
     if name == "r_precision":
         return sum(hits[:n]) / n if n else 0.0
     if name == "fall_out":
-        return (length - found) / (size - n) if size > n else 0.0
+        return (length - num_hits) / (size - n) if size > n else 0.0
     if name == "rbp":
         return sum(0.2 * 0.8**place for place in range(length) if hits[place])
     if name == "dcg":
@@ -160,13 +160,13 @@ def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth:
             metrics[member] = make(min_gain=min_gain, **arguments)
             expected[member] = _expected(name, GAINS[kind], min_gain, scope, depth)
 
-    found = []
+    references_of_batches = []
     for size in (1, 2, len(SCORES)):
         collection = tm.TopKCollection(metrics, references=["chance", "popularity", "attainable"])
         collection.bind(tm.LabelFrequency.from_counts(COUNTS, 20))
         for start in range(0, len(SCORES), size):
             collection.update(SCORES[start : start + size], GAINS[kind][start : start + size])
-        found.append(collection.references())
+        references_of_batches.append(collection.references())
         metrics = {name: metric.clone() for name, metric in metrics.items()}
         for metric in metrics.values():
             metric.reset()
@@ -175,12 +175,12 @@ def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth:
         for reference, values in expected[name].items():
             for key, value in zip(metric.keys(), values, strict=True):
                 if reference == "attainable" and not metric.higher_is_better:
-                    assert key not in found[0][reference]
+                    assert key not in references_of_batches[0][reference]
                     continue
-                for references in found:
+                for references in references_of_batches:
                     ours = float(references[reference][key])
                     assert ours == pytest.approx(value, abs=1e-12, nan_ok=True), (reference, key)
-                    assert isnan(ours) or ours == float(found[0][reference][key])
+                    assert isnan(ours) or ours == float(references_of_batches[0][reference][key])
 
 
 def test_the_only_place_of_a_short_list_is_the_first_one() -> None:

@@ -29,15 +29,15 @@ WEIGHTS = torch.tensor([1.0, 2.5, 4.0, 1.5, 3.0, 9.0, 2.0], dtype=torch.float64)
 @cache
 def rows(count: int) -> list[tuple[Tensor, Tensor]]:
     """Scores of 7 labels, few distinct ones, some not retrieved; gains of 1 to 3 relevant labels."""
-    source, found = Random(1), []
+    source, batches = Random(1), []
     for _ in range(count):
         levels = source.choice([1, 2, 3, 7])
         scores = [source.choice([float(source.randrange(levels))] * 6 + [-torch.inf]) for _ in range(7)]
         gains = [0.0] * 7
         for label in source.sample(range(7), source.randint(1, 3)):
             gains[label] = float(source.randint(1, 3))
-        found.append((torch.tensor([scores], dtype=torch.float64), torch.tensor([gains], dtype=torch.float64)))
-    return found
+        batches.append((torch.tensor([scores], dtype=torch.float64), torch.tensor([gains], dtype=torch.float64)))
+    return batches
 
 
 @cache
@@ -57,8 +57,8 @@ def test_long_spans_are_read_in_parts(tied: int) -> None:
     scores[0, :above] = 1
     whole = comb(size, tied)
     wanted = sum(float(Fraction(comb(size - j, tied - 1), whole)) / (above + j) for j in range(1, size - tied + 2))
-    found = tailmetrics.MRR(ties="expected")(scores, torch.arange(above, above + tied)[None])
-    assert float(found) == pytest.approx(wanted, rel=1e-12)
+    value = tailmetrics.MRR(ties="expected")(scores, torch.arange(above, above + tied)[None])
+    assert float(value) == pytest.approx(wanted, rel=1e-12)
 
 
 BUCKETS = tailmetrics.LabelBuckets.from_assignment([0, 1, 0, 1, 1, 0, 1], ["a", "b"])
@@ -89,12 +89,12 @@ CUT = {"buckets": BUCKETS, "depth": 4}
 
 
 @pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}, CUT], ids=str)
-@pytest.mark.parametrize(("name", "given"), METRICS + UNBOUNDED)
-def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "arguments"), METRICS + UNBOUNDED)
+def test_metrics_are_means_over_all_orders(name: str, arguments: dict[str, Any], by: dict[str, Any]) -> None:
     """Overall and in both scopes, of dense scores, candidates and CSR, in any batches: to 1e-12, and the same bits."""
     batch = [row for row in rows(25) if row[0].isfinite().any()]
     scores, gains = (torch.cat(side) for side in zip(*batch, strict=True))
-    rule = {"empty_target_action": "neg", "num_labels": None if by else 7, **given, **by}
+    rule = {"empty_target_action": "neg", "num_labels": None if by else 7, **arguments, **by}
     listed = getattr(tailmetrics, name)(weighted=True, **rule)
     for own, relevant in batch:
         lists = all_orders(*own[0].tolist())
@@ -107,8 +107,8 @@ def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by:
     for preds in (scores, candidates):
         metric = getattr(tailmetrics, name)(ties="expected", **rule)
         for part in (slice(0, 7), slice(7, None)):
-            some = preds[part] if preds is scores else (preds[0][part], preds[1][part])
-            metric.update(some, gains[part])
+            part_preds = preds[part] if preds is scores else (preds[0][part], preds[1][part])
+            metric.update(part_preds, gains[part])
         values.append(metric.compute())
     assert values[0].flatten().tolist() == pytest.approx(listed.compute().flatten().tolist(), abs=1e-12)
     assert values[0].tolist() == values[1].tolist()
@@ -126,21 +126,21 @@ DEPTHS = [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))]
 
 
 @pytest.mark.parametrize("ties", ["worst", "best"])
-@pytest.mark.parametrize(("name", "given"), [*METRICS, *UNBOUNDED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
+@pytest.mark.parametrize(("name", "arguments"), [*METRICS, *UNBOUNDED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
 @pytest.mark.slow
-def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any], ties: Any) -> None:
+def test_worst_and_best_are_those_of_all_orders(name: str, arguments: dict[str, Any], ties: Any) -> None:
     """Of each row and bucket the least and the largest value of all orders, also where a list ends among equal scores."""
-    rules = [{"empty_target_action": "neg", **({} if by else {"num_labels": 7}), **given, **by} for by in DEPTHS]
-    made = [[getattr(tailmetrics, name)(**rule, **more) for more in ({}, {"ties": ties})] for rule in rules]
+    rules = [{"empty_target_action": "neg", **({} if by else {"num_labels": 7}), **arguments, **by} for by in DEPTHS]
+    pairs = [[getattr(tailmetrics, name)(**rule, **order) for order in ({}, {"ties": ties})] for rule in rules]
     for number, (scores, gains) in enumerate(rows(28)):
         if not scores.isfinite().any():
             continue
-        listed, metric = made[number % len(DEPTHS)]
+        listed, metric = pairs[number % len(DEPTHS)]
         every = listed.row_values(in_every_order(number))
-        found = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))
+        row_values = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))
         largest = (ties == "best") == metric.higher_is_better
-        for key, one in zip(every, found.values(), strict=True):
-            ours, orders = (two[0] if isinstance(two, tuple) else two for two in (one, every[key]))
+        for key, own_values in zip(every, row_values.values(), strict=True):
+            ours, orders = (two[0] if isinstance(two, tuple) else two for two in (own_values, every[key]))
             wanted = float(orders.max() if largest else orders.min())
             assert float(ours) == pytest.approx(wanted, abs=1e-12), (key, scores, gains)
 
@@ -151,8 +151,9 @@ def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict
 
     Where less is better, nothing is said of what is attainable.
     """
-    named = [(name, {"name": f"{name}{i}", **given}) for i, (name, given) in enumerate(METRICS + UNBOUNDED)]
-    metrics = [getattr(tailmetrics, one)(**given, **by) for one, given in named]
+    metrics = []
+    for number, (name, arguments) in enumerate(METRICS + UNBOUNDED):
+        metrics.append(getattr(tailmetrics, name)(name=f"{name}{number}", **arguments, **by))
     collection = tailmetrics.TopKCollection(metrics, references=["chance", "attainable"]).with_orders()
     signs = {key: 1 if metric.higher_is_better else -1 for metric in metrics for key in list(metric.keys())}
     for scores, gains in rows(12):
@@ -162,7 +163,7 @@ def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict
         for key, value in listed.items():
             most = references["attainable"].get(key, torch.tensor(signs[key] * math.inf))
             low, own, high, most = (
-                signs[key] * float(one) for one in (orders["worst"][key], value, orders["best"][key], most)
+                signs[key] * float(number) for number in (orders["worst"][key], value, orders["best"][key], most)
             )
             assert (most == math.inf) == (signs[key] < 0)
             if own == own:
@@ -177,18 +178,18 @@ def test_a_relevant_label_is_at_one_rank_in_some_order_or_in_all() -> None:
             [tailmetrics.RelevanceAtK(k=2)], references=["attainable"]
         ).with_orders()
         collection.update(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor(target))
-        found = [*(collection.orders()[name] for name in ("worst", "expected", "best"))]
-        found.append(collection.references()["attainable"])
-        assert [float(one["relevance@2"]) for one in found] == wanted
+        scalars = [*(collection.orders()[name] for name in ("worst", "expected", "best"))]
+        scalars.append(collection.references()["attainable"])
+        assert [float(values["relevance@2"]) for values in scalars] == wanted
 
 
 def test_a_list_without_an_error_has_a_mean_of_one() -> None:
     """Relevant labels alone are tied at the top: rounding does not lift the nDCG of any depth above 1."""
     for n in range(2, 40):
         target = torch.arange(2 * n) < n
-        found = tailmetrics.NDCGAtK(k=list(range(1, n + 1)), ties="expected")(target[None].float(), target[None])
-        assert found.max() <= 1
-        assert found.tolist() == pytest.approx([1] * n, abs=1e-15)
+        value = tailmetrics.NDCGAtK(k=list(range(1, n + 1)), ties="expected")(target[None].float(), target[None])
+        assert value.max() <= 1
+        assert value.tolist() == pytest.approx([1] * n, abs=1e-15)
 
 
 def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
@@ -231,9 +232,9 @@ def test_odd_inputs_have_values_in_order_and_in_both_forms(name: str, by: dict[s
     for batch in inputs:
         values = []
         for form in (nullcontext, force_plain):
-            made = [getattr(tailmetrics, name)(k=KS, ties=ties, **by) for ties in ("worst", "expected", "best")]
+            metrics = [getattr(tailmetrics, name)(k=KS, ties=ties, **by) for ties in ("worst", "expected", "best")]
             with form():
-                values.append([fed(metric, *batch).compute().flatten().nan_to_num(0.5).tolist() for metric in made])
+                values.append([fed(metric, *batch).compute().flatten().nan_to_num(0.5).tolist() for metric in metrics])
         assert values[0] == values[1]
         for low, mean, high in zip(*values[0], strict=True):
             assert 0 <= low <= mean + 1e-12 <= high + 2e-12 <= 1 + 3e-12
@@ -266,7 +267,7 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
                 metric = getattr(tailmetrics, name)(k=4, ties=ties, **rule)
                 if everything:
                     with monkeypatch.context() as whole:
-                        whole.setattr(_readings, "spans_of", lambda *given: spans_of(*given[:4], True))
+                        whole.setattr(_readings, "spans_of", lambda *arguments: spans_of(*arguments[:4], True))
                         metric.update(scores, target)
                 else:
                     metric.update(scores, target)
@@ -278,6 +279,13 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
         monkeypatch.setattr(_spans, name, None)
     metric.reset()
     metric.update(distinct, target)
+
+
+def part_of(argument: Any, part: slice) -> Any:
+    """The rows of one argument of an update; of a pair, those of both of its tensors."""
+    if isinstance(argument, tuple):
+        return tuple(side[part] for side in argument)
+    return argument[part]
 
 
 @pytest.mark.parametrize("turn", range(4))
@@ -292,20 +300,21 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
     relevant = torch.rand(30, 7, generator=generator) < 0.4
     listed = distinct.sort(dim=1, descending=True)
     padded = torch.where(torch.arange(7) < torch.arange(30)[:, None] % 8, listed.indices, -1)
-    known = torch.arange(30) % 3 > 0
-    batches = [(tied, gains), (distinct, relevant), ((listed.values, padded), relevant), (distinct, relevant, known)]
+    row_mask = torch.arange(30) % 3 > 0
+    batches = [(tied, gains), (distinct, relevant), ((listed.values, padded), relevant), (distinct, relevant, row_mask)]
     by = [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}, CUT][turn]
-    some = (METRICS + UNBOUNDED)[turn % 2 :: 2]
-    rules = [(name, {"name": f"{name}{i}", **given}) for i, (name, given) in enumerate(some)]
-    metrics = [getattr(tailmetrics, name)(**given, **({} if by else {"num_labels": 7}), **by) for name, given in rules]
+    turn_metrics = (METRICS + UNBOUNDED)[turn % 2 :: 2]
+    rule = by or {"num_labels": 7}
+    metrics = []
+    for number, (name, arguments) in enumerate(turn_metrics):
+        metrics.append(getattr(tailmetrics, name)(name=f"{name}{number}", **arguments, **rule))
     collection, in_parts = (
         tailmetrics.TopKCollection([metric.clone() for metric in metrics]).with_orders() for _ in range(2)
     )
     for batch in batches:
         collection.update(*batch)
         for part in (slice(0, 1), slice(1, 2), slice(2, 9), slice(9, None)):
-            own = [tuple(side[part] for side in one) if isinstance(one, tuple) else one[part] for one in batch]
-            in_parts.update(*own)
+            in_parts.update(*(part_of(argument, part) for argument in batch))
     assert str(in_parts.orders()) == str(collection.orders())
     for order, values in collection.orders().items():
         wanted: dict[str, float] = {}
@@ -347,7 +356,8 @@ def test_rows_with_equal_scores_at_a_cut_off_are_counted(by: dict[str, Any], pla
     scores, target = torch.cat(batch), torch.arange(60) % 7
     depth = by.get("depth")
     cuts = [1, 3] if depth is None else [1, 3, depth]
-    cut = torch.tensor([[cut_inside_a_tie(one, cut) for cut in cuts] for one in scores], dtype=torch.float64)
+    flags = [[cut_inside_a_tie(row_scores, cut) for cut in cuts] for row_scores in scores]
+    cut = torch.tensor(flags, dtype=torch.float64)
     mask, weights = torch.arange(60) % 4 > 0, 1.0 + torch.arange(60) % 3
     with force_plain() if plain else nullcontext():
         metrics = [tailmetrics.NDCGAtK([1, 3], **by) for _ in range(2)]
@@ -374,7 +384,7 @@ def told_of_ties(compute: Callable[[], Any]) -> list[str]:
 
 def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
     """Whether a relevant label, or the best of them, has the score of another label, by a loop over the row."""
-    own = [float(score) for score, one in zip(scores, relevant, strict=True) if one and score > -torch.inf]
+    own = [float(score) for score in scores[relevant] if score > -torch.inf]
     return any(
         sum(float(other) == score for other in scores) > 1 for score in ([max(own, default=0.5)] if first else own)
     )
@@ -405,16 +415,16 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
                 preds = scores[half], torch.arange(7).expand(preds.shape)
             metric.update(preds, target[half], mask[half])
         metrics[0].merge_state(metrics[1])
-        told = told_of_ties(metrics[0].compute)
+        messages = told_of_ties(metrics[0].compute)
     looked = [row for row in range(60) if mask[row]]
     if listed:
         looked = [row for row in looked if scores[row].max() > -torch.inf]
     if plain and form == "dense" and not first and not listed:
-        assert not told
+        assert not messages
         return
     share = sum(ties_with_another(scores[row], relevant[row], first) for row in looked) / len(looked)
-    assert [warning.split(": ")[1].split(" of the rows")[0] for warning in told] == [f"{share:.1%}"]
-    assert "a relevant label and another label" in told[0]
+    assert [warning.split(": ")[1].split(" of the rows")[0] for warning in messages] == [f"{share:.1%}"]
+    assert "a relevant label and another label" in messages[0]
 
 
 def test_by_bucket_the_list_is_looked_at_to_its_depth() -> None:
@@ -422,15 +432,15 @@ def test_by_bucket_the_list_is_looked_at_to_its_depth() -> None:
     buckets = tailmetrics.LabelBuckets.from_assignment([0, 0, 1, 1, 1], ["head", "tail"])
     scores = torch.tensor([[4.0, 2, 2, 1, 1]]).expand(40, 5)
     target = torch.tensor([0, 3, 4, 1]).repeat(10)
-    for make in (tailmetrics.MAP, tailmetrics.MRR, lambda **more: tailmetrics.KForRecall(1.0, **more)):
+    for make in (tailmetrics.MAP, tailmetrics.MRR, lambda **options: tailmetrics.KForRecall(1.0, **options)):
         metric = make(buckets=buckets, depth=3)
         metric.update(scores, target)
-        (said,) = told_of_ties(metric.compute)
-        assert ": 25.0% of the rows have equal scores for a relevant label" in said
+        (message,) = told_of_ties(metric.compute)
+        assert ": 25.0% of the rows have equal scores for a relevant label" in message
         metric = make(buckets=buckets, depth=4)
         metric.update(scores, target)
-        (said,) = told_of_ties(metric.compute)
-        assert ": 100.0% of the rows have equal scores on both sides of a cut-off" in said
+        (message,) = told_of_ties(metric.compute)
+        assert ": 100.0% of the rows have equal scores on both sides of a cut-off" in message
 
 
 def test_equal_scores_are_told_once_and_where_it_helps() -> None:
@@ -438,37 +448,37 @@ def test_equal_scores_are_told_once_and_where_it_helps() -> None:
     distinct, target = torch.arange(400.0).view(100, 4), torch.zeros(100, dtype=torch.int64)
     tied = distinct.clone()
     tied[0, 1:3] = 1.0
-    more = tied.clone()
-    more[1, 1:3] = 5.0
+    two_tied = tied.clone()
+    two_tied[1, 1:3] = 5.0
     for make, caller in (
         (lambda: tailmetrics.RecallAtK(2), "RecallAtK"),
         (lambda: tailmetrics.TopKCollection([tailmetrics.RecallAtK(2), tailmetrics.MRR()]), "TopKCollection"),
     ):
-        made = make()
-        made.update(more, target)
-        (said,) = told_of_ties(made.compute)
-        assert said.startswith(f"{caller}: 2.0% of the rows")
-        assert "ties='expected'" in said
-        made.reset()
-        made.update(more, target)
-        assert not told_of_ties(made.compute)
+        metric = make()
+        metric.update(two_tied, target)
+        (message,) = told_of_ties(metric.compute)
+        assert message.startswith(f"{caller}: 2.0% of the rows")
+        assert "ties='expected'" in message
+        metric.reset()
+        metric.update(two_tied, target)
+        assert not told_of_ties(metric.compute)
         for few in (distinct, tied):
-            made = make()
-            assert not told_of_ties(lambda made=made, few=few: made(few, target))
-            assert not told_of_ties(made.compute)
-        made = make()
-        assert not told_of_ties(lambda made=made: made(more, target))
-        assert told_of_ties(made.compute)
+            metric = make()
+            assert not told_of_ties(lambda metric=metric, few=few: metric(few, target))
+            assert not told_of_ties(metric.compute)
+        metric = make()
+        assert not told_of_ties(lambda metric=metric: metric(two_tied, target))
+        assert told_of_ties(metric.compute)
     for metric, preds in (
-        (tailmetrics.RecallAtK(2, ties="worst"), more),
-        (tailmetrics.MRR(), more),
+        (tailmetrics.RecallAtK(2, ties="worst"), two_tied),
+        (tailmetrics.MRR(), two_tied),
         (tailmetrics.RecallAtK(2, num_labels=4), torch.arange(4).expand(100, 4)),
     ):
         metric.update(preds, target)
         assert not told_of_ties(metric.compute)
     for average in ("macro", "none"):
         metric = tailmetrics.RecallAtK(2, average=average, num_labels=4)  # type: ignore[arg-type]
-        metric.update(more, target)
+        metric.update(two_tied, target)
         assert "float32" in told_of_ties(metric.compute)[0]
 
 
