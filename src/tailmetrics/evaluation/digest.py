@@ -27,7 +27,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.halves import mixed
 
-VERSION: Final = "6"
+VERSION: Final = "7"
 """The version of the digests. Digests of different versions cannot be compared."""
 
 LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
@@ -76,8 +76,8 @@ class RunDigest:
         label_names: Sequence[str] | None = None,
         row_names: Sequence[str] | None = None,
     ) -> None:
-        self._label_codes = _codes_of(label_names)
-        self._row_codes = _codes_of(row_names)
+        self._label_codes = Codes(label_names)
+        self._row_codes = Codes(row_names)
         self._targets = np.zeros(len(_SEEDS), np.int64)
 
         bucket_digests, count_digests = set[str](), set[str]()
@@ -197,54 +197,39 @@ def _digest_of_arguments(metric: TopKMetric) -> str:
 
 
 class Codes:
-    """The codes of labels or rows without names: their numbers."""
+    """The codes of labels or rows: their numbers, or the codes of their names.
 
-    def __getitem__(self, ids: Ints) -> Ints:
-        return ids
+    The code of a name is computed when the name occurs: a catalogue may name millions.
 
-
-class CodesOfNames(Codes):
-    """The codes of names by their places, each computed at first use: a catalogue may name millions."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._codes = np.zeros(len(names), np.int64)
-        self._is_computed = np.zeros(len(names), bool)
-
-    def __getitem__(self, ids: Ints) -> Ints:
-        needed = np.zeros_like(self._is_computed)
-        needed[ids] = True
-        new = np.flatnonzero(needed & ~self._is_computed)
-        self._codes[new] = _codes([self._names[place] for place in new.tolist()])
-        self._is_computed[new] = True
-        return self._codes[ids]
-
-
-def _codes_of(names: Sequence[str] | None) -> Codes:
-    """Return the codes of labels or rows; None stands for no names."""
-    if names is None:
-        return Codes()
-    return CodesOfNames(names)
-
-
-def _codes(names: Sequence[str]) -> Ints:
-    """Return a number for each name, independent of other names: the integer that it spells, or a hash of its bytes.
-
-    With the hash m of a number, that of a name is the sum of m(256 place + byte) over its bytes.
+    Args:
+        names: The name of each number; None if numbers have no names.
     """
-    texts = [name.encode() for name in names]
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    stops = np.cumsum(lengths)
-    starts = stops - lengths
-    data = np.frombuffer(b"".join(texts), np.uint8)
-    places = np.arange(len(data)) - np.repeat(starts, lengths)
-    sums = np.append(0, np.cumsum(mixed(places * 256 + data)))
-    codes: Ints = sums[stops] - sums[starts]
-    digits = np.append(0, np.cumsum((data >= ord("0")) & (data <= ord("9"))))
-    may_be_whole = (digits[stops] - digits[starts] == lengths) & (lengths > 0) & (lengths <= MOST_DIGITS)
-    whole = [place for place in np.flatnonzero(may_be_whole).tolist() if names[place] == "0" or names[place][0] != "0"]
-    codes[whole] = [int(names[place]) for place in whole]
-    return codes
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self._names = names
+        self._codes: dict[int, int] = {}
+
+    def __getitem__(self, ids: Ints) -> Ints:
+        if self._names is None:
+            return ids
+        distinct_ids, places = np.unique(ids, return_inverse=True)
+        codes = np.zeros(len(distinct_ids), np.int64)
+        for place, number in enumerate(distinct_ids.tolist()):
+            if number not in self._codes:
+                self._codes[number] = code_of_name(self._names[number])
+            codes[place] = self._codes[number]
+        return codes[places]
+
+
+def code_of_name(name: str) -> int:
+    """Return a number of 64 bits, independent of other names: the integer that a name spells, or a hash of its bytes.
+
+    >>> code_of_name("12"), code_of_name("012") == code_of_name("12")
+    (12, False)
+    """
+    if name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS and str(int(name)) == name:
+        return int(name)
+    return int.from_bytes(sha256(name.encode()).digest()[:8], "little", signed=True)
 
 
 def _array(values: ArrayLike | Tensor) -> Ints:
