@@ -18,7 +18,7 @@ from torch import Tensor
 from tailmetrics._arguments import cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.evaluation.labels import columns_of, places_of_names
-from tailmetrics.evaluation.likely_mistakes import note_on_equal_tensors, notes_on_likely_mistakes
+from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
@@ -199,10 +199,6 @@ def _data_of_tensors(
         columns = stated.get("label_names")
         _check_names(columns, ids, batch, ignore_index)
 
-    notes = note_on_equal_tensors(batch.preds, relevant)
-    for note in notes:
-        warn_outside(f"{CALLER}: {note}")
-
     train = None
     if train_labels is not None:
         num_labels = num_labels or 1 + _largest_id(ids, relevant, train_labels)
@@ -216,7 +212,6 @@ def _data_of_tensors(
         batch.row_mask,
         tokens=prod(token_axes),
         train=train,
-        notes=notes,
     )
 
 

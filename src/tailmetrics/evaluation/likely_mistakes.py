@@ -1,4 +1,4 @@
-"""Notes on data that look like a mistake: the two swapped, predictions that are the targets, queries found first."""
+"""Notes on data that look like a mistake: predictions and targets swapped, queries that find themselves first."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from tailmetrics.ranking._warnings import FEWEST_QUERIES
 from tailmetrics.significance.influence import Array
 
 FIRST_ROWS = 64
-"""Rows that are compared, to tell whether predictions are the targets."""
-ARE_THEY = "Are these predictions, or the targets themselves?"
-LEAST_ROWS = 3
-"""The fewest rows that are compared: a model may well be right in two."""
+"""Rows that are read, to tell whether queries find themselves."""
 LARGEST_GRADE = 10
 """Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
 
@@ -30,26 +25,7 @@ def notes_on_likely_mistakes(dataset: Any, preds: str = "preds", target: str = "
         preds: What notes call the predictions.
         target: What notes call the targets.
     """
-    notes = _note_on_swapped(dataset, preds, target)
-    if dataset.stop - dataset.start < LEAST_ROWS:
-        return notes
-    preds_rows, target_rows = _first_rows(dataset.preds, dataset), _first_rows(dataset.target, dataset)
-    notes += _note_on_equal(preds_rows, target_rows, preds, target)
-    notes += _note_on_self_retrieval(dataset, preds_rows, target_rows, preds)
-    return notes
-
-
-def note_on_equal_tensors(preds: Any, target: Tensor) -> tuple[str, ...]:
-    """Return a note that the predictions are the targets, of at least ``LEAST_ROWS`` rows."""
-    if isinstance(preds, tuple) or preds.shape != target.shape or len(preds) < LEAST_ROWS:
-        return ()
-    if not preds.layout == target.layout == torch.strided:
-        return ()
-    # almost all data differ in the first rows, so that not all scores have to be compared
-    for rows in (slice(FIRST_ROWS), slice(None)):
-        if not bool((preds[rows] == target[rows]).all()):
-            return ()
-    return (f"preds equals target in each row. {ARE_THEY}",)
+    return _note_on_swapped(dataset, preds, target) + _note_on_self_retrieval(dataset, preds)
 
 
 def _note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
@@ -67,26 +43,7 @@ def _note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
     )
 
 
-def _note_on_equal(preds_rows: Any, target_rows: Any, preds: str, target: str) -> tuple[str, ...]:
-    """Return a note that the predictions are the targets, if each of the first rows holds the same labels in both.
-
-    Where both have numbers, these are the same, too: a score for each judged label is no target.
-    """
-    if _is_listed(preds_rows) != _is_listed(target_rows):
-        return ()
-    if _is_listed(preds_rows):
-        is_equal = _are_equal_lists(preds_rows, target_rows)
-    else:
-        is_equal = np.array_equal(preds_rows, target_rows)
-    if not is_equal:
-        return ()
-    return (
-        f"{preds} holds the labels of {target}, and no others, in each of the first {len(preds_rows):,} rows. "
-        f"{ARE_THEY}",
-    )
-
-
-def _note_on_self_retrieval(dataset: Any, preds_rows: Any, target_rows: Any, preds: str) -> tuple[str, ...]:
+def _note_on_self_retrieval(dataset: Any, preds: str) -> tuple[str, ...]:
     """Return a note that each query finds itself first, as where embeddings are searched in themselves.
 
     Each of the first rows has its own name among its best labels. Nothing is said if no other label is relevant in
@@ -94,7 +51,8 @@ def _note_on_self_retrieval(dataset: Any, preds_rows: Any, target_rows: Any, pre
     """
     if dataset.row_names is None or dataset.stop - dataset.start < FEWEST_QUERIES:
         return ()
-    if not (_is_listed(preds_rows) and _is_listed(target_rows)):
+    preds_rows, target_rows = _first_rows(dataset.preds, dataset), _first_rows(dataset.target, dataset)
+    if not (hasattr(preds_rows, "ids") and hasattr(target_rows, "ids")):  # scores of all labels, or a mask
         return ()
 
     num_queries = 0
@@ -123,10 +81,6 @@ def _first_rows(table: Any, dataset: Any) -> Any:
     return next(table.all_batches(dataset.start, min(dataset.stop, dataset.start + FIRST_ROWS), FIRST_ROWS))
 
 
-def _is_listed(rows: Any) -> bool:
-    return hasattr(rows, "ids")
-
-
 def _label_name(dataset: Any, label: int) -> str:
     if dataset.label_names is None:
         return str(label)
@@ -149,22 +103,6 @@ def _relevant_labels(rows: Any) -> Iterator[list[int]]:
         gains = rows.values
     for labels, label_gains in _by_row(rows, gains):
         yield labels[label_gains > 0].tolist()
-
-
-def _are_equal_lists(preds_rows: Any, target_rows: Any) -> bool:
-    """Whether rows hold the same labels in any order, with the same numbers if both have numbers."""
-    if not np.array_equal(preds_rows.offsets, target_rows.offsets):
-        return False
-    preds_values, target_values = preds_rows.values, target_rows.values
-    if preds_values is None or target_values is None:
-        preds_values = target_values = np.zeros(len(preds_rows.ids))
-    rows = zip(_by_row(preds_rows, preds_values), _by_row(target_rows, target_values), strict=True)
-    return all(_entries(*preds_row) == _entries(*target_row) for preds_row, target_row in rows)
-
-
-def _entries(labels: Array, numbers: Array) -> list[tuple[int, float]]:
-    """Return the labels of a row in ascending order, each with its number."""
-    return sorted(zip(labels.tolist(), numbers.tolist(), strict=True))
 
 
 def _by_row(rows: Any, numbers: Array) -> Iterator[tuple[Array, Array]]:
