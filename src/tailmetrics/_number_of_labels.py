@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-VALUE_OF_LABEL = {"label_names": "a name", "label_counts": "a count", "buckets": "a bucket", "label_tree": "a parent"}
-"""What an argument holds for each label."""
+PROBLEMS = {
+    "label_names": ("holds", "pass a name for every label"),
+    "label_counts": ("holds", "pass a count for every label"),
+    "buckets": ("holds", "pass a bucket for every label"),
+    "label_tree": (
+        "holds",
+        "pass a parent for every label, and num_labels= to LabelTree if there are further nodes",
+    ),
+    "num_labels": ("says", "leave it out"),
+}
+"""How an argument states the number of labels, and what to do about another number."""
 REMEDY_OF_METRICS = "leave its num_labels out"
 REMEDY_OF_NAMES = f"{REMEDY_OF_METRICS}, and pass all names as label_names="
 
@@ -44,12 +53,7 @@ def number_of_labels(
         source = "the data have"
     for argument, size in stated.items():
         if number is not None and size != number:
-            if argument in VALUE_OF_LABEL:
-                problem, remedy = "holds", f"pass {VALUE_OF_LABEL[argument]} for every label"
-            elif argument == "num_labels":
-                problem, remedy = "says", "leave it out"
-            else:
-                problem, remedy = "was made for", remedy_of_metrics
+            problem, remedy = PROBLEMS.get(argument, ("was made for", remedy_of_metrics))
             raise ValueError(f"{caller}: {argument} {problem} {size:,} labels, but {source} {number:,}; {remedy}.")
         if number is None:
             number, source = size, f"{argument} holds"

@@ -30,16 +30,16 @@ def data(blind: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
     return scores, target
 
 
-def accumulated(parts: list[list[int]], **more: object) -> Evaluation:
+def accumulated(parts: list[list[int]], **arguments: object) -> Evaluation:
     scores, target = data()
-    found = [
+    evaluations = [
         Evaluation([tm.RecallAtK(K, buckets=BUCKETS)], labels=True, label_names=NAMES, intervals=0.95) for _ in parts
     ]
-    for one, part in zip(found, parts, strict=True):
-        one.update(scores[part], target[part])
-    for other in found[1:]:
-        found[0].merge_state(other)
-    return found[0]
+    for evaluation, part in zip(evaluations, parts, strict=True):
+        evaluation.update(scores[part], target[part])
+    for other in evaluations[1:]:
+        evaluations[0].merge_state(other)
+    return evaluations[0]
 
 
 def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its_place():
@@ -52,9 +52,9 @@ def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its
     support = [int((target == label).sum()) for label in range(L)]
     expected = blind_spots(hits, support, BUCKETS.assignment)
     assert expected.listed.tolist() == [4]
-    (found,) = accumulated([list(range(N))]).report("").blind_spots
-    assert (found.label, found.name, found.bucket) == (4, "name 4", "quantile_2")
-    assert (found.hits, found.support, found.expected, found.q) == (
+    (spot,) = accumulated([list(range(N))]).report("").blind_spots
+    assert (spot.label, spot.name, spot.bucket) == (4, "name 4", "quantile_2")
+    assert (spot.hits, spot.support, spot.expected, spot.q) == (
         hits[4],
         support[4],
         expected.expected[4],
@@ -62,19 +62,19 @@ def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its
     )
     missing = [shown for t, shown in zip(target.tolist(), lists, strict=True) if t == 4 and 4 not in shown]
     wrong = Counter(label for shown in missing for label in shown)
-    best = sorted(wrong.items(), key=lambda one: (-one[1], one[0]))[:3]
+    best = sorted(wrong.items(), key=lambda entry: (-entry[1], entry[0]))[:3]
     assert best[0][0] == 6
-    assert [(one["label"], one["rows"]) for one in found.instead] == best
+    assert [(entry["label"], entry["rows"]) for entry in spot.instead] == best
 
 
 def test_batches_orders_and_shares_make_no_difference():
     """Three shares merged in another order of rows: the same report in JSON."""
     order = torch.randperm(N, generator=torch.Generator().manual_seed(1)).tolist()
-    one, other = (
+    report, other = (
         accumulated(parts).report("").as_dict() for parts in ([list(range(N))], [order[:9], order[9:500], order[500:]])
     )
-    assert one["blind_spots"] == other["blind_spots"]
-    assert one == other
+    assert report["blind_spots"] == other["blind_spots"]
+    assert report == other
 
 
 @pytest.mark.parametrize("renderer", [in_full, markdown, latex, page, lambda report: report._repr_html_()])
@@ -83,12 +83,12 @@ def test_every_output_shows_it(renderer):
     report = accumulated([list(range(N))]).report("")
     (spot,), text = report.blind_spots, " ".join(renderer(report).replace("│", " ").split())
     assert "lind spots" in text
-    for said in (spot.bucket, f"{spot.expected:,.1f}", "<0.0001"):
-        assert in_latex(said) in text or said.replace("<", "&lt;") in text or said in text
+    for shown_text in (spot.bucket, f"{spot.expected:,.1f}", "<0.0001"):
+        assert in_latex(shown_text) in text or shown_text.replace("<", "&lt;") in text or shown_text in text
     few = int(report.labels.tests.too_few_rows[BUCKETS.assignment.numpy() == 2].sum())
     assert 0 < few < BUCKETS.sizes[2]
-    said = f"{few} of {BUCKETS.sizes[2]} labels in quantile_1"
-    assert said in text or in_latex(said) in text
+    shown_text = f"{few} of {BUCKETS.sizes[2]} labels in quantile_1"
+    assert shown_text in text or in_latex(shown_text) in text
 
 
 def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
@@ -116,9 +116,9 @@ def test_rows_in_clusters_are_no_trials():
     target = torch.arange(6).repeat(5).repeat_interleave(60)
     scores = torch.nn.functional.one_hot(target, 6).double()
     scores[target == 2] = 1.0 - scores[target == 2]
-    more = {"metrics": [tm.RecallAtK(1)], "label_counts": [9] * 6, "buckets": "thresholds:1", "labels": True}
-    assert [spot.label for spot in tm.evaluate(scores, target, **more).blind_spots] == [2]
-    report = tm.evaluate(scores, target, clusters=torch.arange(len(target)) // 60, **more)
+    arguments = {"metrics": [tm.RecallAtK(1)], "label_counts": [9] * 6, "buckets": "thresholds:1", "labels": True}
+    assert [spot.label for spot in tm.evaluate(scores, target, **arguments).blind_spots] == [2]
+    report = tm.evaluate(scores, target, clusters=torch.arange(len(target)) // 60, **arguments)
     assert report.blind_spots == []
     assert "Blind spots are not looked for: the test takes rows as independent" in markdown(report)
 

@@ -28,8 +28,8 @@ def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
     metrics = [tm.CatalogCoverageAtK(k=2), tm.GiniAtK(k=2)]
     report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics)
     assert report.scalars["catalog_coverage@2"] == 1
-    said = "The catalogue is the 3 items that preds and the other arguments name. "
-    assert any(warning.startswith(said) and warning.endswith("label_names=ITEMS.") for warning in report.warnings)
+    text = "The catalogue is the 3 items that preds and the other arguments name. "
+    assert any(warning.startswith(text) and warning.endswith("label_names=ITEMS.") for warning in report.warnings)
     report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
@@ -43,8 +43,8 @@ def test_a_mean_over_all_labels_counts_the_catalogue(labels, value):
     metric = tm.RecallAtK(k=2, average="macro", labels=labels)
     report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric)
     assert [*report.scalars.values()] == pytest.approx([value])
-    said = "The catalogue is the 3 labels that preds and the other arguments name. Before means over all labels of runs"
-    assert any(warning.startswith(said) for warning in report.warnings) == (labels == "all")
+    text = "The catalogue is the 3 labels that preds and the other arguments name. Before means over all labels of runs"
+    assert any(warning.startswith(text) for warning in report.warnings) == (labels == "all")
     report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric, label_names=CATALOGUE)
     assert [*report.scalars.values()] == pytest.approx([1 / 7 if labels == "all" else 1.0])
     assert not any("catalogue" in warning for warning in report.warnings)
@@ -57,9 +57,9 @@ def test_counts_and_buckets_by_place_belong_to_label_names(make):
     ordered = [counts.get(name, 0) for name in CATALOGUE]
     buckets = tm.LabelBuckets.thresholds(ordered, [1, 5])
     metrics = [tm.RecallAtK(k=2, buckets="thresholds:1,5", scope="global")]
-    more = {"label_names": CATALOGUE, "metrics": metrics}
-    for given in ({"label_counts": counts}, {"label_counts": ordered}, {"buckets": buckets}):
-        report = tm.evaluate(make(SHOWN), WANTED, **more, **given)
+    arguments = {"label_names": CATALOGUE, "metrics": metrics}
+    for argument in ({"label_counts": counts}, {"label_counts": ordered}, {"buckets": buckets}):
+        report = tm.evaluate(make(SHOWN), WANTED, **arguments, **argument)
         assert report.scalars["global_recall@2/5+"] == 0.5
         assert {row.name: row.labels for row in report.buckets if row.name} == {"5+": 1, "1-4": 2, "unseen": 4}
 
@@ -85,21 +85,21 @@ def test_ids_are_places_in_label_names(make, more):
     metrics = [tm.CatalogCoverageAtK(k=2), tm.RecallAtK(k=2)]
     report = tm.evaluate(preds, target, metrics=metrics, label_names=CATALOGUE, **more)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
-    said = "label_names holds 5 names, for the label ids 0 to 4, but preds or target holds the id 5. If these numbers"
+    text = "label_names holds 5 names, for the label ids 0 to 4, but preds or target holds the id 5. If these numbers"
     for rows in (preds, (np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[5, 1], [1, 2]]))):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=text):
             tm.evaluate(rows, target, metrics=[tm.RecallAtK(k=2)], label_names=[*"abcde"], **more)
 
 
 def test_names_are_counted_against_rows_that_count_and_columns_of_scores():
     """The ignored 99 is no label, nor is one of a masked row; 3 columns take 3 names."""
-    more = {"metrics": [tm.RecallAtK(k=1)], "label_names": [*"abc"]}
-    assert tm.evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **more).scalars["recall@1"] == 1
-    assert tm.evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **more).scalars["recall@1"] == 1
+    arguments = {"metrics": [tm.RecallAtK(k=1)], "label_names": [*"abc"]}
+    assert tm.evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **arguments).scalars["recall@1"] == 1
+    assert tm.evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **arguments).scalars["recall@1"] == 1
     with pytest.raises(
         ValueError, match="label_names holds 3 labels, but the data have 2; pass a name for every label"
     ):
-        tm.evaluate(np.array([[0.5, 0.1]]), [[0]], **more)
+        tm.evaluate(np.array([[0.5, 0.1]]), [[0]], **arguments)
 
 
 @pytest.mark.parametrize("make", [runs, frame])
@@ -119,14 +119,14 @@ def test_metrics_with_values_by_label_id_are_refused_without_label_names(make):
 def test_gaps_between_ids_and_labels_without_a_count_are_said():
     """2 of 100 ids occur in training; of names 3 of 4 have no count, of which nothing is a gap."""
     lists, train = [[5, 99], [7, 5]], [[5], [99]]
-    (said,) = [
+    (note,) = [
         warning for warning in tm.evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in warning
     ]
-    assert said.startswith(
+    assert note.startswith(
         "98 of 100 labels never occur in training. If the numbers of labels have gaps, each number met should be one "
         "label: pass lists of strings or a table."
     )
-    names = [[str(one) for one in row] for row in lists]
+    names = [[str(label) for label in row] for row in lists]
     report = tm.evaluate(names, [["5"], ["7"]], train_target=[["5"], ["99"]])
     assert not any(
         "labels have no training count" in warning or "gaps" in warning for warning in report.warnings

@@ -70,8 +70,8 @@ NOTHING_RELEVANT = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 0, 
 @pytest.mark.parametrize(("labels", "tail"), [("present", None), ("union", 0.0), ("all", 0.0)])
 def test_a_macro_average_is_left_out_where_it_averages_no_label(metric, labels, tail):
     """Of present labels there is none in the tail; a predicted label, or any label of all, has 0: values, reports, gaps."""
-    of_metric = metric(2, average="macro", labels=labels, buckets=BUCKETS)
-    report = tm.evaluate(PREDS, NOTHING_RELEVANT, metrics=[of_metric], intervals=False)
+    average = metric(2, average="macro", labels=labels, buckets=BUCKETS)
+    report = tm.evaluate(PREDS, NOTHING_RELEVANT, metrics=[average], intervals=False)
     (key,) = (key for key in report.scalars if key.endswith("/tail"))
     gap = report.summaries[key.replace("/tail", "/gap")]
     if tail is None:
@@ -85,8 +85,10 @@ def test_a_macro_average_is_left_out_where_it_averages_no_label(metric, labels, 
 def test_denominators_are_by_bucket_and_group_of_rows():
     """The head is relevant in two rows, the tail in one; the group "b" has the last two rows."""
     groups = ["a", "a", "b", "b"]
-    found = values(tm.RecallAtK(k=2, buckets=BUCKETS, row_groups=["a", "b"]), row_groups=groups)
-    by_key = {key.removeprefix("recall@2/"): (one.count, one.count_of) for key, one in found.items() if "/" in key}
+    records = values(tm.RecallAtK(k=2, buckets=BUCKETS, row_groups=["a", "b"]), row_groups=groups)
+    by_key = {
+        key.removeprefix("recall@2/"): (record.count, record.count_of) for key, record in records.items() if "/" in key
+    }
     what = "rows with a relevant label"
     assert {key: by_key[key] for key in ("head", "tail", "a/head", "b/head", "b/tail")} == {
         "head": (2, what),
@@ -107,12 +109,16 @@ def test_a_mean_times_its_denominator_is_the_sum_of_its_rows():
     ]
     collection = tm.TopKCollection(metrics)
     ranking = collection.rank(PREDS, TARGET)
-    rows = {key: one for metric in collection.members().values() for key, one in metric.row_values(ranking).items()}
-    found = values(*metrics)
-    for key, of_rows in rows.items():
-        total = float(of_rows.nansum())
-        assert found[key].count == int((~of_rows.isnan()).sum()) or not total
-        assert found[key].value * found[key].count == pytest.approx(total)
+    rows = {
+        key: key_values
+        for metric in collection.members().values()
+        for key, key_values in metric.row_values(ranking).items()
+    }
+    records = values(*metrics)
+    for key, row_values in rows.items():
+        total = float(row_values.nansum())
+        assert records[key].count == int((~row_values.isnan()).sum()) or not total
+        assert records[key].value * records[key].count == pytest.approx(total)
 
 
 def test_an_interval_stands_beside_its_value():
@@ -120,7 +126,7 @@ def test_an_interval_stands_beside_its_value():
     generator = torch.Generator().manual_seed(0)
     preds, target = torch.rand(60, 5, generator=generator), torch.rand(60, 5, generator=generator) < 0.4
     report = tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=2)])
-    sure, one = report.intervals["recall@2"], report.by_key["recall@2"]
-    assert (one.value, one.interval) == (report.scalars["recall@2"], sure)
-    assert sure.low < one.value < sure.high
-    assert (one.count, one.count_of) == (60, "rows")
+    sure, record = report.intervals["recall@2"], report.by_key["recall@2"]
+    assert (record.value, record.interval) == (report.scalars["recall@2"], sure)
+    assert sure.low < record.value < sure.high
+    assert (record.count, record.count_of) == (60, "rows")

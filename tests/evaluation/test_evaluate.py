@@ -118,8 +118,8 @@ def test_defaults():
     by_bucket = ["global_recall@10", "global_precision@1", "global_ndcg@10", "prediction_proportion@10"]
     frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.update(torch.arange(NUM_LABELS))
-    for known in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
-        report = tm.evaluate(scores, mask, **known)
+    for training in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
+        report = tm.evaluate(scores, mask, **training)
         assert list(report.overall) == [*overall, "recall@10"]
         assert list(report.by_bucket) == by_bucket
         assert list(report.by_bucket["global_recall@10"]) == list(BUCKETS.names)
@@ -128,26 +128,26 @@ def test_defaults():
 def test_buckets_complete_what_is_open():
     """Metrics by bucket stay as they are given; ``buckets`` adds the others by bucket, counts alone do not."""
     scores, mask = data()
-    given = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets="deciles"), tm.RecallAtK(k=5)]
+    metrics = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets="deciles"), tm.RecallAtK(k=5)]
     counts = training_counts()
-    for known, more in (
+    for training, added_metrics in (
         ({"label_counts": counts}, []),
         ({"buckets": "deciles", "label_counts": counts}, [tm.PrecisionAtK(k=1, buckets=BUCKETS, scope="global")]),
     ):
-        report = tm.evaluate(scores, mask, metrics=given, **known)
-        expected = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets=BUCKETS), tm.RecallAtK(k=5), *more]
+        report = tm.evaluate(scores, mask, metrics=metrics, **training)
+        expected = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets=BUCKETS), tm.RecallAtK(k=5), *added_metrics]
         assert report.scalars == pytest.approx(computed(expected, scores, mask), abs=0, nan_ok=True)
 
 
 def test_buckets_look_at_the_one_list():
     """Two labels of the tail never come first: none is found among the top 1 of a row, in any form of the request."""
     scores, target = torch.tensor([[3.0, 2.0, 1.0]]).repeat(4, 1), torch.tensor([0, 0, 1, 2])
-    more = {"metrics": [tm.AccuracyAtK(k=1)], "buckets": "thresholds:1,5:head,tail", "label_counts": [9, 1, 1]}
-    report = tm.evaluate(scores, target, **more)
+    arguments = {"metrics": [tm.AccuracyAtK(k=1)], "buckets": "thresholds:1,5:head,tail", "label_counts": [9, 1, 1]}
+    report = tm.evaluate(scores, target, **arguments)
     assert report.by_bucket == {
         "global_accuracy@1": {"head": 1.0, "tail": 0.0, "unseen": pytest.approx(nan, nan_ok=True)}
     }
-    compared = compare_runs({"one": scores, "other": scores}, target, **more, resamples=10)
+    compared = compare_runs({"one": scores, "other": scores}, target, **arguments, resamples=10)
     assert compared.values["global_accuracy@1/tail"] == {"one": 0.0, "other": 0.0}
 
 
@@ -159,9 +159,9 @@ def test_training_targets_tell_the_number_of_rows_beside_buckets():
     frequency.update(trained)
     metric = tm.PropensityScoredRecallAtK(1)
     expected = computed([tm.PropensityScoredRecallAtK(1).bind(frequency)], scores, target)
-    for known in ({"train_target": trained}, {"label_counts": frequency}):
+    for training in ({"train_target": trained}, {"label_counts": frequency}):
         for buckets in (None, "quantiles:2", frequency.deciles()):
-            report = tm.evaluate(scores, target, metrics=[metric], buckets=buckets, **known)
+            report = tm.evaluate(scores, target, metrics=[metric], buckets=buckets, **training)
             assert report.scalars["psr@1"] == expected["psr@1"]
 
 
@@ -189,8 +189,8 @@ def test_what_metrics_warn_of_is_in_every_report():
     first.start()  # as at the next validation
     first.update(scores, target)
     for evaluation in (first, second, third):
-        (told,) = evaluation.report("").notes
-        assert told.startswith("CrossEntropy: preds, float32 [4, 5], lie between 0 and 1 and add up to 1 in each row")
+        (note,) = evaluation.report("").notes
+        assert note.startswith("CrossEntropy: preds, float32 [4, 5], lie between 0 and 1 and add up to 1 in each row")
 
 
 def test_states_of_another_evaluation_are_refused_and_change_nothing():
@@ -334,9 +334,9 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
 def test_errors_say_what_to_do(change, message):
     """What does not fit is refused before anything is ranked, rows beyond the other's end included."""
     scores, _ = data()
-    given = {"preds": scores, "target": torch.zeros(50, dtype=torch.int64), "batch_rows": 50, **change}
+    arguments = {"preds": scores, "target": torch.zeros(50, dtype=torch.int64), "batch_rows": 50, **change}
     with pytest.raises((TypeError, ValueError), match=message):
-        tm.evaluate(**given)
+        tm.evaluate(**arguments)
 
 
 def test_no_rows_at_all():
@@ -371,10 +371,10 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
     assert report.scalars["recall_min4@1"] == pytest.approx(1 / 3)
     assert report.scalars["recall_skip_min4@1"] == 1
     assert report.scalars["ndcg@1"] == pytest.approx(2 / 3)
-    said = "2 of 3 rows have no relevant label at min_gain=4, and "
+    text = "2 of 3 rows have no relevant label at min_gain=4, and "
     assert [warning for warning in report.warnings if "min_gain" in warning] == [
-        f"{said}count as 0 in recall_min4@1, hit_rate_min4@1; empty_target_action='skip' leaves them out.",
-        f"{said}are left out of recall_skip_min4@1.",
+        f"{text}count as 0 in recall_min4@1, hit_rate_min4@1; empty_target_action='skip' leaves them out.",
+        f"{text}are left out of recall_skip_min4@1.",
     ]
     metrics = [tm.RecallAtK(k=1), tm.RecallAtK(k=1, min_gain=2)]
     assert not any("min_gain" in warning for warning in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
@@ -387,9 +387,9 @@ def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> No
     target[:empty] = -1
     metrics = [tm.NDCGAtK(k=1, empty_target_action="skip"), tm.MRR(k=1)]
     report = tm.evaluate(torch.eye(3)[torch.zeros(100, dtype=torch.int64)], target, metrics=metrics)
-    said = [warning for warning in report.warnings if "rows have no relevant label" in warning]
+    warnings = [warning for warning in report.warnings if "rows have no relevant label" in warning]
     assert (
-        said
+        warnings
         == [
             "2 of 100 rows have no relevant label, and are left out of ndcg_skip@1.",
             "2 of 100 rows have no relevant label, and count as 0 in mrr@1; empty_target_action='skip' leaves them out.",
@@ -423,18 +423,22 @@ def test_what_is_worse_than_equal_scores_is_told(wrong):
     target = torch.arange(200) % (NUM_LABELS - 1)
     noise = torch.rand(200, NUM_LABELS, generator=torch.Generator().manual_seed(0))
     scores = 30 * torch.nn.functional.one_hot(target, NUM_LABELS) + noise * 0.1
-    given = {"numbers": (scores, target + 1), "order": (-scores, target), "nothing": (torch.zeros_like(scores), target)}
-    asked = [tm.AccuracyAtK(k=5), tm.CrossEntropy(), tm.RecallAtK(k=5, buckets="deciles")]
+    batches = {
+        "numbers": (scores, target + 1),
+        "order": (-scores, target),
+        "nothing": (torch.zeros_like(scores), target),
+    }
+    metrics = [tm.AccuracyAtK(k=5), tm.CrossEntropy(), tm.RecallAtK(k=5, buckets="deciles")]
     groups = ["a", "b"] * 100
-    report = tm.evaluate(*given[wrong], metrics=asked, label_counts=training_counts(), row_groups=groups)
+    report = tm.evaluate(*batches[wrong], metrics=metrics, label_counts=training_counts(), row_groups=groups)
     assert (report.scalars["cross_entropy"] > log(NUM_LABELS) + 1e-6) == (wrong != "nothing")
-    said = [
+    notes = [
         warning.partition(". Look")[0]
         for warning in report.warnings
         if "Look whether preds and target number" in warning
     ]
     worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(wrong)
-    assert said == ([f"Worse than with equal scores for all labels: {worse}"] if worse else [])
+    assert notes == ([f"Worse than with equal scores for all labels: {worse}"] if worse else [])
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -446,8 +450,8 @@ def test_logits_with_the_axes_of_tokens_and_labels_swapped_are_told(swapped):
     evaluation.update(logits.transpose(1, 2) if swapped else logits, tokens)
     elsewhere = Evaluation(tm.CrossEntropy())
     elsewhere.load_state_dict(evaluation.state_dict())
-    told = any("whether the last axis of scores is that of labels" in note for note in elsewhere.report("").notes)
-    assert told is swapped
+    has_note = any("whether the last axis of scores is that of labels" in note for note in elsewhere.report("").notes)
+    assert has_note is swapped
 
 
 def test_rows_that_miss_a_recall_are_told() -> None:
@@ -499,32 +503,34 @@ def test_a_comparison_holds_the_values_of_the_reports():
     }
     gaps = {"one": [2 / 3, 2 / 3, f1], "right": [2 / 3, 0, 0.5]}
     names = ["share", "micro", "macro"]
-    for run, of_run in expected.items():
-        of_run |= {f"{name}/gap": gap for name, gap in zip(names, gaps[run], strict=True)}
-        of_run |= {f"{name}/{b}": v for name in names for b, v in zip(buckets.names, of_run.pop(name), strict=True)}
+    for run, run_values in expected.items():
+        run_values |= {f"{name}/gap": gap for name, gap in zip(names, gaps[run], strict=True)}
+        run_values |= {
+            f"{name}/{b}": v for name in names for b, v in zip(buckets.names, run_values.pop(name), strict=True)
+        }
         report = tm.evaluate(runs[run], target, metrics=metrics, intervals=100)
-        values = {key: value for key, value in {**report.scalars, **report.summaries}.items() if key in of_run}
-        assert values == pytest.approx(of_run, nan_ok=True)
+        values = {key: value for key, value in {**report.scalars, **report.summaries}.items() if key in run_values}
+        assert values == pytest.approx(run_values, nan_ok=True)
         assert 0 < report.intervals["share/gap"].low < 2 / 3
-    found = {
+    comparisons = {
         comparison.key: comparison
         for comparison in compare_runs(runs, target, metrics=metrics, resamples=100, baseline="one").comparisons
     }
     for key, value in expected["right"].items():
-        assert (found[key].baseline_value, found[key].value) == pytest.approx(
+        assert (comparisons[key].baseline_value, comparisons[key].value) == pytest.approx(
             (expected["one"][key], value), nan_ok=True
         )
-        assert (found[key].n == 0) == (value != value)
-    of_rows = metrics[0].row_values(tm.rank(runs["one"], target, depth=1, num_labels=6))
-    assert of_rows["share/tail"].tolist() == [0.0] * 12
-    assert bool(of_rows["share/empty"].isnan().all())
+        assert (comparisons[key].n == 0) == (value != value)
+    row_values = metrics[0].row_values(tm.rank(runs["one"], target, depth=1, num_labels=6))
+    assert row_values["share/tail"].tolist() == [0.0] * 12
+    assert bool(row_values["share/empty"].isnan().all())
 
 
 def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
     """A metric by bucket, made where none is, and one over all labels leave out the same rows."""
     scores, target = torch.eye(6), torch.tensor([0, 1, 2, -1, 4, 5])
-    for more in ({}, {"buckets": "deciles", "scope": "global"}):
-        collection = tm.TopKCollection([tm.AccuracyAtK(k=1, **more)], ignore_index=-1)
+    for arguments in ({}, {"buckets": "deciles", "scope": "global"}):
+        collection = tm.TopKCollection([tm.AccuracyAtK(k=1, **arguments)], ignore_index=-1)
         report = tm.evaluate(scores, target, metrics=collection, label_counts=[6, 5, 4, 3, 2, 1])
         assert report.rows == 5
 
@@ -543,23 +549,28 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
         ]
         for kind in ("all", "present")
     }
-    found = {kind: tm.evaluate(perfect.float(), perfect.bool(), metrics=of) for kind, of in kinds.items()}
+    reports = {
+        kind: tm.evaluate(perfect.float(), perfect.bool(), metrics=metrics_of_kind)
+        for kind, metrics_of_kind in kinds.items()
+    }
     relevant = set(target.tolist())
-    for report in found.values():
-        with_rows = [sum(buckets.names[buckets.assignment[one]] == name for one in relevant) for name in buckets.names]
+    for report in reports.values():
+        with_rows = [
+            sum(buckets.names[buckets.assignment[label]] == name for label in relevant) for name in buckets.names
+        ]
         assert [bucket.labels_with_rows for bucket in report.buckets] == with_rows
         (table,) = (table for table in report.document().tables if table.name == "buckets")
         column = table.header.index("labels with rows")
         assert [line[column] for line in table.lines] == [str(len(relevant)), *map(str, with_rows)]
-    assert [max(report.overall.values()) for report in found.values()] == pytest.approx([len(relevant) / 40, 1.0])
-    of_two = "the F-score of precision and recall, each " if macro else ""
-    (said,) = (facts.meaning for facts in found["all"].metrics if facts.meaning)
-    assert said == (
-        f"{of_two}the mean over all labels, of which {40 - len(relevant)} of 40 have no relevant row and count 0, so that it can "
+    assert [max(report.overall.values()) for report in reports.values()] == pytest.approx([len(relevant) / 40, 1.0])
+    start = "the F-score of precision and recall, each " if macro else ""
+    (meaning,) = (facts.meaning for facts in reports["all"].metrics if facts.meaning)
+    assert meaning == (
+        f"{start}the mean over all labels, of which {40 - len(relevant)} of 40 have no relevant row and count 0, so that it can "
         f"reach {len(relevant) / 40:.4f}"
     )
-    (said,) = (facts.meaning for facts in found["present"].metrics if facts.meaning)
-    assert said == f"{of_two}the mean over the labels that are relevant in some row"
+    (meaning,) = (facts.meaning for facts in reports["present"].metrics if facts.meaning)
+    assert meaning == f"{start}the mean over the labels that are relevant in some row"
 
 
 def test_calibration_says_how_sure_predictions_are_and_how_often_right():
@@ -568,13 +579,13 @@ def test_calibration_says_how_sure_predictions_are_and_how_often_right():
     buckets = tm.LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
     sure = e**2 / (e**2 + 3)
     report = tm.evaluate(scores, target, metrics=[tm.CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
-    for stem, said in (
+    for stem, text in (
         ("calibration_error@1", f"head 4 ({sure:.4f}, 0.2500), tail 1 ({sure:.4f}, 1.0000)"),
         ("calibration_error@4", f"head 10 ({(4 * sure + 6 * (1 - sure) / 3) / 10:.4f}, 0.2000), tail 10 "),
     ):
-        assert f"; predictions (their mean probability, the share that is right): {said}" in report.facts(stem).caption
-    said = f"over-confident on average: predictions have a mean probability of {sure:.4f}, and 0.4000 of them are right"
-    assert report.facts("calibration_error@1").meaning == said
+        assert f"; predictions (their mean probability, the share that is right): {text}" in report.facts(stem).caption
+    text = f"over-confident on average: predictions have a mean probability of {sure:.4f}, and 0.4000 of them are right"
+    assert report.facts("calibration_error@1").meaning == text
     report = tm.evaluate(scores / 9 - 1, target, metrics=[tm.CalibrationErrorAtK()])
     assert report.facts("calibration_error@1").meaning.startswith("under-confident on average")
 
@@ -630,12 +641,12 @@ def test_a_cut_off_beyond_short_lists_is_no_alarm():
         query: {documents[(int(query[1:]) + 40 + place) % 150]: 1.0 - place / 20 for place in range(20)}
         for query in lists
     }
-    (said,) = [
+    (note,) = [
         warning
         for warning in tm.evaluate(worst, qrels, metrics=metrics, label_names=documents).warnings
         if "Worse than" in warning
     ]
-    assert said == (
+    assert note == (
         "Worse than with equal scores for all labels: recall@20. Look whether preds and target number the labels alike, "
         "from 0, or call them by the same names; whether the last axis of scores is that of labels; and whether the "
         "largest score, or the first place of a list, is the best."
@@ -656,10 +667,13 @@ def test_what_the_error_of_a_repeated_label_advises_is_taken(form):
     lists = pa.table(table).to_pandas() if form == "table" else REPEATED[form]
     with pytest.raises(ValueError, match="duplicates='first'"):
         tm.evaluate(lists, relevant, metrics=[tm.PrecisionAtK(3)])
-    for metric, more in ((tm.PrecisionAtK(3), {"duplicates": "first"}), (tm.PrecisionAtK(3, duplicates="first"), {})):
-        report = tm.evaluate(lists, relevant, metrics=metric, **more)
+    for metric, arguments in (
+        (tm.PrecisionAtK(3), {"duplicates": "first"}),
+        (tm.PrecisionAtK(3, duplicates="first"), {}),
+    ):
+        report = tm.evaluate(lists, relevant, metrics=metric, **arguments)
         assert report.scalars["precision@3"] == pytest.approx((1 / 3 + 1 / 2) / 2)
-        runs = compare_runs({"one": lists, "two": lists}, relevant, metrics=[metric], resamples=99, **more)
+        runs = compare_runs({"one": lists, "two": lists}, relevant, metrics=[metric], resamples=99, **arguments)
         assert runs.values["precision@3"] == {"one": pytest.approx(5 / 12), "two": pytest.approx(5 / 12)}
 
 
@@ -676,9 +690,9 @@ def test_values_of_labels_are_added_where_members_count_a_part():
     f1, recall = (kind(k=[2, 3], average="macro", num_labels=4) for kind in (tm.F1AtK, tm.RecallAtK))
     whole = tm.TopKCollection([f1])
     assert with_label_values(whole) is whole
-    for given in ([recall], [recall, f1]):
-        _, *added = list(with_label_values(tm.TopKCollection(given)).members().values())[len(given) - 1 :]
-        assert [(type(one), one.cutoffs, one.average) for one in added] == [
+    for metrics in ([recall], [recall, f1]):
+        _, *added = list(with_label_values(tm.TopKCollection(metrics)).members().values())[len(metrics) - 1 :]
+        assert [(type(metric), metric.cutoffs, metric.average) for metric in added] == [
             (kind, (2, 3), "none") for kind in (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK)
         ]
 
@@ -720,13 +734,23 @@ def test_metrics_keep_the_batches_that_they_have_seen(kind):
 def test_rows_of_one_grade_are_counted_in_a_note(form):
     """Two of four queries: all of their documents have grade 2; one document alone has one order, and does not count."""
     grades = {"q0": [2, 2], "q1": [2, 1], "q2": [2, 2], "q3": [1]}
-    run = {query: {f"{query}-{place}": 1.0 - place for place in range(len(of))} for query, of in grades.items()}
-    qrels = {query: {f"{query}-{place}": grade for place, grade in enumerate(of)} for query, of in grades.items()}
+    run = {
+        query: {f"{query}-{place}": 1.0 - place for place in range(len(row_grades))}
+        for query, row_grades in grades.items()
+    }
+    qrels = {
+        query: {f"{query}-{place}": grade for place, grade in enumerate(row_grades)}
+        for query, row_grades in grades.items()
+    }
     metrics = [tm.NDCGAtK(k=2), tm.RecallAtK(k=1)]
     if form == "dicts":
         report = tm.evaluate(run, qrels, metrics=metrics)
     elif form == "flat":
-        flat = [(row, grade, -place) for row, of in enumerate(grades.values()) for place, grade in enumerate(of)]
+        flat = [
+            (row, grade, -place)
+            for row, row_grades in enumerate(grades.values())
+            for place, grade in enumerate(row_grades)
+        ]
         indexes, target, preds = (torch.tensor(column) for column in zip(*flat, strict=True))
         report = tm.evaluate(tm.Ranking.from_flat(preds.float(), target.float(), indexes), metrics=metrics)
     elif form == "candidates":

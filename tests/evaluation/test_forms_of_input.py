@@ -26,8 +26,8 @@ def metrics():
 
 def peer():
     """What pytrec_eval says, averaged over the queries."""
-    asked = {"P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank"}
-    report = pytrec_eval.RelevanceEvaluator(QRELS, asked).evaluate(RUN)
+    measures = {"P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank"}
+    report = pytrec_eval.RelevanceEvaluator(QRELS, measures).evaluate(RUN)
     keys = ("P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank")
     return [sum(values[key] for values in report.values()) / len(report) for key in keys]
 
@@ -68,10 +68,10 @@ def test_the_two_swapped_are_told(form):
         with pytest.raises(tm.io.DataFileError, match="no column is the score"):
             tm.evaluate(qrels, run, metrics=metrics())
         return
-    said = "holds only whole numbers up to 3, as grades are, and target holds fractions"
-    with pytest.warns(UserWarning, match=said):
+    text = "holds only whole numbers up to 3, as grades are, and target holds fractions"
+    with pytest.warns(UserWarning, match=text):
         report = tm.evaluate(qrels, run, metrics=metrics())
-    assert any(said in warning for warning in report.warnings)
+    assert any(text in warning for warning in report.warnings)
     popular = {query: {item: 100 * score for item, score in items.items()} for query, items in QRELS.items()}
     for right in ((run, qrels), (QRELS, QRELS), (popular, RUN)):
         assert not any("swapped" in warning for warning in tm.evaluate(*right, metrics=metrics()).warnings)
@@ -100,7 +100,9 @@ GROUPS_OF_USERS = {11: "en", 12: "de", 13: None}
 def test_groups_by_users_that_are_numbers(form):
     """Numbers name queries as texts do; a Series is joined by its index, whatever its order."""
     users = {"q1": 11, "q2": 12, "q3": 13}
-    run, qrels = (frame(one, value).replace({"user_id": users}) for one, value in ((RUN, "score"), (QRELS, "rating")))
+    run, qrels = (
+        frame(table, value).replace({"user_id": users}) for table, value in ((RUN, "score"), (QRELS, "rating"))
+    )
     series = pd.Series({12: "de", 13: None, 11: "en", **({99: "fr"} if form.endswith("more users") else {})})
     groups = GROUPS_OF_USERS if form == "dict" else series
     report = tm.evaluate(run, qrels, metrics=[tm.RecallAtK(2)], row_groups=groups)
@@ -136,7 +138,7 @@ def test_lists_of_lists(names):
     preds, target = [[3, 1, 0], [2], [0, 1]], [[1], [0, 2], [3]]
     train = [[0, 1], [0], [2, 3]]
     if names:
-        preds, target, train = ([[f"n{one}" for one in row] for row in rows] for rows in (preds, target, train))
+        preds, target, train = ([[f"n{label}" for label in row] for row in rows] for rows in (preds, target, train))
     report = tm.evaluate(preds, target, train_target=train, metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)])
     assert report.scalars["precision@1"] == pytest.approx((0 + 1 + 0) / 3)
     assert report.scalars["recall@2"] == pytest.approx((1 + 0.5 + 0) / 3)
@@ -166,13 +168,13 @@ def test_runs_compared():
 def test_a_comparison_says_what_to_know_of_its_runs():
     """Ties of one run, told as those of that run, and what is true of all runs once; metrics may be a generator."""
     other, short = {"q1": dict.fromkeys("abc", 0.5)}, {"q1": RUN["q1"]}
-    known = {"metrics": (one for one in [tm.RecallAtK(1)]), "resamples": 100}
-    compared = compare_runs({"one": short, "other": other}, QRELS, **known)
+    arguments = {"metrics": (metric for metric in [tm.RecallAtK(1)]), "resamples": 100}
+    compared = compare_runs({"one": short, "other": other}, QRELS, **arguments)
     left_out = f"{len(QRELS) - 1} queries of target have no predictions in preds: left out; missing='zero' counts"
     tied = "other: Rows are cut inside a tie (100.0% at rank 1)"
     assert any(warning.startswith(left_out) for warning in compared.warnings)
-    (said,) = (warning for warning in compared.warnings if warning.startswith(tied))
-    assert said.endswith("whatever the model.")  # a comparison shows no other orders
+    (warning_on_ties,) = (warning for warning in compared.warnings if warning.startswith(tied))
+    assert warning_on_ties.endswith("whatever the model.")  # a comparison shows no other orders
     assert tied in str(compared)
     assert tied in compared._repr_html_()
     assert json.loads(json.dumps(compared.as_dict()))["warnings"] == list(compared.warnings)
@@ -200,25 +202,29 @@ def test_intervals_of_sequences_that_are_alike(form):
     right = (scores.argmax(dim=2) == target)[:, :25].double().mean(dim=1).numpy()
     target[:, 25:] = -100
     numbers = torch.arange(40)
-    given = {"sequences": numbers, "rows": numbers[:, None].expand(40, 30), "list": [f"s{one}" for one in range(40)]}
+    clusters_by_form = {
+        "sequences": numbers,
+        "rows": numbers[:, None].expand(40, 30),
+        "list": [f"s{sequence}" for sequence in range(40)],
+    }
     options = {"metrics": [tm.AccuracyAtK(k=1), tm.KForRecall(1.0)], "ignore_index": -100}
     if form == "flat":
         clusters, shaped = numbers.repeat_interleave(30), (scores.reshape(-1, 20), target.reshape(-1))
     else:
-        clusters, shaped = given[form], (scores, target)
+        clusters, shaped = clusters_by_form[form], (scores, target)
     report = tm.evaluate(*shaped, clusters=clusters, **options)
-    found, half = report.intervals["accuracy@1"], stats.t.ppf(0.975, 39) * right.std(ddof=1) / 40**0.5
-    assert (found.low, found.high) == pytest.approx((right.mean() - half, right.mean() + half))
-    assert (found.n, found.clusters) == (1000, 40)
+    interval, half = report.intervals["accuracy@1"], stats.t.ppf(0.975, 39) * right.std(ddof=1) / 40**0.5
+    assert (interval.low, interval.high) == pytest.approx((right.mean() - half, right.mean() + half))
+    assert (interval.n, interval.clusters) == (1000, 40)
     assert report.intervals["median_k_for_recall@1"].reason == "a median is resampled"
     assert "for 40 independent clusters of rows" in " ".join(in_full(report).split())
     drawn = tm.evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
-    assert [one.clusters for one in drawn.values()] == [40, 40]
+    assert [drawn_interval.clusters for drawn_interval in drawn.values()] == [40, 40]
     alone = tm.evaluate(*shaped, **options)
     width = alone.intervals["accuracy@1"].high - alone.intervals["accuracy@1"].low
     assert width < 0.6 * 2 * half
-    said = any("of one sequence are taken for independent" in warning for warning in alone.warnings)
-    assert said == (form != "flat")
+    is_noted = any("of one sequence are taken for independent" in warning for warning in alone.warnings)
+    assert is_noted == (form != "flat")
     assert not any("independent: where" in warning for warning in report.warnings)
     compared = compare_runs({"a": shaped[0], "b": -shaped[0]}, shaped[1], clusters=clusters, resamples=200, **options)
     assert compared.comparisons[0].interval.clusters == 40
@@ -236,9 +242,11 @@ def test_clusters_of_another_length_are_told_beside_the_sequences():
 def test_two_labels_to_ignore_are_refused():
     """The metric's would win in silence, and padding by the other would count."""
     scores, target = torch.rand(4, 6, 9), torch.arange(24).reshape(4, 6) % 9
-    for one, other in ((-100, 0), (0, -100)):
-        with pytest.raises(ValueError, match=f"ignore_index={other}, but a metric has ignore_index={one}; pass one"):
-            tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1, ignore_index=one)], ignore_index=other)
+    for own_index, other in ((-100, 0), (0, -100)):
+        with pytest.raises(
+            ValueError, match=f"ignore_index={other}, but a metric has ignore_index={own_index}; pass one"
+        ):
+            tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1, ignore_index=own_index)], ignore_index=other)
     assert tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1, ignore_index=0)], ignore_index=0).rows == 24 - 3
 
 
@@ -250,8 +258,8 @@ def test_intervals_are_asked_for():
     target = torch.where(torch.arange(40) < 30, torch.arange(40) % 4, (torch.arange(40) + 1) % 4)
     groups = ["a" if row < 20 else "b" for row in range(40)]
     report = tm.evaluate(scores, target, metrics=[tm.PrecisionAtK(1)], row_groups=groups, intervals=100)
-    one = report.intervals["precision@1"]
-    assert (one.low, one.high) == pytest.approx(binomtest(30, 40).proportion_ci(0.95, "wilson"), abs=1e-9)
+    interval = report.intervals["precision@1"]
+    assert (interval.low, interval.high) == pytest.approx(binomtest(30, 40).proportion_ci(0.95, "wilson"), abs=1e-9)
     assert (report.intervals["precision@1/b"].value, report.intervals["precision@1/b"].n) == (0.5, 20)
     assert "±" in report._repr_html_()
 
@@ -259,21 +267,23 @@ def test_intervals_are_asked_for():
 def test_buckets_by_a_text_and_one_name_for_each_row():
     """``buckets="deciles"`` are those of the counts; a list of names has the one relevant label of each row."""
     counts, scores, target = [9, 4, 2, 1], torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
-    for text, made in (
+    for text, buckets_of_text in (
         ("deciles", tm.LabelBuckets.deciles(counts)),
         ("thresholds:3", tm.LabelBuckets.thresholds(counts, [3])),
     ):
-        found, expected = (tm.evaluate(scores, target, buckets=one, label_counts=counts) for one in (text, made))
-        assert found.scalars == pytest.approx(expected.scalars, nan_ok=True)
+        report, expected = (
+            tm.evaluate(scores, target, buckets=buckets, label_counts=counts) for buckets in (text, buckets_of_text)
+        )
+        assert report.scalars == pytest.approx(expected.scalars, nan_ok=True)
     with pytest.raises(ValueError, match=r"evaluate: buckets='deciles' has no label counts yet; pass label_counts="):
         tm.evaluate(scores, target, buckets="deciles")
     lists = [["x", "y"], ["y", "z"], ["x", "z"]]
-    found = tm.evaluate(lists, ["x", "z", "y"], metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)])
+    report = tm.evaluate(lists, ["x", "z", "y"], metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)])
     assert (
-        found.scalars
+        report.scalars
         == tm.evaluate(lists, [["x"], ["z"], ["y"]], metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)]).scalars
     )
-    assert found.scalars == {"precision@1": pytest.approx(1 / 3), "recall@2": pytest.approx(2 / 3)}
+    assert report.scalars == {"precision@1": pytest.approx(1 / 3), "recall@2": pytest.approx(2 / 3)}
 
 
 def test_sequences_as_a_model_returns_them():
@@ -281,15 +291,19 @@ def test_sequences_as_a_model_returns_them():
     generator = torch.Generator().manual_seed(0)
     scores, target = torch.randn(2, 3, 5, generator=generator), torch.tensor([[0, 4, -1], [2, 2, 1]])
     groups, mask = [["a", "a", "b"], ["b", "b", "a"]], torch.tensor([[True, True, False], [True, True, True]])
-    given = {"metrics": [tm.PrecisionAtK(1), tm.CrossEntropy()], "label_counts": [5, 4, 3, 2, 1]}
-    whole = tm.evaluate(scores, target, row_mask=mask, row_groups=np.array(groups), **given)
+    arguments = {"metrics": [tm.PrecisionAtK(1), tm.CrossEntropy()], "label_counts": [5, 4, 3, 2, 1]}
+    whole = tm.evaluate(scores, target, row_mask=mask, row_groups=np.array(groups), **arguments)
     by_row = tm.evaluate(
-        scores.flatten(0, 1), target.flatten(), row_mask=mask.flatten(), row_groups=[*groups[0], *groups[1]], **given
+        scores.flatten(0, 1),
+        target.flatten(),
+        row_mask=mask.flatten(),
+        row_groups=[*groups[0], *groups[1]],
+        **arguments,
     )
     assert whole.rows == 5
     assert whole.scalars == pytest.approx(by_row.scalars, nan_ok=True)
-    compared = compare_runs({"a": scores, "b": -scores}, target, **given)
-    assert compared.values["precision@1"]["a"] == tm.evaluate(scores, target, **given).scalars["precision@1"]
+    compared = compare_runs({"a": scores, "b": -scores}, target, **arguments)
+    assert compared.values["precision@1"]["a"] == tm.evaluate(scores, target, **arguments).scalars["precision@1"]
 
 
 @pytest.mark.parametrize("ignored", [None, -100])
@@ -302,19 +316,19 @@ def test_training_tokens_are_counted_one_by_one(ignored):
         target[1, 2] = train[1, 4] = ignored
     counts = torch.bincount(train[train >= 0], minlength=5)
     metrics = [tm.AccuracyAtK(k=1, buckets="deciles", scope="global")]
-    more = {"metrics": metrics, "ignore_index": ignored}
-    expected = tm.evaluate(scores, target, label_counts=counts, **more)
-    assert tm.evaluate(scores, target, train_target=train, **more).scalars == pytest.approx(
+    arguments = {"metrics": metrics, "ignore_index": ignored}
+    expected = tm.evaluate(scores, target, label_counts=counts, **arguments)
+    assert tm.evaluate(scores, target, train_target=train, **arguments).scalars == pytest.approx(
         expected.scalars, nan_ok=True
     )
-    assert tm.evaluate(scores, target, train_target=train.reshape(-1), **more).scalars == pytest.approx(
+    assert tm.evaluate(scores, target, train_target=train.reshape(-1), **arguments).scalars == pytest.approx(
         expected.scalars, nan_ok=True
     )
     assert expected.label_counts.tolist() == counts.tolist()
     assert expected.rows == (6 if ignored is None else 5)
     if ignored is not None:
-        said = [tm.AccuracyAtK(k=1, buckets="deciles", scope="global", ignore_index=ignored)]
-        assert tm.evaluate(scores, target, train_target=train, metrics=said).scalars == pytest.approx(
+        ignoring_metrics = [tm.AccuracyAtK(k=1, buckets="deciles", scope="global", ignore_index=ignored)]
+        assert tm.evaluate(scores, target, train_target=train, metrics=ignoring_metrics).scalars == pytest.approx(
             expected.scalars, nan_ok=True
         )
         with pytest.raises(ValueError, match="evaluate: train_target: .* -100: these may be label ids or gains"):
@@ -393,14 +407,14 @@ RELEVANT = pd.DataFrame({"user": [2, 1], "movie_ids": [[8], [9]]})
 def test_tables_of_lists(make, preds, target, first):
     """The list is the order where there is no score; whole numbers are names, as in other tables."""
     preds, relevant = make(preds), make(preds if target is None else target)
-    more = {"row_mask": {"1": False, "2": True}, "label_counts": {7: 3, 8: 2, 9: 1, 3: 1}}
+    arguments = {"row_mask": {"1": False, "2": True}, "label_counts": {7: 3, 8: 2, 9: 1, 3: 1}}
     report = tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=[1, 2])], train_target=relevant)
     assert [report.scalars[f"recall@{k}"] for k in (1, 2)] == [
         first,
         0.0 if target is not None and "user" not in target else 1.0,
     ]
     if target is None or "user" in target:
-        assert tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=1)], **more).scalars["recall@1"] == 1
+        assert tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=1)], **arguments).scalars["recall@1"] == 1
 
 
 def test_lists_beside_a_table_of_lists_are_its_rows():
@@ -438,7 +452,7 @@ def test_arrays_that_nobody_may_write_to_are_read_without_a_warning(recwarn):
     finally:
         torch.set_warn_always(False)
     assert report.scalars["recall@1/b"] == 1
-    assert not any("writable" in str(one.message) for one in recwarn)
+    assert not any("writable" in str(warning.message) for warning in recwarn)
 
 
 def test_missing_queries_are_left_out_or_count_as_empty_lists():
@@ -521,7 +535,7 @@ def test_a_series_beside_a_frame_names_queries_or_rows() -> None:
             tm.evaluate(frame, grouped, metrics=metrics)
     assert tm.evaluate(preds, grouped.reset_index(), metrics=metrics).overall == {"recall@2": 1.0}
     assert tm.evaluate(preds, grouped.loc[["b", "a"]].tolist(), metrics=metrics).overall == {"recall@2": 1.0}
-    assert tm.evaluate(preds, lines["item"].map(lambda one: [one]), metrics=metrics).overall == {"recall@2": 1.0}
+    assert tm.evaluate(preds, lines["item"].map(lambda item: [item]), metrics=metrics).overall == {"recall@2": 1.0}
 
 
 def test_lists_of_names_are_one_for_each_row() -> None:

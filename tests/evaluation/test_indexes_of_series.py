@@ -54,8 +54,8 @@ def test_a_row_mask_of_tables_is_by_query():
     target = pd.DataFrame({"query": ["q1", "q2"], "item": ["a", "b"]})
     for kept, value in (("q1", 1), ("q2", 0)):
         mask = {query: query == kept for query in ("q2", "q1")}
-        for given in (mask, pd.Series(mask)):
-            assert evaluate(preds, target, metrics=[RecallAtK(k=1)], row_mask=given).scalars["recall@1"] == value
-    for given in ({"q1": True}, pd.Series([True, False])):
+        for row_mask in (mask, pd.Series(mask)):
+            assert evaluate(preds, target, metrics=[RecallAtK(k=1)], row_mask=row_mask).scalars["recall@1"] == value
+    for row_mask in ({"q1": True}, pd.Series([True, False])):
         with pytest.raises(ValueError, match="row_mask has no value for"):
-            evaluate(preds, target, metrics=[RecallAtK(k=1)], row_mask=given)
+            evaluate(preds, target, metrics=[RecallAtK(k=1)], row_mask=row_mask)

@@ -12,7 +12,7 @@ import torch
 import tailmetrics as tm
 from printed import in_full
 from tailmetrics.evaluation import Evaluation, compare_runs
-from tailmetrics.evaluation.row_values import RowValues
+from tailmetrics.evaluation.row_labels import RowLabels, metrics_of_labels
 
 N, L = 120, 12
 COUNTS = (100 / torch.arange(1, L + 1)).long()
@@ -44,10 +44,10 @@ def metrics() -> list[Any]:
 
 def accumulated(parts: list[list[int]]) -> Evaluation:
     scores, target, groups = data()
-    found = Evaluation(metrics(), row_groups=GROUPS, intervals=0.95)
+    evaluation = Evaluation(metrics(), row_groups=GROUPS, intervals=0.95)
     for part in parts:
-        found.update(scores[part], target[part], row_groups=groups[part])
-    return found
+        evaluation.update(scores[part], target[part], row_groups=groups[part])
+    return evaluation
 
 
 def test_what_rows_add_makes_the_value_of_the_metric() -> None:
@@ -57,10 +57,10 @@ def test_what_rows_add_makes_the_value_of_the_metric() -> None:
     scores, target, groups = data()
     ranking = evaluation.collection.rank(scores, target, row_groups=groups)
     checked = 0
-    rows = RowValues(evaluation.collection, labels_alone=True)
-    rows.add(ranking)
-    for key, one in rows.columns().items():
-        value = one.influence().value  # of no label the metric has 0
+    rows = RowLabels(evaluation.collection, metrics_of_labels(evaluation.collection))
+    rows.update(ranking)
+    for key, average in rows.averages().items():
+        value = average.influence().value  # of no label the metric has 0
         assert value == pytest.approx(scalars[key]) or (
             math.isnan(value) and (scalars[key] == 0 or math.isnan(scalars[key]))
         ), key
@@ -72,12 +72,14 @@ def test_reports_have_them_and_resampled_ones_agree() -> None:
     """Every scalar has an interval; resampled ends lie within a fifth of the quick ones."""
     scores, target, _ = data()
     chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
-    quick, resampled = (tm.evaluate(scores, target, metrics=chosen, intervals=one).intervals for one in (None, 2000))
+    quick, resampled = (
+        tm.evaluate(scores, target, metrics=chosen, intervals=interval).intervals for interval in (None, 2000)
+    )
     assert {*quick} == {*resampled}
-    for key, one in quick.items():
-        assert one.low < one.value < one.high or one.value in (0, 1) or not one.n
+    for key, interval in quick.items():
+        assert interval.low < interval.value < interval.high or interval.value in (0, 1) or not interval.n
         width = resampled[key].high - resampled[key].low
-        assert (one.high - one.low) == pytest.approx(width, rel=0.25, nan_ok=True), key
+        assert (interval.high - interval.low) == pytest.approx(width, rel=0.25, nan_ok=True), key
 
 
 def test_models_are_compared_by_them() -> None:
@@ -86,14 +88,14 @@ def test_models_are_compared_by_them() -> None:
     worse = torch.randn(N, L, generator=torch.Generator().manual_seed(3))
     chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
     report = compare_runs({"worse": worse, "better": scores}, target, metrics=chosen, resamples=999)
-    found = {comparison.key: comparison for comparison in report.comparisons}
-    assert found["macro_auc"].significant
-    assert found["macro_auc"].difference > 0
-    assert found["macro_recall@3/gap"].statistic == "gap"
+    comparisons = {comparison.key: comparison for comparison in report.comparisons}
+    assert comparisons["macro_auc"].significant
+    assert comparisons["macro_auc"].difference > 0
+    assert comparisons["macro_recall@3/gap"].statistic == "gap"
     assert report.verdict is not None
     assert report.verdict.startswith("better against worse: macro_recall@3: better over all labels (")
     alone = tm.evaluate(scores, target, metrics=chosen, intervals=False).scalars
-    assert found["macro_auc"].value == pytest.approx(alone["macro_auc"])
+    assert comparisons["macro_auc"].value == pytest.approx(alone["macro_auc"])
 
 
 def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +106,8 @@ def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     masked = tm.evaluate(scores, target, metrics=chosen, row_mask=keep).intervals["macro_recall@3"]
     cut = tm.evaluate(scores[:60], target[:60], metrics=chosen).intervals["macro_recall@3"]
     assert (masked.low, masked.high, masked.n) == (pytest.approx(cut.low), pytest.approx(cut.high), 60)
-    monkeypatch.setattr("tailmetrics.evaluation.row_values.MOST", 20)
+    for module in ("row_values", "row_labels"):
+        monkeypatch.setattr(f"tailmetrics.evaluation.{module}.MOST", 20)
     assert "macro_recall@3" not in tm.evaluate(scores, target, metrics=chosen).intervals
     with pytest.raises(ValueError, match="macro_recall@3: rows have more than 20 predicted or relevant labels"):
         tm.evaluate(scores, target, metrics=chosen, intervals=100)
@@ -117,12 +120,12 @@ def test_an_area_of_many_rows_has_the_error_of_delong() -> None:
     score[relevant] += 0.75
     evaluation = Evaluation([tm.LabelAUC(num_labels=1)], intervals=0.95)
     evaluation.update(torch.tensor(score[:, None]), torch.tensor(relevant[:, None]))
-    found = evaluation.report("").intervals["macro_auc"]
+    interval = evaluation.report("").intervals["macro_auc"]
     own, other = score[relevant], score[~relevant]
     kernel = (own[:, None] > other) + 0.5 * (own[:, None] == other)
     variance = kernel.mean(axis=1).var(ddof=1) / own.size + kernel.mean(axis=0).var(ddof=1) / other.size
-    assert found.value == pytest.approx(kernel.mean())
-    assert (found.high - found.low) / 2 == pytest.approx(
+    assert interval.value == pytest.approx(kernel.mean())
+    assert (interval.high - interval.low) / 2 == pytest.approx(
         scipy.stats.t.ppf(0.975, own.size - 1) * math.sqrt(variance), rel=0.01
     )
 
@@ -147,7 +150,9 @@ def test_the_value_at_half_of_the_rows_is_the_same_in_any_batches_and_orders() -
     assert {key: repr(value) for key, value in first.items()} == {key: repr(value) for key, value in other.items()}
     scores, target, _ = data()
     chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
-    plain, clustered = (tm.evaluate(scores, target, metrics=chosen, clusters=of) for of in (None, torch.arange(N)))
+    plain, clustered = (
+        tm.evaluate(scores, target, metrics=chosen, clusters=clusters) for clusters in (None, torch.arange(N))
+    )
     assert plain.at_half_the_rows == pytest.approx(clustered.at_half_the_rows, nan_ok=True)
     assert not tm.evaluate(scores, target, metrics=chosen, intervals=False).at_half_the_rows
 
@@ -163,15 +168,15 @@ def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
     key = "global_weighted_precision@3/quantile_1"
     value, half = report.scalars[key], report.at_half_the_rows[key]
     assert half > value
-    (said,) = [note for note in report.notes if "depend on the number of rows" in note]
+    (text,) = [note for note in report.notes if "depend on the number of rows" in note]
     assert (
         f"{key} falls with more rows ({half:.4f} at half of them, {value:.4f}, {2 * value - half:.4f} or less with many)"
-        in said
+        in text
     )
-    assert "recall" not in said
+    assert "recall" not in text
     assert report.by_key[key].at_half_the_rows == half
     header, lines = report.csv_tables()[""]
-    (line,) = [one for one in map(list, lines) if one[0] == key]
+    (line,) = [cells for cells in map(list, lines) if cells[0] == key]
     assert line[header.index("at_half_the_rows")] == half
     assert "of an average over labels, for its value at this number of rows" in in_full(report).replace(
         "\n", " "
@@ -183,9 +188,9 @@ def test_coverage_rises_and_has_no_estimate_and_single_rows_say_nothing() -> Non
     scores, target, buckets = skewed(60)
     thirds = {"buckets": buckets, "scope": "global"}
     coverage = tm.evaluate(scores, target, metrics=[tm.PositiveCoverageAtK(3, num_labels=120)])
-    (said,) = [note for note in coverage.notes if "depend on the number of rows" in note]
+    (text,) = [note for note in coverage.notes if "depend on the number of rows" in note]
     half, value = coverage.at_half_the_rows["positive_coverage@3"], coverage.scalars["positive_coverage@3"]
-    assert f"positive_coverage@3 rises with more rows ({half:.4f} at half of them, {value:.4f})" in said
+    assert f"positive_coverage@3 rises with more rows ({half:.4f} at half of them, {value:.4f})" in text
     report = tm.evaluate(scores, target, metrics=[tm.PrecisionAtK(3, average="weighted", **thirds)])
-    (said,) = [note for note in report.notes if "depend on the number of rows" in note]
-    assert re.search(r"global_weighted_precision@3/quantile_1 \(\S+\) has one row for most of its labels", said)
+    (text,) = [note for note in report.notes if "depend on the number of rows" in note]
+    assert re.search(r"global_weighted_precision@3/quantile_1 \(\S+\) has one row for most of its labels", text)

@@ -303,7 +303,8 @@ def differences(case: Case, through: str) -> list[str]:
             collection.update(preds, target)
         values = {key: float(value) for key, value in collection.compute().items()}
         by_reference = {
-            name: {key: float(value) for key, value in found.items()} for name, found in collection.references().items()
+            name: {key: float(value) for key, value in scalars.items()}
+            for name, scalars in collection.references().items()
         }
     texts = []
     for key, name in zip(metric.keys(), names, strict=True):

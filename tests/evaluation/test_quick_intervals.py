@@ -54,10 +54,10 @@ def accumulated(parts: list[list[int]], all_kinds: bool = False) -> Evaluation:
     """What evaluates the rows, in batches of the rows of each part."""
     scores, mask, groups = data()
     chosen = [*metrics(), *over_labels()] if all_kinds else metrics()
-    found = Evaluation(chosen, row_groups=GROUPS, intervals=0.95)
+    evaluation = Evaluation(chosen, row_groups=GROUPS, intervals=0.95)
     for part in parts:
-        found.update(scores[part], mask[part], row_groups=groups[part])
-    return found
+        evaluation.update(scores[part], mask[part], row_groups=groups[part])
+    return evaluation
 
 
 def columns() -> dict[str, Any]:
@@ -65,16 +65,16 @@ def columns() -> dict[str, Any]:
     scores, mask, groups = data()
     collection = accumulated([list(range(ROWS))]).collection
     ranking = collection.rank(scores, mask, row_groups=groups)
-    found: dict[str, Any] = {}
+    values_by_key: dict[str, Any] = {}
     for metric in collection.members().values():
         for key, value in metric.row_values(ranking).items():
             sides = [side.numpy() for side in (value if isinstance(value, tuple) else (value,))]
             stem, slash, bucket = key.partition("/")
-            found[key] = sides
+            values_by_key[key] = sides
             for number, group in enumerate(GROUPS):
                 inside = [np.where(groups.numpy() == number, side, np.nan) for side in sides]
-                found[f"{stem}/{group}{slash}{bucket}"] = inside
-    return found
+                values_by_key[f"{stem}/{group}{slash}{bucket}"] = inside
+    return values_by_key
 
 
 def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
@@ -82,15 +82,15 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
     counted = ~np.isnan(sides[0])
     values = sides[0][counted]
     if key.startswith("median"):
-        found = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
-        return float(found.low), float(found.high)
+        ends = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+        return float(ends.low), float(ends.high)
     bounded = not key.startswith(("dcg", "mean"))
     if bounded and (len(sides) == 2 or not set(values) <= {0.0, 1.0}):
         bottoms = sides[1][counted] if len(sides) == 2 else np.ones(values.size)
-        limits = of_rare_values(values, bottoms)
+        limits = limits_of_rare_values(values, bottoms)
         if limits is not None:
             return limits
-        limits = of_rare_values(bottoms - values, bottoms)
+        limits = limits_of_rare_values(bottoms - values, bottoms)
         if limits is not None:
             return 1 - limits[1], 1 - limits[0]
     if len(sides) == 2:
@@ -109,7 +109,7 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
     return max(0.0, float(low)), min(top, float(high))
 
 
-def of_rare_values(tops: NDArray[np.float64], bottoms: NDArray[np.float64]) -> tuple[float, float] | None:
+def limits_of_rare_values(tops: NDArray[np.float64], bottoms: NDArray[np.float64]) -> tuple[float, float] | None:
     """Limits of Fay and Feuer, as in their paper; None where (sum x)^2 / sum x^2 is not below 20 and n / 4."""
     y, v, w, units = tops.sum(), (tops**2).sum(), tops.max(), (bottoms != 0).sum()
     if not 0 < y**2 / max(v, 1e-300) < min(20, units / 4):
@@ -149,7 +149,7 @@ def from_both_ends(report: Any, rows: dict[str, Any], stem: str) -> tuple[float,
         top, *bottom = rows[key]
         tops = top[~np.isnan(top)]
         bottoms = bottom[0][~np.isnan(top)] if bottom else np.ones(len(tops))
-        few.append(any(of_rare_values(shares, bottoms) is not None for shares in (tops, bottoms - tops)))
+        few.append(any(limits_of_rare_values(shares, bottoms) is not None for shares in (tops, bottoms - tops)))
         with np.errstate(invalid="ignore", divide="ignore"):
             values = top / bottom[0] if bottom else top
         agree.append(np.unique(values[~np.isnan(values)]).size == 1)
@@ -177,13 +177,13 @@ def from_both_adjusted_ends(report: Any, key: str) -> tuple[float, float]:
 def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float64]]]:
     """Recall beyond chance, min(k, size) / size, and what could be beyond it, by bucket where there is something."""
     k, mask = int(stem.partition("@")[2][0]), data()[1].numpy()
-    found = []
+    sides_by_bucket = []
     for number, name in enumerate(BUCKETS.names[:-1]):  # the last one holds labels that training never saw
         labels = BUCKETS.assignment.numpy() == number
         n, value = mask[:, labels].sum(axis=1), rows[f"{stem}/{name}"][0]
         chance, most = min(k, labels.sum()) / labels.sum(), np.minimum(k, n) / np.maximum(n, 1)
-        found.append([value - chance, np.where(np.isnan(value), np.nan, most - chance)])
-    return [one for one in found if np.nansum(one[1]) > 1e-9]
+        sides_by_bucket.append([value - chance, np.where(np.isnan(value), np.nan, most - chance)])
+    return [sides for sides in sides_by_bucket if np.nansum(sides[1]) > 1e-9]
 
 
 def test_they_are_those_of_scipy() -> None:
@@ -197,9 +197,9 @@ def test_they_are_those_of_scipy() -> None:
     for key, interval in gaps.items():
         low, high, n = gap_by_rows([rows[f"{key.removesuffix('/gap')}/{name}"] for name in BUCKETS.names])
         assert (interval.value, interval.n) == (report.summaries[key], n)
-        both = None if math.isnan(low) else from_both_ends(report, rows, key.removesuffix("/gap"))
-        kinds_of_gaps.add(both is None)
-        assert (interval.low, interval.high) == pytest.approx(both or (low, high), rel=1e-9, nan_ok=True)
+        ends = None if math.isnan(low) else from_both_ends(report, rows, key.removesuffix("/gap"))
+        kinds_of_gaps.add(ends is None)
+        assert (interval.low, interval.high) == pytest.approx(ends or (low, high), rel=1e-9, nan_ok=True)
     assert kinds_of_gaps == {True, False}
     adjusted = {key: interval for key, interval in report.intervals.items() if key.endswith("/adjusted_gap")}
     assert len(adjusted) == 2 * 3
@@ -212,7 +212,7 @@ def test_they_are_those_of_scipy() -> None:
         assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9, nan_ok=True)
     assert {interval.method for interval in adjusted.values()} >= {Method.BOTH_ENDS, Method.STUDENT}
     gaps |= adjusted
-    for key, interval in (one for one in report.intervals.items() if one[0] not in gaps):
+    for key, interval in (entry for entry in report.intervals.items() if entry[0] not in gaps):
         assert interval.value == report.scalars[key] or math.isnan(interval.value)
         assert interval.n == int((~np.isnan(rows[key][0])).sum()), key
         if interval.n < 10 or (len(rows[key]) == 2 and (np.nan_to_num(rows[key][1]) != 0).sum() < 10):
@@ -242,11 +242,11 @@ def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, more: dict[str, Any]) 
         1, scope="global", buckets=tm.LabelBuckets.from_assignment(rows[:100] // 50, ["head", "tail"])
     )
     report = tm.evaluate(scores, target, metrics=[metric], **more)
-    gap, found = (report.intervals[f"global_hit_rate@1/{name}"] for name in ("gap", "adjusted_gap"))
+    gap, adjusted_gap = (report.intervals[f"global_hit_rate@1/{name}"] for name in ("gap", "adjusted_gap"))
     others, chances = 1 - 0.025 ** (1 / 100), (0.015, 0.01)
     assert [gap.low, gap.high] == pytest.approx([-others, others])
     value = 0 if hit else -chances[0] / (1 - chances[0]) + chances[1] / (1 - chances[1])
-    assert [found.value, found.low, found.high] == pytest.approx(
+    assert [adjusted_gap.value, adjusted_gap.low, adjusted_gap.high] == pytest.approx(
         [value, value - others / 0.985, value + others / 0.985], abs=1e-12
     )
 
@@ -259,7 +259,7 @@ def test_batches_order_and_parts_make_no_difference() -> None:
     rows = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
     parts = [part.tolist() for part in rows.split([1, 1, 30, 2, 7, 60, 49])]
     assert repr(accumulated(parts, all_kinds=True).report("").intervals) == repr(whole)
-    first, second, third = (accumulated(some, all_kinds=True) for some in (parts[:1], parts[1:], []))
+    first, second, third = (accumulated(some_parts, all_kinds=True) for some_parts in (parts[:1], parts[1:], []))
     third.load_state_dict(second.state_dict())
     first.merge_state(third)
     assert repr(first.report("").intervals) == repr(whole)
@@ -272,8 +272,8 @@ def test_they_are_there_unless_left_out() -> None:
     assert tm.evaluate(scores, mask, metrics=chosen).intervals["ndcg@5"].method == "Student's t"
     assert "bootstrap" in tm.evaluate(scores, mask, metrics=chosen, intervals=50).intervals["ndcg@5"].method
     assert not tm.evaluate(scores, mask, metrics=chosen, intervals=False).intervals
-    given = tm.TopKCollection(chosen, prefix="val/")
-    assert list(tm.evaluate(scores, mask, metrics=given).intervals) == ["val/ndcg@5"]
+    collection = tm.TopKCollection(chosen, prefix="val/")
+    assert list(tm.evaluate(scores, mask, metrics=collection).intervals) == ["val/ndcg@5"]
 
 
 def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,19 +289,19 @@ def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_that_agree(relevant: int) -> None:
     """No hit, or nothing but hits, in 50 rows: what the exact bootstrap says, too."""
     scores, mask = torch.eye(2)[torch.zeros(50, dtype=torch.long)], torch.eye(2)[torch.full((50,), 1 - relevant)] > 0
-    found = tm.evaluate(scores, mask, metrics=[tm.RecallAtK(1), tm.DCGAtK(1)]).intervals
+    intervals_by_key = tm.evaluate(scores, mask, metrics=[tm.RecallAtK(1), tm.DCGAtK(1)]).intervals
     expected = intervals({"recall@1": np.full(50, float(relevant))})["recall@1"]
-    assert (found["recall@1"].low, found["recall@1"].high) == (expected.low, expected.high)
-    assert found["dcg@1"].reason == "all rows agree"
-    assert math.isnan(found["dcg@1"].low)
+    assert (intervals_by_key["recall@1"].low, intervals_by_key["recall@1"].high) == (expected.low, expected.high)
+    assert intervals_by_key["dcg@1"].reason == "all rows agree"
+    assert math.isnan(intervals_by_key["dcg@1"].low)
 
 
 def test_gaps_of_rows_that_agree() -> None:
     """50 hits at the head and 20 misses in the tail: the gap is 1, and says no more than 20 rows that agree."""
     target = (torch.arange(70) >= 50).long()
     recall = tm.RecallAtK(1, buckets=tm.LabelBuckets.from_assignment([0, 1], ["head", "tail"]), scope="global")
-    found = tm.evaluate(torch.tensor([[1.0, 0.0]]).expand(70, 2), target, metrics=[recall]).intervals
-    gap = found["global_recall@1/gap"]
+    intervals_by_key = tm.evaluate(torch.tensor([[1.0, 0.0]]).expand(70, 2), target, metrics=[recall]).intervals
+    gap = intervals_by_key["global_recall@1/gap"]
     assert (gap.low, gap.high) == pytest.approx((1 - 2 * (1 - 0.025 ** (1 / 20)), 1))
 
 
@@ -318,56 +318,67 @@ def test_rows_left_out_are_no_rows(resamples: int | None) -> None:
     ]
     counts = tm.LabelFrequency.from_counts([9, 8, 7, 3, 2, 1], num_rows=20)
 
-    def found(*batch: Any, ignore_index: int | None = None, **more: Any) -> Any:
+    def intervals_of(*batch: Any, ignore_index: int | None = None, **arguments: Any) -> Any:
         collection = tm.TopKCollection(metrics, ignore_index=ignore_index)
-        return tm.evaluate(*batch, metrics=collection, label_counts=counts, intervals=resamples, **more).intervals
+        return tm.evaluate(*batch, metrics=collection, label_counts=counts, intervals=resamples, **arguments).intervals
 
-    wanted = found(scores[kept], target[kept])
-    assert {one.n for key, one in wanted.items() if "/" not in key} == {32}
+    wanted = intervals_of(scores[kept], target[kept])
+    assert {interval.n for key, interval in wanted.items() if "/" not in key} == {32}
     for other in (
-        found(scores, target, row_mask=kept),
-        found(scores, torch.where(kept, target, -100), ignore_index=-100),
+        intervals_of(scores, target, row_mask=kept),
+        intervals_of(scores, torch.where(kept, target, -100), ignore_index=-100),
     ):
-        assert {key: one.n for key, one in other.items()} == {key: one.n for key, one in wanted.items()}
+        assert {key: interval.n for key, interval in other.items()} == {
+            key: interval.n for key, interval in wanted.items()
+        }
         if resamples is None:
-            assert {key: str(one) for key, one in other.items()} == {key: str(one) for key, one in wanted.items()}
+            assert {key: str(interval) for key, interval in other.items()} == {
+                key: str(interval) for key, interval in wanted.items()
+            }
 
 
 def test_few_rows_and_no_rows() -> None:
     """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
     scores, mask, _ = data()
-    found = tm.evaluate(scores[:9], mask[:9], metrics=[tm.NDCGAtK(5), tm.HitRateAtK(1), tm.KForRecall(0.5)]).intervals
-    assert [interval.reason for interval in found.values()] == ["fewer than 10 rows", None, "fewer than 10 rows"]
+    intervals_by_key = tm.evaluate(
+        scores[:9], mask[:9], metrics=[tm.NDCGAtK(5), tm.HitRateAtK(1), tm.KForRecall(0.5)]
+    ).intervals
+    assert [interval.reason for interval in intervals_by_key.values()] == [
+        "fewer than 10 rows",
+        None,
+        "fewer than 10 rows",
+    ]
     none = tm.evaluate(scores[:0], mask[:0], metrics=[tm.NDCGAtK(5)]).intervals["ndcg@5"]
     assert (none.n, none.reason) == (0, "no finite value")
 
 
 def test_how_often_they_hold_the_truth() -> None:
     """Of a value that is 0 in three rows of five: about as often as docs/significance.md says, in 2,000 samples of 50."""
-    rng, held = np.random.default_rng(0), 0
+    rng, num_holding = np.random.default_rng(0), 0
     for _ in range(2000):
         rows = (rng.random(50) < 0.4) * rng.beta(2, 2, 50)
         interval = quick_interval(Moments.from_units([(1, rows, np.ones(50))]), float(rows.mean()), 50, shares=True)
-        held += interval.low <= 0.2 <= interval.high
-    assert 0.93 <= held / 2000 <= 0.975
+        num_holding += interval.low <= 0.2 <= interval.high
+    assert 0.93 <= num_holding / 2000 <= 0.975
 
 
 def test_what_is_shown_has_intervals_around_its_values() -> None:
     """Every metric of exposure, overall and by bucket: what rows change is of the value that the metric computes."""
     scores, mask, _ = data()
-    known: dict[str, Any] = {"label_counts": COUNTS, "buckets": BUCKETS}
+    training: dict[str, Any] = {"label_counts": COUNTS, "buckets": BUCKETS}
     kinds: list[Any] = [tm.CatalogCoverageAtK, tm.GiniAtK, tm.EntropyAtK]
     chosen = [
         tm.PersonalizationAtK(2, num_labels=LABELS),
         *(kind([1, 3], buckets=BUCKETS) for kind in kinds),
-        tm.PopularityAtK(3, **known),
+        tm.PopularityAtK(3, **training),
     ]
-    chosen += [tm.PopularityLiftAtK(3, **known), tm.NoveltyAtK(3, num_train=500, **known)]
+    chosen += [tm.PopularityLiftAtK(3, **training), tm.NoveltyAtK(3, num_train=500, **training)]
     evaluation = Evaluation(tm.TopKCollection(chosen), intervals=0.95)
     evaluation.update(scores, mask)
     report = evaluation.report("")
-    assert evaluation.interval_values.labels_of_rows is not None
-    for key, rows in evaluation.interval_values.averages().items():
+    averages = evaluation.interval_values.labels.averages()
+    assert averages
+    for key, rows in averages.items():
         assert rows.influence().value == pytest.approx(report.scalars[key], nan_ok=True), key
         interval = report.intervals[key]
         assert interval.low <= report.scalars[key] <= interval.high or interval.method is Method.NONE, key

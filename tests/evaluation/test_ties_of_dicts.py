@@ -33,21 +33,21 @@ def test_dicts_give_the_numbers_of_pytrec_eval(tmp_path, data, form, grades):
     run, qrels = data
     source = random.Random(2)
     qrels = {query: {doc: source.choice(grades) for doc in docs} for query, docs in qrels.items()}
-    values = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank", "map"}).evaluate(run)
+    measures = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank", "map"}).evaluate(run)
     names = {"ndcg@10": "ndcg_cut_10", "mrr": "recip_rank", "map": "map"}
-    expected = {key: sum(value[name] for value in values.values()) / len(values) for key, name in names.items()}
+    expected = {key: sum(query[name] for query in measures.values()) / len(measures) for key, name in names.items()}
     if form == "dict":
         report = evaluate(run, qrels, metrics=[NDCGAtK(k=10), MRR(), MAP()])
-        found, said = report.overall, report.tie_winner
-        assert said == "the label that comes last by name"
+        values, tie_winner = report.overall, report.tie_winner
+        assert tie_winner == "the label that comes last by name"
     else:
         for name, content in (("run", run), ("qrels", qrels)):
             (tmp_path / f"{name}.json").write_text(json.dumps(content))
         words = ["--preds", tmp_path / "run.json", "--target", tmp_path / "qrels.json", "--out", tmp_path / "out"]
         words += ["--metrics+=NDCGAtK", "--metrics.k=10", "--metrics+=MRR", "--metrics+=MAP", "--quiet"]
         assert main(["evaluate", *map(str, words)]) == 0
-        found = values_of(json.loads((tmp_path / "out" / "report.json").read_text()))
-    assert {key: found[key] for key in expected} == pytest.approx(expected, abs=1e-12)
+        values = values_of(json.loads((tmp_path / "out" / "report.json").read_text()))
+    assert {key: values[key] for key in expected} == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("gain", [-0.5, -math.inf])
@@ -67,12 +67,12 @@ def test_label_counts_by_name(data):
     expected = evaluate(run, qrels, metrics=metrics, label_counts=counts)
     train = {f"t{row}": {doc: 1 for doc, count in counts.items() if row < count} for row in range(len(DOCS))}
     assert evaluate(run, qrels, metrics=metrics, train_target=train).scalars == expected.scalars
-    for given in (pd.Series(counts), ascending, LabelFrequency.from_counts(ascending, 64)):
-        assert evaluate(run, qrels, metrics=metrics, label_counts=given).scalars == expected.scalars
+    for label_counts in (pd.Series(counts), ascending, LabelFrequency.from_counts(ascending, 64)):
+        assert evaluate(run, qrels, metrics=metrics, label_counts=label_counts).scalars == expected.scalars
     buckets = LabelBuckets.deciles(ascending)
     assert evaluate(run, qrels, metrics=metrics, buckets=buckets).scalars == expected.scalars
-    more = evaluate(run, qrels, metrics=metrics, label_counts={**counts, "never shown": 10**6})
-    assert next(row.labels for row in more.buckets if row.name == "decile_10") == 1
+    report = evaluate(run, qrels, metrics=metrics, label_counts={**counts, "never shown": 10**6})
+    assert next(row.labels for row in report.buckets if row.name == "decile_10") == 1
 
 
 def test_label_counts_of_other_names_are_refused(data):

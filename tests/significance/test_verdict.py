@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tailmetrics import TopKCollection
-from tailmetrics.evaluation.comparing import compared, warnings_of
+from tailmetrics.evaluation.comparing import Model, compared, warnings_of
 from tailmetrics.evaluation.description import headline_of, with_values_over_all
 from tailmetrics.evaluation.row_values import RowColumns
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -68,7 +68,8 @@ def test_the_line_says_what_the_numbers_say(preset):
     columns, wanted = facts_of(preset)
     for seed in range(PAIRS):
         facts, runs = random_rows(np.random.default_rng(seed), columns)
-        report = compared(runs, facts, correction="none", resamples=100)
+        models = {name: Model([values]) for name, values in runs.items()}
+        report = compared(models, facts, correction="none", resamples=100)
         first = report.verdict.splitlines()[0]
         assert first.startswith(f"second against first run: {wanted}: "), first
         line = first.removeprefix(f"second against first run: {wanted}: ").partition(". Worse else")[0]

@@ -30,6 +30,7 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.rows import accumulate
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.comparing import Model as ComparedModel
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import NOTE_ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
@@ -283,16 +284,14 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
     for model in models:
         _check_tables(model, models[0], keys)
 
-    row_values = {}
+    compared_models = {}
     for model in models:
-        row_values[model.name] = [table.values(keys, NOTHING) for table in model.tables]
+        runs = [table.values(keys, NOTHING) for table in model.tables]
+        compared_models[model.name] = ComparedModel(runs, model.mean_scalars, model.tables[0].list_lengths, model.notes)
 
     return compared(
-        row_values,
+        compared_models,
         facts,
-        values={model.name: model.mean_scalars for model in models},
-        list_lengths={model.name: model.tables[0].list_lengths for model in models},
-        warnings={model.name: model.notes for model in models},
         title=request.output.title,
         only=options.only,
         headline=request.headline(),
@@ -310,7 +309,7 @@ def _compared_keys(models: Sequence[Model], options: CompareOptions) -> list[str
     first = models[0].tables[0]
     keys = []
     for key in first.pairs:
-        if key not in first.facts.parts and key != options.clusters:
+        if not first.facts.keys[key].is_part:
             keys.append(key)
     if options.only is None:
         return keys
@@ -376,10 +375,9 @@ def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
 def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:
     """Return the keys that are used only for gaps between the buckets of compared metrics."""
     stems = {key.rpartition("/")[0] for key in keys}
-    parts = set(facts.parts)
     needed = []
     for gap, bucket_keys in facts.gaps.items():
-        if gap.rpartition("/")[0] in stems and not parts.isdisjoint(bucket_keys):
+        if gap.rpartition("/")[0] in stems and any(facts.keys[key].is_part for key in bucket_keys):
             needed += bucket_keys
     return needed
 

@@ -315,5 +315,5 @@ def _with_drawn_intervals(report: Report, path: Path, request: Request, run: Run
         group = keys[start : start + size]
         facts = table.facts.among(group)
         drawn |= intervals(table.values(group), **facts, **arguments, clusters=run.clusters)
-    averages = [key for key in keys if key in table.facts.labels]
+    averages = [key for key in keys if table.facts.keys[key].labels is not None]
     return with_intervals(report, drawn, table.values(averages))

@@ -1,6 +1,25 @@
 """Evaluations of data and comparisons of runs, which return reports; ``import tailmetrics`` alone does not load them.
 
 >>> from tailmetrics.evaluation import Evaluation, compare_runs, evaluate
+
+Where a fact of a report comes from::
+
+    evaluating.py                 evaluate: reads, prepares, accumulates, reports
+      data.py, labels.py          preds and target -> batches; arguments by label -> the order of label ids
+      preparing.py                metrics, buckets and counts -> an empty Evaluation
+      accumulating.py             Evaluation: ranks a batch, and adds the ranking to three parts:
+                                    collection            the states of the metrics and references
+                                    row_counts.py         numbers of rows and relevant labels
+                                    interval_values.py    row_moments.py, sums over rows; row_labels.py, labels of rows
+      values.py                   values by key, with intervals, counts, references and errors
+      reporting.py, notes.py      Report: a record for each value; what a reader has to know
+
+    comparing.py                  compare_runs: values per row of each run -> ComparisonReport
+      row_values.py               ranking -> columns of values per row -> values of rows by key
+      row_tables.py               the same columns in a Parquet file
+      row_facts.py                for each key its columns, and what they hold
+      label_codes.py              labels of rows as numbers, for averages over labels
+      digest.py                   what values depend on, so that only runs on the same data are compared
 """
 
 from tailmetrics.evaluation.accumulating import Evaluation as Evaluation

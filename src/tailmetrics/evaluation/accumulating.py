@@ -21,9 +21,9 @@ from tailmetrics.evaluation.description import (
     with_values_over_all,
 )
 from tailmetrics.evaluation.interval_values import IntervalValues
+from tailmetrics.evaluation.label_codes import deepest_counts
 from tailmetrics.evaluation.reporting import report_of
-from tailmetrics.evaluation.row_counts import IGNORED, CrowdedRows, RowCounts
-from tailmetrics.evaluation.row_values import deepest_counts
+from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._references import REFERENCES
@@ -125,6 +125,11 @@ class Evaluation:
         self.interval_values = IntervalValues(self.collection, self.confidence, device)
         self.started = True
 
+    def _start_once(self, device: torch.device | str = "cpu") -> None:
+        """Start, unless :meth:`start` was called."""
+        if not self.started:
+            self.start(device)
+
     def _row_counts(self) -> RowCounts:
         """Return empty counts; relevant labels are those of the metrics, if all have one smallest gain."""
         least_gains = set()
@@ -143,11 +148,10 @@ class Evaluation:
         num_groups = 0
         if len(groupings) == 1:  # only if all metrics have equal groups
             num_groups = len(groupings.pop())
-        metric_of_labels = deepest_counts(self.members)
-        crowded = None
-        if self.labels and metric_of_labels is not None and metric_of_labels.num_labels is not None:
-            crowded = CrowdedRows(metric_of_labels)
-        return RowCounts(self.bucketings, min_gain, num_groups, compares_grades, crowded)
+        label_metric = None
+        if self.labels:
+            label_metric = deepest_counts([metric for metric in self.members if metric.num_labels is not None])
+        return RowCounts(self.bucketings, min_gain, num_groups, compares_grades, label_metric)
 
     def update(
         self,
@@ -170,8 +174,7 @@ class Evaluation:
             looked_through: Whether it is known that no list holds a label twice, as in batches of
                 :mod:`tailmetrics.io`.
         """
-        if not self.started:
-            self.start(preds.device if isinstance(preds, Tensor) else "cpu")
+        self._start_once(preds.device if isinstance(preds, Tensor) else "cpu")
         if not isinstance(preds, Ranking):
             ranking = self._rank(Batch(preds, target, row_mask, row_groups), tokens, looked_through)
         elif row_groups is not None:
@@ -207,12 +210,10 @@ class Evaluation:
 
     def _metrics(self) -> dict[str, ExactMetric]:
         """Return by name all metrics with states: members, references, counts of rows and labels, and sums of rows."""
-        if not self.started:
-            self.start()
+        self._start_once()
         metrics = {f"{COLLECTION}{name}": metric for name, metric in self.collection._parts().items()}
         metrics["counts"] = self.counts
-        if self.interval_values.moments is not None:
-            metrics["moments"] = self.interval_values.moments
+        metrics["moments"] = self.interval_values.moments
         return metrics
 
     def merge_state(self, other: Evaluation) -> None:
@@ -221,12 +222,12 @@ class Evaluation:
         Raises:
             ValueError: If a metric differs; the message names the metric and the difference.
         """
-        for evaluation in (self, other):
-            if not evaluation.started:
-                evaluation.start()
+        self._start_once()
+        other._start_once()
         self.collection.merge_state(other.collection)
         self.counts.merge_state(other.counts)
-        self.interval_values.merge_state(other.interval_values)
+        self.interval_values.moments.merge_state(other.interval_values.moments)
+        self.interval_values.labels.merge_state(other.interval_values.labels)
         self.warnings += other.warnings
 
     def state_dict(self) -> dict[str, Any]:
@@ -239,7 +240,7 @@ class Evaluation:
             metric.check_own_states("state_dict")
             for state_name, state in metric.metric_state.items():
                 states[f"{name}.{state_name}"] = state.detach().cpu()
-        for name, column in self.interval_values.state_dict().items():
+        for name, column in self.interval_values.labels.state_dict().items():
             states[f"{ROWS}{name}"] = column
         return states
 
@@ -269,7 +270,7 @@ class Evaluation:
             metric.load_state_dict(states_of_metrics[name])
         self.collection._share_again()
         columns = {name.removeprefix(ROWS): column for name, column in states.items() if name.startswith(ROWS)}
-        self.interval_values.load_state_dict(columns)
+        self.interval_values.labels.load_state_dict(columns)
         self.warnings = list(states["warnings"])
 
     def _fingerprint(self) -> str:
@@ -284,6 +285,7 @@ class Evaluation:
 
     def report(self, title: str) -> Report:
         """Return the report on all batches of all ranks; call it on every rank."""
+        self._start_once()
         return report_of(self, title)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from math import inf, isnan, nan
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.digest import RunDigest
-from tailmetrics.evaluation.evaluating import evaluate_run
+from tailmetrics.evaluation.evaluating import Run, evaluate_run
 from tailmetrics.evaluation.preparing import Options
-from tailmetrics.evaluation.row_facts import RowFacts, adjusted_key
+from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
@@ -140,11 +140,10 @@ def compare_runs(
     )
 
     reports: dict[str, Report] = {}
-    columns: dict[str, Any] = {}
-    list_lengths: dict[str, Any] = {}
-    first_run: Any = None
+    models: dict[str, Model] = {}
+    first_run: Run | None = None
     for name, preds in runs.items():
-        run: Any = evaluate_run(preds, target, options, keeps_rows=True)
+        run = evaluate_run(preds, target, options, keeps_rows=True)
         if first_run is None:
             first_run = run
         if run.data.row_names != first_run.data.row_names:
@@ -152,26 +151,29 @@ def compare_runs(
                 f"compare_runs: {name} answers other queries than {next(iter(runs))}; pass runs that answer the same "
                 "queries, or missing='zero', which counts a query without predictions as an empty list."
             )
-        reports[name] = run.report
-        columns[name] = run.rows.columns(run.report.scalars, NOTHING)
-        list_lengths[name] = run.rows.list_lengths
+        report, rows = run.report, run.rows
+        assert rows is not None  # they are kept
+        reports[name] = report
+        models[name] = Model(
+            [rows.columns(report.scalars, NOTHING)], report.scalars, rows.list_lengths, report.warnings
+        )
 
+    assert first_run is not None
+    assert first_run.rows is not None
+    first_report = first_run.report
     curves: dict[str, Any] = {}
-    for metric in first_run.report.curves:
+    for metric in first_report.curves:
         curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
     return compared(
-        columns,
+        models,
         first_run.rows.facts,
-        values={name: report.scalars for name, report in reports.items()},
-        list_lengths=list_lengths,
-        warnings={name: report.warnings for name, report in reports.items()},
         title=title,
         only=only,
         correction=correction,
         shown={
             "curves": curves,
-            "settings": first_run.report.settings,
-            "postfix": first_run.report.postfix,
+            "settings": first_report.settings,
+            "postfix": first_report.postfix,
             # the warning on ties would point to a table of tie bounds, which a comparison does not have
             "warnings": warnings_of({name: report.warnings_of_rows for name, report in reports.items()}),
         },
@@ -186,23 +188,23 @@ def compare_runs(
 
 def _check_rankings(runs: Mapping[str, Any]) -> None:
     """Raise if rankings stand beside other predictions, or have different targets."""
-    rankings = {name: preds for name, preds in runs.items() if isinstance(preds, Ranking)}
-    if not rankings:
-        return
-    others = [name for name in runs if name not in rankings]
-    if others:
-        raise TypeError(
-            f"compare_runs: {next(iter(rankings))} is a Ranking and {others[0]} is not; pass a Ranking for each run, "
-            "or the predictions of each run and their target."
-        )
     digests = {}
-    for name, ranking in rankings.items():
-        targets = RunDigest([])
-        targets.update(range(ranking.num_rows), ranking)
-        digests[name] = targets.entries()["targets"]
-    first, *rest = digests
-    for name in rest:
-        if digests[name] != digests[first]:
+    others = []
+    for name, preds in runs.items():
+        if isinstance(preds, Ranking):
+            targets = RunDigest([])
+            targets.update(range(preds.num_rows), preds)
+            digests[name] = targets.entries()["targets"]
+        else:
+            others.append(name)
+    if digests and others:
+        raise TypeError(
+            f"compare_runs: {next(iter(digests))} is a Ranking and {others[0]} is not; pass a Ranking for each run, or "
+            "the predictions of each run and their target."
+        )
+    for name, digest in digests.items():
+        first = next(iter(digests))
+        if digest != digests[first]:
             raise ValueError(
                 f"compare_runs: the rankings {first} and {name} have different targets or row masks; rank all runs "
                 "with the same target and row_mask."
@@ -231,64 +233,76 @@ def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
     return texts
 
 
+class Model(NamedTuple):
+    """A model that is compared.
+
+    Attributes:
+        runs: For each of its runs, such as its seeds, the values per row by key.
+        scalars: Its values by key, including keys that are not compared.
+        list_lengths: Number of labels in the list of each row, shape (N,); None if each list holds all labels.
+        warnings: The warnings of its runs.
+    """
+
+    runs: Sequence[Mapping[str, Any]]
+    scalars: Mapping[str, float] = EMPTY
+    list_lengths: Any = None
+    warnings: Sequence[str] = ()
+
+
 def compared(
-    runs: Mapping[str, Any],
+    models: Mapping[str, Model],
     facts: RowFacts,
     *,
     title: str | None = None,
     only: Sequence[str] | None = None,
     correction: Any = "max-t",
-    values: Mapping[str, Mapping[str, float]] = EMPTY,
-    list_lengths: Mapping[str, Any] = EMPTY,
-    warnings: Mapping[str, Sequence[str]] = EMPTY,
     shown: Mapping[str, Any] = EMPTY,
     headline: str | None = None,
     **compare_arguments: Any,
 ) -> ComparisonReport:
-    """Compare values per row, and return a report with the comparisons and the facts about the metrics.
+    """Compare models by their values per row, and return a report with the facts about the metrics.
 
     Args:
-        runs: Name of a model -> its values per row by key, or a list with such a dict for each of its runs.
+        models: The models by name.
         facts: Facts about the keys that the values per row do not hold.
         title: Title of the comparison; None takes the names of the models.
         only: As for :func:`compare_runs`.
         correction: As for :func:`tailmetrics.significance.compare`.
-        values: Name of a model -> its values by key, including keys that are not compared.
-        list_lengths: Name of a model -> number of labels in the list of each row, shape (N,); None if each list holds
-            all labels.
-        warnings: Name of a model -> the warnings of its runs.
         shown: Further arguments of :class:`ComparisonReport`.
         headline: The metric that the comparison is about; None takes that of ``facts``.
         compare_arguments: Further arguments of :func:`tailmetrics.significance.compare`.
     """
     from tailmetrics.significance import compare, verdict
 
-    mixed_scores = _mixed_scores(warnings, len(runs))
+    mixed_scores = _mixed_scores(models)
     left_out: dict[str, Sequence[str]] = {}
-    if any(isinstance(model_runs, Sequence) and len(model_runs) > 1 for model_runs in runs.values()):
-        left_out["a model has several runs, which have no median together"] = facts.medians
+    if any(len(model.runs) > 1 for model in models.values()):
+        left_out["a model has several runs, which have no median together"] = facts.keys_with("is_median")
     if mixed_scores:
-        left_out[mixed_scores] = facts.of_softmax
-    models = _without(runs, set(chain(*left_out.values())))
-    keys = list(next(iter(models.values()))[0])
+        left_out[mixed_scores] = facts.keys_with("is_of_softmax")
+    runs = {}
+    for name, model in models.items():
+        runs[name] = [_without(run, set(chain(*left_out.values()))) for run in model.runs]
+    keys = list(next(iter(runs.values()))[0])
 
-    not_compared = _values_of_others(values, keys)
+    not_compared = _values_not_compared(models, keys)
     reasons = _reasons(left_out, not_compared)
     if not keys:
         text = " ".join(reasons.values()).removesuffix(".")
         raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
 
+    lower_is_better = facts.keys_with("lower_is_better")
     postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
     comparisons = compare(
-        models,
+        runs,
         only=_patterns(only, [*keys, *facts.gaps], postfix),
         correction=correction,
-        lower_is_better=[key for key in facts.lower_is_better if key in keys],
+        lower_is_better=[key for key in lower_is_better if key in keys],
         **facts.among(keys),
         **compare_arguments,
     )
-    unequal_lists = _unequal_lists(facts, list_lengths, [comparison.key for comparison in comparisons])
+    unequal_lists = _unequal_lists(facts, models, [comparison.key for comparison in comparisons])
     sentences = [
         _verdict_without_postfix(verdict, comparisons, facts, headline, postfix),
         _tested_in_words(comparisons, only),
@@ -309,7 +323,7 @@ def compared(
         row_groups=facts.row_groups,
         captions=facts.captions,
         over_all=facts.over_all,
-        lower_is_better=facts.lower_is_better,
+        lower_is_better=lower_is_better,
         what_buckets_are=facts.what_buckets_are,
         **shown,
     )
@@ -322,13 +336,13 @@ def _correction_in_use(correction: str, comparisons: Sequence[Comparison]) -> st
     return correction
 
 
-def _mixed_scores(warnings: Mapping[str, Sequence[str]], num_models: int) -> str:
+def _mixed_scores(models: Mapping[str, Model]) -> str:
     """Return why losses are not compared, if only some models have scores that look like probabilities; else ""."""
     names = []
-    for name, sentences in warnings.items():
-        if any(AS_PROBABILITIES in sentence for sentence in sentences):
+    for name, model in models.items():
+        if any(AS_PROBABILITIES in warning for warning in model.warnings):
             names.append(name)
-    if not 0 < len(names) < num_models:
+    if not 0 < len(names) < len(models):
         return ""
     return (
         f"scores of {', '.join(names)} lie between 0 and 1, as probabilities do, those of the others do not. Pass "
@@ -336,36 +350,35 @@ def _mixed_scores(warnings: Mapping[str, Sequence[str]], num_models: int) -> str
     )
 
 
-def _without(runs: Mapping[str, Any], keys: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the runs of each model, one or several, without some keys."""
-    models = {}
-    for name, model_runs in runs.items():
-        if isinstance(model_runs, Mapping):
-            model_runs = [model_runs]
-        models[name] = [{key: rows for key, rows in run.items() if key not in keys} for run in model_runs]
-    return models
+def _without(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Return values by key without some keys."""
+    return {key: rows for key, rows in values.items() if key not in keys}
 
 
-def _values_of_others(values: Mapping[str, Mapping[str, float]], keys: Sequence[str]) -> dict[str, dict[str, float]]:
+def _values_not_compared(models: Mapping[str, Model], keys: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the values of the keys that are not compared, by key and model."""
-    others: dict[str, dict[str, float]] = {}
-    for key in next(iter(values.values()), {}):
-        if key not in keys:
-            others[key] = {name: model_values.get(key, nan) for name, model_values in values.items()}
-    return others
+    first = next(iter(models.values()))
+    values: dict[str, dict[str, float]] = {}
+    for key in _without(first.scalars, keys):
+        values[key] = {name: model.scalars.get(key, nan) for name, model in models.items()}
+    return values
 
 
-def _reasons(left_out: Mapping[str, Sequence[str]], not_compared: Sequence[str] | Mapping[str, Any]) -> dict[str, str]:
+def _reasons(left_out: Mapping[str, Sequence[str]], not_compared: Iterable[str]) -> dict[str, str]:
     """Return for each reason a sentence that names the metrics that are not compared for it."""
     explained = {key for keys in left_out.values() for key in keys}
     keys_by_reason = dict(left_out)
     keys_by_reason["rows have no values of them"] = [key for key in not_compared if key not in explained]
     sentences = {}
     for reason, keys in keys_by_reason.items():
-        stems = dict.fromkeys(key.partition("/")[0] for key in keys)
-        if stems:
-            sentences[reason] = f"Not compared: {', '.join(stems)}, because {reason}."
+        if keys:
+            sentences[reason] = f"Not compared: {', '.join(_stems(keys))}, because {reason}."
     return sentences
+
+
+def _stems(keys: Iterable[str]) -> list[str]:
+    """Return the distinct keys without group and bucket."""
+    return list(dict.fromkeys(key.partition("/")[0] for key in keys))
 
 
 def _patterns(only: Sequence[str] | None, keys: Sequence[str], postfix: str) -> list[str] | None:
@@ -385,10 +398,10 @@ def _patterns(only: Sequence[str] | None, keys: Sequence[str], postfix: str) -> 
         candidates = [pattern, f"{pattern}{postfix}", f"{OF_ONE_LIST}{pattern}", f"{OF_ONE_LIST}{pattern}{postfix}"]
         matching = [name for name in candidates if any(matches_pattern(key, name) for key in keys)]
         if not matching:
-            stems = dict.fromkeys(key.partition("/")[0] for key in keys)
+            stems = _stems(keys)
             raise ValueError(
                 f"compare: only={pattern!r} matches no value of rows; choose a key such as {', '.join(stems)}, or a "
-                f"bucket or pattern of it, such as {next(iter(stems))}/*. Values of all lists together, such as Gini "
+                f"bucket or pattern of it, such as {stems[0]}/*. Values of all lists together, such as Gini "
                 "and coverage, have none for a row and are not compared."
             )
         patterns += dict.fromkeys(matching)
@@ -411,36 +424,32 @@ def _verdict_without_postfix(
     return str(verdict(plain, facts.buckets, headline=headline.removesuffix(postfix), over_all=over_all))
 
 
-def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
-    """Return the keys that read different numbers of places from the lists of the runs, with the number of each run.
+def _unequal_lists(facts: RowFacts, models: Mapping[str, Model], keys: Sequence[str]) -> dict[str, str]:
+    """Return the keys that read different numbers of places from the lists of the models, with the numbers in words.
 
-    The number of a run is the median over its rows, because some rows have few candidates in every run.
+    The number of a model is the median over its rows, because some rows have few candidates in every run. A gap reads
+    what its buckets read.
     """
     texts: dict[str, str] = {}
     for key in keys:
-        if key not in facts.reaches:
+        first_key, *_ = facts.gaps.get(key, [key])
+        cutoff = facts.keys[first_key].places
+        if cutoff is None:
             continue
-        places = {}
-        for name, list_lengths in lengths.items():
-            places[name] = _places_read(list_lengths, facts.reaches[key] or inf)
+        places = {name: _places_read(model.list_lengths, cutoff or inf) for name, model in models.items()}
         if len(set(places.values())) > 1:
-            texts[key] = ", ".join(f"{name} {_places_text(number)}" for name, number in places.items())
-    for gap, gap_keys in facts.gaps.items():
-        first = gap_keys[0].removeprefix(adjusted_key(""))
-        if gap in keys and first in texts:
-            texts[gap] = texts[first]
+            texts[key] = ", ".join(f"{name} {text}" for name, text in places.items())
     return texts
 
 
-def _places_read(list_lengths: Any, cutoff: float) -> float:
-    """Return how many places of the lists of a run a key reads, as the median of rows."""
-    if list_lengths is None:
-        return cutoff
-    return float(np.median(np.minimum(list_lengths, cutoff)))
-
-
-def _places_text(number: float) -> str:
-    return "all labels" if number == inf else f"{number:,.0f}"
+def _places_read(list_lengths: Any, cutoff: float) -> str:
+    """Return in words how many places of the lists of a model a key reads, as the median of rows."""
+    number = cutoff
+    if list_lengths is not None:
+        number = np.median(np.minimum(list_lengths, cutoff))
+    if number == inf:
+        return "all labels"
+    return f"{number:,.0f}"
 
 
 def _headline(facts: RowFacts, keys: Sequence[str], headline: str | None, postfix: str) -> str:
@@ -463,8 +472,8 @@ def _headline(facts: RowFacts, keys: Sequence[str], headline: str | None, postfi
             return stem
     if headline is None:
         return ""
-    choices = dict.fromkeys(stem.partition("/")[0] for stem in stems)
-    raise ValueError(f"compare: headline={headline!r} is not compared; choose one of {', '.join(map(repr, choices))}.")
+    choices = ", ".join(map(repr, _stems(stems)))
+    raise ValueError(f"compare: headline={headline!r} is not compared; choose one of {choices}.")
 
 
 def _title(names: Sequence[str], baseline: str | None) -> str:

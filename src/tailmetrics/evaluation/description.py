@@ -35,11 +35,10 @@ def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
 
 def members_of(metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None) -> list[TopKMetric]:
     """Return the metrics of a collection, a list, or a single metric; none for None."""
+    metrics = listed(metrics)
     if isinstance(metrics, TopKCollection):
         return list(metrics.members().values())
-    if isinstance(metrics, TopKMetric):
-        return [metrics]
-    return list(metrics or [])
+    return metrics or []
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
@@ -83,7 +82,9 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     added: list[TopKMetric] = []
     key_over_all: dict[str, str] = {}
     for metric in members:
-        whole = _whole(metric, members)
+        if metric.buckets is None:
+            continue
+        whole = _member_over_all(metric, members) or _over_all(metric)
         if whole is None:
             continue
         missing = []
@@ -92,7 +93,8 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
             if key not in keys_over_all:
                 missing.append(cutoff)
         if 0 < len(missing) < len(metric.cutoffs):
-            whole = whole.empty_copy(**_with_cutoffs(metric, missing))
+            argument = "threshold" if "threshold" in arguments(type(metric)) else "k"
+            whole = whole.empty_copy(**{argument: missing})
         if missing:
             added.append(whole)
             keys_over_all.update(whole.row_keys())
@@ -101,16 +103,16 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     return collection.with_members([*members, *added]), key_over_all
 
 
-def _whole(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
-    """Return a metric by bucket over all labels: the member that is it, or a new metric; None if it has no use."""
-    if metric.buckets is None or not metric.row_keys():  # values of single labels have no bucket
+def _member_over_all(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
+    """Return the member that is a metric by bucket over all labels; None without one."""
+    if not metric.row_keys():  # values of single labels have no bucket
         return None
-    own = _settings_over_all(metric)
+    own_settings = _settings_over_all(metric)
     for member in members:
         is_alike = type(member) is type(metric) and member.buckets is None and member.name == metric.name
-        if is_alike and _settings_over_all(member) == own:
+        if is_alike and _settings_over_all(member) == own_settings:
             return member
-    return _over_all(metric)
+    return None
 
 
 def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
@@ -125,23 +127,9 @@ def _over_all(metric: TopKMetric) -> TopKMetric | None:
     if not metric.aggregation.has_value_over_all or not metric.row_keys():
         return None  # values of single labels have no bucket
     try:
-        return metric.empty_copy(without=WITHIN, **_own_name(metric))
+        return metric.empty_copy(without=WITHIN)
     except (TypeError, ValueError):
         return None  # a metric that needs buckets
-
-
-def _own_name(metric: TopKMetric) -> dict[str, Any]:
-    """Return the name that a user gave to a metric, as an argument."""
-    if metric.name is None:
-        return {}
-    return {"name": metric.name}
-
-
-def _with_cutoffs(metric: TopKMetric, cutoffs: list[Any]) -> dict[str, Any]:
-    """Return cut-offs as the argument that a metric takes."""
-    if "threshold" in arguments(type(metric)):
-        return {"threshold": cutoffs, **_own_name(metric)}
-    return {"k": cutoffs, **_own_name(metric)}
 
 
 USUAL_STEM, USUAL_K = "recall", 10
@@ -175,10 +163,7 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
     names = {key: collection.named(key) for key in sorted(preferences, key=lambda key: preferences[key])}
     if wanted is None:
         return next(iter(names.values()), "")
-    wanted_keys = []
-    for key, name in names.items():
-        if wanted in (key, name, over_all.get(name)):
-            wanted_keys.append(key)
+    wanted_keys = [key for key, name in names.items() if wanted in (key, name, over_all.get(name))]
     if not wanted_keys:
         choices = ", ".join(map(repr, preferences))
         raise ValueError(f"headline={wanted!r} is no metric here; choose one of {choices}.")

@@ -287,7 +287,7 @@ def _options_by_id(options: Options, data: Data) -> Options:
         _check_arguments_about_labels(options, len(names))
 
     buckets = options.buckets
-    if data.argument_order is not None and isinstance(buckets, LabelBuckets):
+    if isinstance(buckets, LabelBuckets):
         buckets = buckets_by_id(buckets, data.argument_order)
     label_tree = options.label_tree
     if label_tree is not None:
@@ -329,15 +329,12 @@ def _metrics_by_id(options: Options, names: Sequence[str] | None, data: Data) ->
 def _counts_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
     """Return the training counts in the order of label ids: ``label_counts=``, or else those of ``train_target=``."""
     counts = counts_by_name(CALLER, options.label_counts)
-    if counts is not None and names is not None:
-        return counts_of_names(CALLER, counts, names)
     if counts is not None:
-        return counts_of_names(CALLER, counts, range(data.num_labels or 0))
+        labels = range(data.num_labels or 0) if names is None else names
+        return counts_of_names(CALLER, counts, labels)
     if options.label_counts is None:
         return data.train
-    if data.argument_order is not None:
-        return counts_by_id(CALLER, options.label_counts, data.argument_order)
-    return options.label_counts
+    return counts_by_id(CALLER, options.label_counts, data.argument_order)
 
 
 def _tree_by_id(tree: object, names: Sequence[str] | None, data: Data, label_names: Sequence[str] | None) -> LabelTree:
@@ -347,12 +344,7 @@ def _tree_by_id(tree: object, names: Sequence[str] | None, data: Data, label_nam
             f"{CALLER}: label_tree={tree!r} is no tree; pass LabelTree(parents), or LabelTree.from_edges(edges, names)."
         )
     if names is not None and (tree.names is not None or data.label_names is not None):
-        tree = tree_by_id(tree, names, label_names)
-    if data.num_labels not in (None, tree.num_labels):
-        raise ValueError(
-            f"{CALLER}: label_tree is of {tree.num_labels} labels, but the data have {data.num_labels}; pass a parent "
-            "for every label, and num_labels= to LabelTree if there are further nodes."
-        )
+        return tree_by_id(tree, names, label_names)
     return tree
 
 

@@ -6,7 +6,7 @@ areas, a row has a code for every label: (bucket * MARKS + mark) * BINS + 2 * bi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,10 @@ from tailmetrics.significance.labels import LabelRows, OverLabels, ShownRows
 Lists: TypeAlias = tuple[Ints, Ints]
 """The number of codes of each row, shape (N,), and the concatenated codes of all rows."""
 
+LABELS, LENGTHS = "labels of ", ".lengths"
+"""Prefix of columns with codes; suffix of columns with their number per row."""
+MOST = 2**24
+"""Largest number of codes that are kept for a cut-off, 128 MB; with more, averages over labels have no interval."""
 BINS = 8192
 """So many numbers code a bin, of 4,096 at most, and whether the label is relevant."""
 MARKS = 256
@@ -33,11 +37,43 @@ def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
     return metric.aggregation.label_terms() is not None and (shown or metric.aggregation.is_quality)
 
 
+def deepest_cutoff(metric: Any) -> tuple[int, int]:
+    """Return the deepest cut-off of a metric, and its place; 0 for thresholds."""
+    return max((k if isinstance(k, int) else 0, place) for place, k in enumerate(metric.cutoffs))
+
+
+def deepest_counts(metrics: Iterable[Any]) -> Any:
+    """Return the metric with the deepest list that keeps all counts of labels; None without a list."""
+    counting = [metric for metric in metrics if metric.is_bound and metric.aggregation.keeps_all_counts]
+    deepest = max(counting, key=deepest_cutoff, default=None)
+    if deepest is None or not deepest_cutoff(deepest)[0]:
+        return None
+    return deepest
+
+
+def label_columns(metric: Any, named: Callable[[str], str]) -> list[str]:
+    """Return the column name of each cut-off, made of its first key: codes depend on the buckets."""
+    keys = metric.row_keys() or metric.cutoff_keys()
+    return [LABELS + named(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
+
+
+def code_columns(metrics: Iterable[Any], named: Callable[[str], str], ranking: Ranking) -> dict[str, Ints]:
+    """Return the columns of a batch with the codes of all rows, and with their number per row."""
+    columns = {}
+    for metric in metrics:
+        for name, (lengths, codes) in zip(label_columns(metric, named), lists_of(metric, ranking), strict=True):
+            columns[name + LENGTHS] = lengths
+            columns[name] = codes
+    return columns
+
+
 def spec_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return, as plain data, how to compute a value from codes; ``sizes`` is the number of labels in each bucket."""
+    """Return, as plain data, how to compute a value from codes: ``terms``, and the number of labels in each bucket."""
     buckets = metric.bound_buckets
-    sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
-    return {**(metric.aggregation.label_terms() or {}), "sizes": sizes}
+    sizes = [metric.num_labels]
+    if buckets is not None:
+        sizes = buckets.label_counts.tolist()
+    return {"terms": metric.aggregation.label_terms() or {}, "sizes": sizes}
 
 
 def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flags) -> OverLabels:
@@ -50,28 +86,20 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flag
         inside: Shape (N,), bool: True for rows that count.
     """
     lengths, codes = lists
-    if "area" in spec:
+    terms, sizes = spec["terms"], spec["sizes"]
+    if "area" in terms:
         table = codes.reshape(lengths.size, codes.size // max(lengths.size, 1))
         cells = table[:, (table // (BINS * MARKS) == bucket).all(axis=0)]
         bins, marks, relevant = cells % BINS // 2, cells // BINS % MARKS, cells % 2 > 0
-        return AreaRows(bins, relevant, inside, spec["area"], spec["average"], marks)
+        return AreaRows(bins, relevant, inside, terms["area"], terms["average"], marks)
 
-    sizes, num_labels = spec["sizes"], sum(spec["sizes"])
     rows = np.repeat(np.arange(lengths.size), lengths)
     labels, flags = codes // 4, codes % 4
     kept = inside[rows] & (labels % len(sizes) == bucket)
-    parts = rows[kept], labels[kept] // len(sizes), flags[kept] % 2 > 0, flags[kept] > 1, inside, num_labels
-    if "exposure" in spec:
-        return ShownRows(*parts, spec["exposure"], sizes[bucket], spec["weights"])
-    return LabelRows(
-        *parts,
-        top=spec.get("top", 1.0),
-        below=tuple(spec.get("below", (0.0, 1.0))),  # a file holds a list
-        over=spec.get("over", "present"),
-        weighted=spec.get("weighted", False),
-        size=sizes[bucket],
-        of_averages=spec.get("of_averages", False),
-    )
+    parts = rows[kept], labels[kept] // len(sizes), flags[kept] % 2 > 0, flags[kept] > 1, inside, sum(sizes)
+    if "exposure" in terms:
+        return ShownRows(*parts, terms["exposure"], sizes[bucket], terms["weights"])
+    return LabelRows(*parts, size=sizes[bucket], **terms)
 
 
 def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:

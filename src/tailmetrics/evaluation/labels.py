@@ -130,31 +130,37 @@ def places_of_names(caller: str, label_names: Sequence[str], names: Sequence[str
     return torch.tensor([ids[name] for name in label_names], dtype=torch.int64)
 
 
-def vector_by_id(values: Tensor, places: Tensor) -> Tensor:
+def vector_by_id(values: Tensor, places: Tensor | None) -> Tensor:
     """Return values per label in the order of label ids.
 
     Args:
         values: Shape (L,); another shape is returned unchanged, and is refused where the number of labels is checked.
-        places: Shape (L,), int64: the label id of each place of ``values``.
+        places: Shape (L,), int64: the label id of each place of ``values``; None if they are in this order.
 
     >>> vector_by_id(torch.tensor([7, 8, 9]), torch.tensor([2, 0, 1]))
     tensor([8, 9, 7])
     """
-    if values.shape != places.shape:
+    if places is None or values.shape != places.shape:
         return values
     return torch.empty_like(values).scatter_(0, places, values)
 
 
-def counts_by_id(caller: str, label_counts: Any, places: Tensor) -> LabelFrequency | Tensor:
+def counts_by_id(caller: str, label_counts: Any, places: Tensor | None) -> Any:
     """Return training counts (L,), or a ``LabelFrequency``, in the order of label ids, as :func:`vector_by_id`."""
+    if places is None:
+        return label_counts
     if isinstance(label_counts, LabelFrequency):
         return LabelFrequency.from_counts(vector_by_id(label_counts.compute(), places), label_counts.num_rows)
     return vector_by_id(check_counts(caller, "label_counts", label_counts), places)
 
 
-def buckets_by_id(buckets: LabelBuckets, places: Tensor) -> LabelBuckets:
+def buckets_by_id(buckets: LabelBuckets, places: Tensor | None) -> LabelBuckets:
     """Return buckets with the labels in the order of label ids, as :func:`vector_by_id`."""
-    counts = None if buckets.counts is None else vector_by_id(buckets.counts, places)
+    if places is None:
+        return buckets
+    counts = buckets.counts
+    if counts is not None:
+        counts = vector_by_id(counts, places)
     return LabelBuckets.from_assignment(vector_by_id(buckets.assignment, places), buckets.names, counts)
 
 
@@ -212,18 +218,23 @@ def metrics_by_id(
     for metric in metrics:
         changes: dict[str, Any] = {}
         for argument, value in arguments_by_label(metric).items():
+            value_by_id = value
             if isinstance(value, LabelTree):
                 if value.names is not None or places is not None or label_names is None:
-                    changes[argument] = tree_by_id(value, names, label_names)
+                    value_by_id = tree_by_id(value, names, label_names)
             elif label_names is None:
                 raise ValueError(
                     f"{caller}: {type(metric).__name__} has {argument}= by label id, but the labels of these data have "
                     "names; pass label_names=, in whose order it is read, or buckets= and label_counts= by name to "
                     f"{caller}."
                 )
-            elif places is not None and isinstance(value, LabelBuckets):
-                changes[argument] = buckets_by_id(value, places)
-            elif places is not None:
-                changes[argument] = vector_by_id(value, places)
-        ordered.append(metric.empty_copy(**changes) if changes else metric)
+            elif isinstance(value, LabelBuckets):
+                value_by_id = buckets_by_id(value, places)
+            else:
+                value_by_id = vector_by_id(value, places)
+            if value_by_id is not value:
+                changes[argument] = value_by_id
+        if changes:
+            metric = metric.empty_copy(**changes)
+        ordered.append(metric)
     return ordered

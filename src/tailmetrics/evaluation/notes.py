@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
 from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.description import captions_of, conventions_of
+from tailmetrics.evaluation.row_counts import RowCounts, Totals
+from tailmetrics.evaluation.row_facts import Named
+from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import NDCGAtK, TopKMetric
 from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
@@ -16,12 +18,6 @@ from tailmetrics.report.formatting import number as report_number
 from tailmetrics.significance.areas import AreaRows
 from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import LabelRows, OverLabels
-
-Results: TypeAlias = "Sequence[tuple[TopKMetric, Result]]"
-"""The metrics of an evaluation, each with its values and facts about them."""
-
-Named: TypeAlias = "Callable[[str], str]"
-"""Returns a key as the collection names it."""
 
 SHOWN_DIGIT = 1e-4
 """The last digit that reports show of a value."""
@@ -100,15 +96,16 @@ def is_full_for_equal_grades(metric: TopKMetric) -> bool:
     return isinstance(metric, NDCGAtK) and metric.buckets is None
 
 
-def on_equal_grades(results: Results, named: Named, rows: int, num_rows: int) -> Iterator[str]:
+def on_equal_grades(results: Results, named: Named, totals: Totals) -> Iterator[str]:
     """Yield a note on rows whose labels all have one grade: their number, and that every order has the value 1."""
     keys: list[str] = []
     for metric, _ in results:
         if is_full_for_equal_grades(metric):
             keys += map(named, metric.row_keys())
-    if keys and rows > MANY_EMPTY * num_rows:
+    rows = totals.equal_grades
+    if keys and rows > MANY_EMPTY * totals.rows:
         yield (
-            f"In {rows:,} of {num_rows:,} rows all labels have one grade: every order of them has the value 1 in "
+            f"In {rows:,} of {totals.rows:,} rows all labels have one grade: every order of them has the value 1 in "
             f"{', '.join(keys)}, which says nothing of the model."
         )
 
@@ -125,34 +122,32 @@ def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:
             )
 
 
-def on_lost(lost: int, positives: int) -> Iterator[str]:
+def on_lost(totals: Totals) -> Iterator[str]:
     """Yield a note on relevant labels with a score of ``-inf``: their share."""
-    if lost >= SHOWN_SHARE * max(1, positives):
+    share = totals.lost / max(1, totals.positives)
+    if share >= SHOWN_SHARE:
         yield (
-            f"{lost / positives:.1%} of the relevant labels have a score of -inf and count as missed. If a filter of "
+            f"{share:.1%} of the relevant labels have a score of -inf and count as missed. If a filter of "
             "seen labels covers them, take them out of the filter, or out of the targets."
         )
 
 
-def on_ignored(num_rows: int, ignored_rows: int, ignore_index: int | None) -> Iterator[str]:
+def on_ignored(totals: Totals, ignore_index: int | None) -> Iterator[str]:
     """Yield a note on the number of rows that ``ignore_index`` leaves out."""
-    if ignored_rows:
-        yield f"{ignored_rows:,} of {num_rows + ignored_rows:,} rows are left out by ignore_index={ignore_index}."
+    ignored = totals.ignored_rows
+    if ignored:
+        yield f"{ignored:,} of {totals.rows + ignored:,} rows are left out by ignore_index={ignore_index}."
 
 
 def on_padding(
-    buckets: LabelBuckets | None,
-    top: int,
-    ignore_index: int | None,
-    label_names: Sequence[str] | None,
-    positives: int,
-    positives_of_top: int,
+    counts: RowCounts, totals: Totals, ignore_index: int | None, label_names: Sequence[str] | None
 ) -> Iterator[str]:
-    """Yield a note on the most frequent label of training, ``top``, if it is relevant in no row, as padding is."""
-    if buckets is None or buckets.counts is None or ignore_index == top or positives_of_top:
+    """Yield a note on the most frequent label of training if it is relevant in no row, as padding is."""
+    buckets, top = counts.counted_buckets, counts.top
+    if buckets is None or buckets.counts is None or ignore_index == top or totals.positives_of_top:
         return
     share = int(buckets.counts[top]) / max(1, int(buckets.counts.sum()))
-    if share < PADDING_SHARE or share * positives < EXPECTED_POSITIVES:
+    if share < PADDING_SHARE or share * totals.positives < EXPECTED_POSITIVES:
         return
 
     bucket = int(buckets.assignment[top])
@@ -168,30 +163,23 @@ def on_padding(
     )
 
 
-def on_chance(
-    results: Results,
-    named: Named,
-    scalars: Mapping[str, float],
-    num_labels: int,
-    shortest: int,
-    chance: Mapping[str, float],
-    intervals: Mapping[str, Interval],
-) -> Iterator[str]:
+def on_chance(results: Results, named: Named, values: Values, totals: Totals) -> Iterator[str]:
     """Yield a note on values over all labels that are worse than with equal scores: label ids may not match.
 
     Equal scores rank all labels, so that a list which ends before a cut-off can be worse, and valid.
     """
+    chance = values.alternatives.get("chance", {})
     worse_keys = []
     for metric, _ in results:
         if metric.buckets is not None:
             continue
         for key, cutoff in zip(map(named, metric.row_keys()), metric.cutoffs, strict=False):
             is_worse = False
-            if metric.formula.is_of_softmax and num_labels:
-                is_worse = math.log(num_labels) + SHOWN_DIGIT < scalars[key] < math.inf
-            elif cutoff is not None and metric.higher_is_better and key in chance and key in intervals:
-                reaches_cutoff = (metric.reading.places(cutoff) or EVERYTHING) <= shortest
-                is_worse = reaches_cutoff and intervals[key].high < chance[key]
+            if metric.formula.is_of_softmax and totals.num_labels:
+                is_worse = math.log(totals.num_labels) + SHOWN_DIGIT < values.all[key] < math.inf
+            elif cutoff is not None and metric.higher_is_better and key in chance and key in values.intervals:
+                reaches_cutoff = (metric.reading.places(cutoff) or EVERYTHING) <= totals.shortest
+                is_worse = reaches_cutoff and values.intervals[key].high < chance[key]
             if is_worse:
                 worse_keys.append(key)
     if worse_keys:

@@ -63,15 +63,6 @@ def prepared(
     """
     buckets, label_tree = options.buckets, options.label_tree
     training = _training(buckets, options.label_counts, label_order)
-    if training is not None and num_labels is not None and training.num_labels != num_labels:
-        argument, value = "label_counts", "a count"
-        if buckets is not None:
-            argument, value = "buckets", "a bucket"
-        raise ValueError(
-            f"{CALLER}: {argument} holds {training.num_labels:,} labels, but the data have {num_labels:,}; pass "
-            f"{value} for every label."
-        )
-
     collection = _collection(options.metrics, training)
     members = list(collection.members().values())
     for metric in members:

@@ -4,115 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product, zip_longest
-from statistics import fmean
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection import UNSEEN, TopKCollection, buckets_by_stem
+from tailmetrics.collection import UNSEEN
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import WITHIN, bucket_rows, settings_of, versions
-from tailmetrics.evaluation.interval_values import IntervalValues
-from tailmetrics.evaluation.row_counts import RowCounts, Totals
+from tailmetrics.evaluation.row_counts import Totals
+from tailmetrics.evaluation.row_labels import from_all
 from tailmetrics.evaluation.row_moments import as_valued
-from tailmetrics.evaluation.row_values import from_all
+from tailmetrics.evaluation.values import Results, Values, values_of
 from tailmetrics.metrics import RecallAtK, TopKMetric
 from tailmetrics.metrics._batches import whole_buckets
 from tailmetrics.metrics._keys import DATA
 from tailmetrics.metrics._results import Result
-from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.breakdowns import BucketRow, GroupRow
 from tailmetrics.report.labels import LabelTable
-from tailmetrics.report.records import ORDERS, REFERENCES, SUMMARIES, MetricFacts, Record
+from tailmetrics.report.records import SUMMARIES, MetricFacts, Record
 from tailmetrics.report.report import Report
-from tailmetrics.report.report_warnings import MANY_TIES
 from tailmetrics.significance.halves import at_half_the_rows
 from tailmetrics.significance.interval import AdjustedEnd, Interval, adjusted_gap, first_and_last
 from tailmetrics.significance.labels import OverLabels
+
+if TYPE_CHECKING:
+    from tailmetrics.evaluation.accumulating import Evaluation
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 TREATMENTS = {"skip": "are left out", "pos": "count as 1"}
 """How rows count to which ``empty_target_action`` applies, in words; by default they count as 0."""
 
 
-class Evaluation(Protocol):
-    """What a report needs of :class:`tailmetrics.evaluation.Evaluation`, which describes each."""
-
-    collection: TopKCollection
-    counts: RowCounts
-    interval_values: IntervalValues
-    over_all: dict[str, str]
-    headline: str
-    labels: bool
-    label_names: Sequence[str] | None
-    warnings: list[str]
-    started: bool
-
-    @property
-    def members(self) -> list[TopKMetric]:
-        """The metrics."""
-
-    @property
-    def bucketings(self) -> list[LabelBuckets]:
-        """The distinct buckets of the metrics."""
-
-    @property
-    def row_groups(self) -> tuple[str, ...]:
-        """The names of the row groups of all metrics."""
-
-    def start(self) -> None:
-        """Reset all states."""
-
-    def scalars(self) -> dict[str, Tensor]:
-        """Return the values of the metrics by key, over all ranks."""
-
-
-class Place(NamedTuple):
-    """Where a value stands: its metric and cut-off, its bucket, its group of rows, and the summary that it is."""
-
-    metric: str
-    k: int | None
-    bucket: str
-    row_group: str
-    summary: str = ""
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of an evaluation by key.
-
-    Attributes:
-        scalars: The values of the metrics; NaN where nothing was measured.
-        summaries: Gaps and spreads of buckets.
-        alternatives: Values of references and of other orders of equal scores, by name.
-        counts: How many a value divides by, and of what.
-        intervals: The confidence intervals.
-        errors: The largest error of values from bins of scores.
-    """
-
-    scalars: Mapping[str, float]
-    summaries: Mapping[str, float]
-    alternatives: Mapping[str, Mapping[str, float]]
-    counts: Mapping[str, tuple[float, str]]
-    intervals: Mapping[str, Interval]
-    errors: Mapping[str, float]
-
-
 def report_of(evaluation: Evaluation, title: str) -> Report:
     """Return the report on all batches of all processes; call it in every process."""
-    if not evaluation.started:
-        evaluation.start()
     collection = evaluation.collection
     results = list(zip(evaluation.members, collection.results().values(), strict=True))
 
-    ties = _ties(results)
-    averages = evaluation.interval_values.averages()
-    values = _values(evaluation, results, ties, averages)
+    averages = evaluation.interval_values.labels.averages()
+    values = values_of(evaluation, results, averages)
     totals = evaluation.counts.totals()
     buckets = _buckets(evaluation, results, totals.positives_of_buckets)
     facts = _metric_facts(evaluation, results)
@@ -126,8 +56,8 @@ def report_of(evaluation: Evaluation, title: str) -> Report:
         row_groups=[GroupRow(*group) for group in zip_longest(evaluation.row_groups, totals.rows_of_groups)],
         rows=totals.rows,
         positives=totals.positives,
-        ties=ties,
-        label_counts=_label_counts(evaluation),
+        ties=values.ties,
+        label_counts=evaluation.counts.training_counts,
         labels=_label_table(evaluation, totals) if evaluation.labels else None,
         settings=[settings_of(metric) for metric in evaluation.members],
         versions=versions(),
@@ -137,90 +67,25 @@ def report_of(evaluation: Evaluation, title: str) -> Report:
     return with_intervals(report, averages=averages)
 
 
-def _read(values: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return scalar tensors as floats, with a single read of the device."""
-    if not values:
-        return {}
-    return dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
-
-
-def _ties(results: Sequence[tuple[TopKMetric, Result]]) -> dict[int | None, float]:
-    """Return the share of rows with a tie by cut-off, None for ties of relevant labels, which come last."""
-    shares = []
-    for _, result in results:
-        shares += list(result.tied_shares.items())
-    return dict(sorted(shares, key=lambda pair: (pair[0] or EVERYTHING, pair[1])))
-
-
-def _values(
-    evaluation: Evaluation,
-    results: Sequence[tuple[TopKMetric, Result]],
-    ties: Mapping[int | None, float],
-    averages: Mapping[str, OverLabels],
-) -> Values:
-    collection = evaluation.collection
-    computed = evaluation.scalars()
-    references = collection.references()
-    summaries = _read(collection.summaries(computed, references))
-    scalars = _read(computed)
-    counts = {}
-    for _, result in results:
-        # averages over labels are 0 by convention where nothing is relevant: a reader would take it for a result
-        for key in result.not_measured:
-            scalars[collection.named(key)] = math.nan
-        for key, count in result.denominators.items():
-            counts[collection.named(key)] = count
-
-    alternatives = {name: _read(reference) for name, reference in references.items()}
-    if max(ties.values(), default=0.0) > MANY_TIES:
-        for name, values in collection.orders().items():
-            alternatives[name] = _read(values)
-    intervals = evaluation.interval_values.intervals({**scalars, **summaries}, averages)
-    errors = _errors(evaluation, results, {**scalars, **summaries})
-    return Values(scalars, summaries, alternatives, counts, intervals, errors)
-
-
-def _errors(
-    evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]], values: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the largest error of each value and summary that bins of scores leave open."""
-    named = evaluation.collection.named
-    errors: dict[str, float] = {}
-    for metric, result in results:
-        errors |= {named(key): error for key, error in result.errors.items()}
-        for stem, keys in buckets_by_stem(metric).items():
-            measured = [key for key in keys if not math.isnan(result.errors.get(key, math.nan))]
-            if len(measured) < 2:
-                continue
-            gap, spread = named(f"{stem}/gap"), named(f"{stem}/spread")
-            errors[gap] = result.errors[measured[0]] + result.errors[measured[-1]]
-            # standard deviation and mean err by as much as a value, at most
-            largest = max(result.errors[key] for key in measured)
-            mean = fmean(values[named(key)] for key in measured)
-            if largest > 0:
-                errors[spread] = largest * (1 + values[spread]) / max(mean - largest, largest)
-    return errors
-
-
 # -- records --------------------------------------------------------------------------------------------------------
 
 
-def _places(evaluation: Evaluation) -> Iterator[tuple[str, Place]]:
-    """Yield the key and the place of each value, and of each summary that there may be."""
+def _empty_records(evaluation: Evaluation) -> Iterator[Record]:
+    """Yield a record without value for each value, and for each summary that there may be."""
     named = evaluation.collection.named
     for metric in evaluation.members:
         if not metric.row_keys():
             continue  # values of single labels alone
         cutoffs = zip(metric.cutoff_keys(), metric.cutoffs, strict=True)
         for (stem, cutoff), group in product(cutoffs, metric.group_keys()):
-            place = Place(named(stem), _whole_k(cutoff), "", group[1:])
+            record = Record(named(f"{stem}{group}"), named(stem), math.nan, _whole_k(cutoff), row_group=group[1:])
             if metric.buckets is None:
-                yield named(f"{stem}{group}"), place
+                yield record
                 continue
             for bucket in metric.bucket_names:
-                yield named(f"{stem}{group}/{bucket}"), place._replace(bucket=bucket)
+                yield replace(record, key=named(f"{stem}{group}/{bucket}"), bucket=bucket)
             for summary in SUMMARIES:
-                yield named(f"{stem}{group}/{summary}"), place._replace(summary=summary)
+                yield replace(record, key=named(f"{stem}{group}/{summary}"), summary=summary)
 
 
 def _whole_k(cutoff: Any) -> int | None:
@@ -231,62 +96,59 @@ def _whole_k(cutoff: Any) -> int | None:
 
 
 def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricFacts]) -> list[Record]:
-    places: dict[str, Place] = {}
-    for key, place in _places(evaluation):
-        places.setdefault(key, place)
+    empty_records: dict[str, Record] = {}
+    for record in _empty_records(evaluation):
+        empty_records.setdefault(record.key, record)
 
     records = []
-    for key, value in {**values.scalars, **values.summaries}.items():
-        metric, k, bucket, row_group, summary = places[key]
+    for key, value in values.all.items():
+        record = empty_records[key]
         count, count_of = values.counts.get(key, (None, ""))
-        alternatives = {name: values.alternatives.get(name, {}).get(key) for name in (*REFERENCES, *ORDERS)}
+        alternatives: dict[str, Any] = {name: by_key.get(key) for name, by_key in values.alternatives.items()}
         records.append(
-            Record(
-                key,
-                metric,
-                value,
-                k,
-                bucket,
-                row_group,
-                summary,
+            replace(
+                record,
+                value=value,
                 interval=values.intervals.get(key),
                 count=count,
                 count_of=count_of,
                 error_bound=values.errors.get(key),
-                facts=facts[metric],
+                facts=facts[record.metric],
                 **alternatives,
             )
         )
     return records
 
 
-def _metric_facts(evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]]) -> dict[str, MetricFacts]:
+def _metric_facts(evaluation: Evaluation, results: Results) -> dict[str, MetricFacts]:
     """Return what holds for all values of a metric; a metric by bucket and one over all labels may share a key."""
     named = evaluation.collection.named
     facts: dict[str, MetricFacts] = {}
     for metric, result in results:
-        captions: dict[str, str] = {}
-        meanings: dict[str, str] = {}
+        captions = meanings = NOTHING
         if metric.buckets:
-            captions.update(notes.captions(metric, result))
+            captions = dict(notes.captions(metric, result))
         else:
-            meanings.update(notes.on_means(metric, result))
+            meanings = dict(notes.on_means(metric, result))
         empty_rows, treatment = _empty_rows(metric, result)
         for stem, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=True):
             key = named(stem)
-            earlier = facts.get(key, MetricFacts(key))
+            values = {
+                "is_place": bool(metric.formula.unit),
+                "is_additive": metric.aggregation.is_additive,
+                "caption": captions.get(stem, ""),
+                "meaning": meanings.get(stem, ""),
+                "overall_key": evaluation.over_all.get(key, ""),
+                "is_share_of_labels": _is_share_of_labels(metric),
+                "empty_rows": empty_rows,
+                "empty_rows_treatment": treatment,
+            }
+            changes: dict[str, Any] = {name: value for name, value in values.items() if value}
             facts[key] = replace(
-                earlier,
+                facts.get(key, MetricFacts(key)),
                 k=_whole_k(cutoff),
                 higher_is_better=metric.higher_is_better,
-                is_place=earlier.is_place or bool(metric.formula.unit),
-                is_additive=earlier.is_additive or metric.aggregation.is_additive,
-                caption=captions.get(stem, earlier.caption),
-                meaning=meanings.get(stem, earlier.meaning),
-                overall_key=evaluation.over_all.get(key, earlier.overall_key),
-                is_share_of_labels=earlier.is_share_of_labels or _is_share_of_labels(metric),
-                empty_rows=empty_rows or earlier.empty_rows,
-                empty_rows_treatment=treatment or earlier.empty_rows_treatment,
+                **changes,
             )
     return facts
 
@@ -312,9 +174,7 @@ def _empty_rows(metric: TopKMetric, result: Result) -> tuple[int, str]:
 # -- buckets and labels ---------------------------------------------------------------------------------------------
 
 
-def _buckets(
-    evaluation: Evaluation, results: Sequence[tuple[TopKMetric, Result]], positives: Sequence[Sequence[int]]
-) -> list[BucketRow]:
+def _buckets(evaluation: Evaluation, results: Results, positives: Sequence[Sequence[int]]) -> list[BucketRow]:
     """Return the buckets of all metrics, each name once."""
     labels_with_rows = _labels_with_rows(results)
     buckets: dict[str, BucketRow] = {}
@@ -325,7 +185,7 @@ def _buckets(
     return list(buckets.values())
 
 
-def _labels_with_rows(results: Sequence[tuple[TopKMetric, Result]]) -> dict[str, int]:
+def _labels_with_rows(results: Results) -> dict[str, int]:
     """Return the number of labels with a relevant row by bucket; empty unless all macro averages by bucket agree."""
     numbers = set()
     for metric, result in results:
@@ -334,11 +194,6 @@ def _labels_with_rows(results: Sequence[tuple[TopKMetric, Result]]) -> dict[str,
     if len(numbers) != 1:
         return {}
     return dict(numbers.pop())
-
-
-def _label_counts(evaluation: Evaluation) -> Tensor | None:
-    counts = [bucketing.counts for bucketing in evaluation.bucketings if bucketing.counts is not None]
-    return next(iter(counts), None)
 
 
 def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
@@ -363,7 +218,7 @@ def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
             crowded_rows=totals.crowded_rows,
         )
     if table.tests is not None:
-        table = replace(table, instead=evaluation.interval_values.listed_instead(table.tests.listed.tolist()))
+        table = replace(table, instead=evaluation.interval_values.labels.listed_instead(table.tests.listed.tolist()))
     return table
 
 
@@ -372,29 +227,27 @@ def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
 
 def _notes(
     evaluation: Evaluation,
-    results: Sequence[tuple[TopKMetric, Result]],
+    results: Results,
     values: Values,
     buckets: Sequence[BucketRow],
     totals: Totals,
 ) -> list[str]:
     """Return what a reader should know of the data and the metrics, and the warnings of all processes, each once."""
-    named, counts = evaluation.collection.named, evaluation.counts
+    named = evaluation.collection.named
     ignored = evaluation.members[0].ignore_index  # equal in all members
-    names, scalars = evaluation.label_names, values.scalars
     measured = {bucket.name for bucket in buckets if bucket.positives}
-    chance = values.alternatives.get("chance", {})
 
     texts = [
         *whole_buckets(evaluation.members, named, measured),
         *notes.on_bins(results, named),
         *notes.on_misses(results, named),
         *notes.on_empty_rows(results, named),
-        *notes.on_lost(totals.lost, totals.positives),
+        *notes.on_lost(totals),
         *notes.on_buckets(evaluation.bucketings),
-        *notes.on_padding(counts.counted, counts.top, ignored, names, totals.positives, totals.positives_of_top),
-        *notes.on_chance(results, named, scalars, totals.num_labels, totals.shortest, chance, values.intervals),
-        *notes.on_equal_grades(results, named, totals.equal_grades, totals.rows),
-        *notes.on_ignored(totals.rows, totals.ignored_rows, ignored),
+        *notes.on_padding(evaluation.counts, totals, ignored, evaluation.label_names),
+        *notes.on_chance(results, named, values, totals),
+        *notes.on_equal_grades(results, named, totals),
+        *notes.on_ignored(totals, ignored),
     ]
     warnings: dict[str, None] = {}
     for process_warnings in from_all(evaluation.warnings):

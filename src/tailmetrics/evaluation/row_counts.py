@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,8 +11,7 @@ from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.evaluation.label_codes import lists_of
-from tailmetrics.evaluation.row_facts import deepest_cutoff
+from tailmetrics.evaluation.label_codes import deepest_cutoff, lists_of, spec_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed
 from tailmetrics.ranking import EVERYTHING, Ranking
@@ -58,42 +57,8 @@ class Totals(NamedTuple):
     crowded_rows: int
 
 
-class CrowdedRows:
-    """Counts how often labels are relevant and found in crowded rows: those with more labels than a list has places.
-
-    The tests for blind spots leave these rows out: in the others each label can be found.
-
-    Args:
-        metric: The metric that tells which labels are relevant and found, see :func:`deepest_counts`.
-    """
-
-    def __init__(self, metric: TopKMetric) -> None:
-        self.num_labels = int(metric.num_labels or 0)
-        self._metric = cast("Any", metric)
-        self._k, self._place = deepest_cutoff(metric)
-
-    def amounts(self, ranking: Ranking) -> Tensor:
-        """Return how often each label is relevant, then how often each is found, in the crowded rows; and their number.
-
-        Shape (2 * L + 1,).
-        """
-        crowded = ranking.at_least(self._metric.min_gain).targets.n_relevant > self._k
-        if ranking.row_mask is not None:
-            crowded = crowded & ranking.row_mask
-        amounts = torch.zeros(2 * self.num_labels + 1, dtype=torch.int64, device=crowded.device)
-        if not crowded.any():
-            return amounts
-
-        lengths, codes = lists_of(self._metric, ranking)[self._place]
-        codes = codes[np.repeat(crowded.cpu().numpy(), lengths)]
-        buckets = self._metric.bound_buckets
-        num_buckets = 1 if buckets is None else len(buckets)
-        labels, flags = codes // 4 // num_buckets, codes % 4
-        support = np.bincount(labels[flags >= 2], minlength=self.num_labels)
-        hits = np.bincount(labels[flags == 3], minlength=self.num_labels)
-        amounts[:-1] = torch.from_numpy(np.concatenate([support, hits]))
-        amounts[-1] = crowded.sum()
-        return amounts
+NUMBERS = ("rows", "positives", "positives_of_top", "lost", "ignored_rows", "equal_grades")
+"""The single numbers of :class:`Totals`, in the order of the state."""
 
 
 class RowCounts(ExactMetric):
@@ -104,11 +69,13 @@ class RowCounts(ExactMetric):
         min_gain: The smallest gain of a relevant label, as in the metrics; None for any gain above 0.
         groups: Number of row groups.
         compares_grades: Whether rows with equal grades are counted.
-        crowded: What counts labels in rows that no list can hold; None if they are not counted.
+        label_metric: The metric that says which labels of crowded rows are relevant and found, see
+            :func:`deepest_counts`; None if these labels are not counted. Rows are crowded if they have more labels than
+            a list has places. Tests for blind spots leave these rows out: in the others each label can be found.
     """
 
     counts: Tensor
-    """The single numbers in the order of :class:`Totals`, then those of groups, then those of buckets."""
+    """The single numbers in the order of ``NUMBERS``, then those of groups, then those of buckets."""
     extent: Tensor
     """The number of labels L, 0 if no batch tells it; and minus the length of the shortest list."""
     crowded_labels: Tensor
@@ -120,24 +87,30 @@ class RowCounts(ExactMetric):
         min_gain: float | None = None,
         groups: int = 0,
         compares_grades: bool = False,
-        crowded: CrowdedRows | None = None,
+        label_metric: TopKMetric | None = None,
     ) -> None:
         super().__init__()
-        self.crowded = crowded
         self.bucketings = tuple(bucketings)
         self.min_gain = min_gain
         self.groups = groups
         self.compares_grades = compares_grades
-        self.counted = next((buckets for buckets in self.bucketings if buckets.counts is not None), None)
+        self.label_metric = label_metric
+        self.counted_buckets: LabelBuckets | None = None
         """The first buckets with training counts."""
+        self.training_counts: Tensor | None = None
         self.top = NO_LABEL
         """The most frequent label of training."""
-        if self.counted is not None and self.counted.counts is not None:
-            self.top = int(self.counted.counts.argmax())
-        self.sizes = [6, groups, *map(len, bucketings)]
+        for buckets in reversed(self.bucketings):
+            if buckets.counts is not None:
+                self.counted_buckets = buckets
+                self.training_counts = buckets.counts
+                self.top = int(buckets.counts.argmax())
+        num_labels = 0
+        if label_metric is not None:
+            num_labels = label_metric.num_labels or 0
+        self.sizes = [len(NUMBERS), groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
         self.add_state("extent", torch.tensor([0, -EVERYTHING]), "max")  # scores of all labels have no end
-        num_labels = 0 if crowded is None else crowded.num_labels
         self.add_state("crowded_labels", torch.zeros(2 * num_labels + 1, dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
@@ -170,8 +143,8 @@ class RowCounts(ExactMetric):
         self.counts = writable(self.counts)
         self.counts += torch.cat([torch.stack(numbers), *group_counts, *bucket_counts])
         self.extent = self._extent_with(ranking)
-        if self.crowded is not None:
-            self.crowded_labels = self.crowded_labels + self.crowded.amounts(ranking)
+        if self.label_metric is not None:
+            self.crowded_labels = self.crowded_labels + _crowded_labels(self.label_metric, ranking)
 
     def _extent_with(self, ranking: Ranking) -> Tensor:
         """Return the state ``extent`` after a batch."""
@@ -195,14 +168,8 @@ class RowCounts(ExactMetric):
         num_labels = len(crowded_labels) // 2
         support, hits, crowded_rows = torch.split(crowded_labels.cpu(), [num_labels, num_labels, 1])
         num_labels, end = extent.tolist()
-        rows, positives, positives_of_top, lost, ignored_rows, equal_grades = numbers.tolist()
         return Totals(
-            rows=rows,
-            positives=positives,
-            positives_of_top=positives_of_top,
-            lost=lost,
-            ignored_rows=ignored_rows,
-            equal_grades=equal_grades,
+            **dict(zip(NUMBERS, numbers.tolist(), strict=True)),
             rows_of_groups=groups.tolist(),
             positives_of_buckets=[counts.tolist() for counts in buckets],
             num_labels=num_labels,
@@ -217,6 +184,27 @@ def _counted(size: int, places: Tensor, amounts: Tensor) -> Tensor:
     """Return the sum of the amounts of each place, shape (size,); the place ``size`` stands for none."""
     sums = torch.zeros(size + 1, dtype=torch.int64, device=amounts.device)
     return sums.scatter_add_(0, places, amounts)[:-1]
+
+
+def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
+    """Return how often each label is relevant, then how often each is found, in the crowded rows; and their number."""
+    k, place = deepest_cutoff(metric)
+    crowded = ranking.at_least(metric.min_gain).targets.n_relevant > k
+    if ranking.row_mask is not None:
+        crowded = crowded & ranking.row_mask
+    num_labels = int(metric.num_labels)
+    amounts = torch.zeros(2 * num_labels + 1, dtype=torch.int64, device=crowded.device)
+    if not crowded.any():
+        return amounts
+
+    lengths, codes = lists_of(metric, ranking)[place]
+    codes = codes[np.repeat(crowded.cpu().numpy(), lengths)]
+    labels, flags = codes // 4 // len(spec_of(metric)["sizes"]), codes % 4
+    support = np.bincount(labels[flags >= 2], minlength=num_labels)
+    hits = np.bincount(labels[flags == 3], minlength=num_labels)
+    amounts[:-1] = torch.from_numpy(np.concatenate([support, hits]))
+    amounts[-1] = crowded.sum()
+    return amounts
 
 
 def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
@@ -250,7 +238,6 @@ def _rows_of_equal_grades(ranking: Ranking) -> Tensor:
         equal = equal & ranking.row_mask
 
     if not ranking.scores_all:
-        entries = ranking.targets.entries
         hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
         equal = equal & (hits == length)
     entries = ranking.targets.entries

@@ -5,18 +5,20 @@ Memory does not grow with the number of rows. Batches, processes and the order o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from math import inf, isclose, isnan, prod
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.row_facts import deepest_cutoff, gaps_of
+from tailmetrics.evaluation.label_codes import deepest_cutoff
+from tailmetrics.evaluation.row_facts import Named, gaps_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
@@ -24,14 +26,12 @@ from tailmetrics.ranking._device import real_dtype
 from tailmetrics.significance.interval import Interval, with_gaps_of_ends
 from tailmetrics.significance.moments import ExactSums, Moments, quick_interval, quick_median
 
+Tables: TypeAlias = Mapping[str, Tensor]
+"""The tables of sums of a row group, by name."""
+Ends: TypeAlias = Sequence[Sequence[float]]
+"""The ends of each key of a row group."""
 SMALLEST = torch.iinfo(torch.int64).min
 """Initial value of a maximum, before the first row."""
-
-
-def has_moments(metric: TopKMetric, device: torch.device | str) -> bool:
-    """Whether a metric has quick intervals: it has unweighted float64 values per row, and SciPy is installed."""
-    exact = real_dtype(torch.device(device)) == torch.float64
-    return exact and metric.aggregation.row_terms is not None and not metric.weighted and has_scipy()
 
 
 def has_scipy() -> bool:
@@ -58,155 +58,49 @@ def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -
     return valued
 
 
-class MetricMoments:
-    """Describes the sums over rows of one metric: for all rows, and for each row group.
+class GroupedSums(ABC):
+    """Describes what is added up over the rows of one metric: for all rows, and for each row group.
 
     Args:
-        collection: The collection of the metric.
-        name: Name of the member of the collection, which has values per row.
-        adjusted: Whether values are adjusted for chance, as ratios from :meth:`TopKCollection.above_chance`; only the
-            gap of adjusted values has an interval.
-
-    Attributes:
-        num_sums: How many whole numbers are added up.
-        num_ends: How many largest values are kept.
-
-    The sums are, for each row group: for each key the sums of values and of their squares; for a ratio, those of
-    numerators, of their squares, of denominators, of their squares and of products. For a median it is a histogram up
-    to the depth. Then for each key the number of rows that count, and of those with a denominator. Then, for each pair
-    of buckets that can be the ends of a gap, the sums of products of their numerators and denominators, and the number
-    of rows in both. The ends are, for each key, the largest value, the largest negative value, and, for a ratio, the
-    largest numerator and the largest denominator minus numerator.
+        metric: The metric, which has values per row.
+        named: Adds prefix and postfix to a key.
+        shapes: The shape of each table of sums of a row group, by name.
+        num_ends: How many largest values are kept for each key.
     """
 
-    def __init__(self, collection: TopKCollection, name: str, adjusted: bool = False) -> None:
-        self.name = name
-        self.adjusted = adjusted
-        self._collection = collection
-        self._metric = cast("Any", collection.members()[name])
-        self._num_keys = len(self._metric.row_keys())
-        self._groups = self._metric.group_keys()
-        self._is_median = self._metric.aggregation.row_terms == "median"
-        self._is_ratio = adjusted or self._metric.aggregation.row_terms == "ratio"
-        self._are_shares = self._metric.bounds == (0.0, 1.0) and not adjusted
-        self._fixed_point = UNIT if self._are_shares and not self._is_ratio else REAL
-        self._gaps = self._places_of_gaps()
-        self._pairs = {pair: place for place, pair in enumerate(self._possible_ends())}
-
-        limbs = self._fixed_point.columns
-        shapes: list[tuple[int, ...]] = [(5 if self._is_ratio else 2, self._num_keys, limbs)]
-        self._num_values = 0
-        if self._is_median:
-            self._num_values = self._metric.depth + 2  # one of them for misses
-            shapes = [(self._num_keys, self._num_values)]
-        shapes += [(2, self._num_keys), (4, len(self._pairs), limbs), (2, len(self._pairs))]
+    def __init__(self, metric: TopKMetric, named: Named, shapes: Mapping[str, tuple[int, ...]], num_ends: int) -> None:
+        self._metric = metric
+        self._named = named
+        self._groups = metric.group_keys()
         self._shapes = shapes
-        self._num_extremes = 4 if self._is_ratio else 2
-        self.num_sums = len(self._groups) * sum(map(prod, shapes))
-        self.num_ends = len(self._groups) * self._num_extremes * self._num_keys
-
-    def _places_of_gaps(self) -> list[list[int]]:
-        """Return for each gap of a row group the places of its buckets among the keys of the group."""
-        if self._is_median:
-            return []
-        places = {key: place for place, key in enumerate(self._metric.row_keys())}
-        gaps = list(gaps_of(self._metric).values())
-        return [[places[key] for key in keys] for keys in gaps[: len(gaps) // len(self._groups)]]
-
-    def _possible_ends(self) -> list[tuple[int, int]]:
-        """Return the pairs of places that can be the first and the last measured bucket of a gap.
-
-        Only the end of the data shows which bucket is the last measured one, so the first bucket is paired with every
-        other one. Adjusted for chance, a bucket that is not larger than the list is unmeasured, because chance hits
-        all of it: then the next bucket is paired, too.
-        """
-        num_first = 1
-        if self.adjusted:
-            deepest, _ = deepest_cutoff(self._metric)
-            for place, size in enumerate(self._metric.bound_buckets.label_counts.tolist()):
-                if size > deepest:
-                    num_first = 1 + place
-                    break
-        pairs = []
-        for places in self._gaps:
-            for number, first in enumerate(places[:num_first]):
-                pairs += [(first, last) for last in places[number + 1 :]]
-        return pairs
+        self._num_ends = num_ends
+        self.num_sums = len(self._groups) * sum(map(prod, shapes.values()))
+        self.num_ends = len(self._groups) * num_ends * len(metric.row_keys())
 
     def amounts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return what a batch adds to the sums, and its ends, shape (num_sums,) and (num_ends,)."""
-        sides = self._row_values(ranking)
-        groups = ranking.rows.groups
+        sides = self.row_values(ranking)
         if len(self._groups) == 1:
-            return self._amounts(*sides)
+            return self._flat_amounts(sides)
 
         group_sums, group_ends = [], []
         for group in range(-1, len(self._groups) - 1):  # -1: rows without a group
-            sums, ends = self._amounts(*(side[:, groups == group] for side in sides))
+            rows = ranking.rows.groups == group
+            sums, ends = self._flat_amounts([side[:, rows] for side in sides])
             group_sums.append(sums)
             group_ends.append(ends)
         group_sums[0] = torch.stack(group_sums).sum(dim=0)
         group_ends[0] = torch.stack(group_ends).amax(dim=0)
         return torch.cat(group_sums), torch.cat(group_ends)
 
-    def _amounts(self, tops: Tensor, bottoms: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the sums and ends of rows, given their values, or numerators and denominators, shape (keys, N)."""
-        counted = ~tops.isnan()
-        if bottoms is not None:
-            counted = counted & ~bottoms.isnan()
-        tops = torch.where(counted, tops, 0.0)
-        if bottoms is None:
-            bottoms, has_bottom, values = counted.to(tops.dtype), counted, tops
-            terms = [tops, tops * tops]
-            extremes = [values, -values]
-        else:
-            bottoms = torch.where(counted, bottoms, 0.0)
-            has_bottom = bottoms != 0
-            values = tops / torch.where(has_bottom, bottoms, 1.0)
-            terms = [tops, tops * tops, bottoms, bottoms * bottoms, tops * bottoms]
-            extremes = [values, -values, tops, bottoms - tops]
-
-        sums = [torch.stack([counted.sum(dim=1), has_bottom.sum(dim=1)])]
-        if self._is_median:
-            sums.insert(0, self._histogram(tops, counted))
-        else:
-            sums.insert(0, self._fixed_point.add_up(torch.stack(terms), dim=2))
-        if self._pairs:
-            first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
-            products = [side[first] * other[last] for side in (tops, bottoms) for other in (tops, bottoms)]
-            sums.append(self._fixed_point.add_up(torch.stack(products), dim=2))
-            sums.append(torch.stack([(rows[first] & rows[last]).sum(dim=1) for rows in (counted, has_bottom)]))
-
-        ends = torch.where(has_bottom, torch.stack(extremes), -inf)
+    def _flat_amounts(self, sides: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the sums and ends of the rows of a group."""
+        sums, ends = self.amounts_of_group(*sides)
         ends = torch.nn.functional.pad(ends, (0, 1), value=-inf)  # a batch may have no rows
-        return torch.cat([part.flatten() for part in sums]), _ordered(ends.amax(dim=2)).flatten()
-
-    def _row_values(self, ranking: Ranking) -> list[Tensor]:
-        """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
-        if self.adjusted:
-            values = list(self._collection.reference_models.above_chance(self.name, ranking).values())
-        else:
-            values = list(self._metric.row_values(ranking).values())
-        if not isinstance(values[0], tuple):
-            return [torch.stack(values)]
-        tops, bottoms = zip(*values, strict=True)
-        return [torch.stack(list(tops)), torch.stack(list(bottoms))]
-
-    def _histogram(self, values: Tensor, counted: Tensor) -> Tensor:
-        """Count the rows of each value up to the depth; the last place counts the misses, which share one value."""
-        width = self._num_values
-        first_places = torch.arange(len(values), device=values.device)[:, None] * width
-        places = first_places + values.clamp(max=width - 1).long()
-        counts = torch.zeros(len(values) * width, dtype=torch.int64, device=values.device)
-        return counts.scatter_add_(0, places.flatten(), counted.flatten().long()).view(len(values), width)
+        return torch.cat([table.flatten() for table in sums]), _ordered(ends.amax(dim=2)).flatten()
 
     def intervals(
-        self,
-        sums: Tensor,
-        ends: Tensor,
-        scalars: Mapping[str, float],
-        named: Callable[[str], str],
-        confidence: float,
+        self, sums: Tensor, ends: Tensor, scalars: Mapping[str, float], confidence: float
     ) -> dict[str, Interval]:
         """Return the interval of each key and gap.
 
@@ -214,57 +108,196 @@ class MetricMoments:
             sums: The sums of all batches, shape (num_sums,).
             ends: The ends of all batches, shape (num_ends,), float64.
             scalars: The values by key.
-            named: Adds prefix and postfix to a key.
             confidence: Confidence of the intervals.
         """
-        sums_of_groups = sums.view(len(self._groups), -1)
-        ends_of_groups = ends.view(len(self._groups), self._num_extremes, -1)
-        gap_names = iter(gaps_of(self._metric, named, adjusted=self.adjusted))
+        sizes = list(map(prod, self._shapes.values()))
+        ends_by_key = ends.view(len(self._groups), self._num_ends, -1).transpose(1, 2).tolist()
         intervals: dict[str, Interval] = {}
-        gap_keys: dict[str, list[str]] = {}
-        for number, group in enumerate(self._groups):
-            keys = list(map(named, self._metric.row_keys(group)))
-            parts = torch.split(sums_of_groups[number], list(map(prod, self._shapes)))
-            states = [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-            extremes = ends_of_groups[number].T.tolist()
-            if self._is_median:
-                for key, counts, (largest, _) in zip(keys, states[0].tolist(), extremes, strict=True):
-                    intervals[key] = quick_median(scalars[key], _values_of_histogram(counts, largest), confidence)
-                continue
+        for number, group_sums in enumerate(sums.view(len(self._groups), -1)):
+            tables = {}
+            for (name, shape), table in zip(self._shapes.items(), torch.split(group_sums, sizes), strict=True):
+                tables[name] = table.view(shape)
+            intervals |= self.intervals_of_group(number, tables, ends_by_key[number], scalars, confidence)
+        return intervals
 
-            exact_sums = self._exact_sums(states, extremes)
+    def row_values(self, ranking: Ranking) -> list[Tensor]:
+        """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
+        return _stacked(self._metric.row_values(ranking))
+
+    @abstractmethod
+    def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Return the tables of sums in their order, and what the ends are the maxima of, shape (ends, keys, N).
+
+        Args:
+            sides: What :meth:`row_values` returned, for the rows of a group.
+        """
+
+    @abstractmethod
+    def intervals_of_group(
+        self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
+    ) -> dict[str, Interval]:
+        """Return the interval of each key and gap of a row group, 0 for all rows."""
+
+
+def _stacked(values: Mapping[str, Any]) -> list[Tensor]:
+    """Return values of rows by key, or numerators and denominators, as shape (keys, N)."""
+    sides = [value if isinstance(value, tuple) else (value,) for value in values.values()]
+    return [torch.stack(side) for side in zip(*sides, strict=True)]
+
+
+class Histograms(GroupedSums):
+    """The number of rows of each value of a median, up to the depth; the last place counts the misses.
+
+    The end of each key is the largest value, which all misses share.
+    """
+
+    def __init__(self, metric: Any, named: Named) -> None:
+        self._num_values = metric.depth + 2
+        super().__init__(metric, named, {"rows": (len(metric.row_keys()), self._num_values)}, num_ends=1)
+
+    def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Return the number of rows of each value, and the values."""
+        (values,) = sides
+        counted = ~values.isnan()
+        first_places = torch.arange(len(values), device=values.device)[:, None] * self._num_values
+        places = first_places + values.where(counted, 0.0).clamp(max=self._num_values - 1).long()
+        counts = torch.zeros(len(values) * self._num_values, dtype=torch.int64, device=values.device)
+        counts.scatter_add_(0, places.flatten(), counted.flatten().long())
+        return [counts], values.where(counted, -inf)[None]
+
+    def intervals_of_group(
+        self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
+    ) -> dict[str, Interval]:
+        """Return the interval of each key; gaps of medians have none."""
+        intervals = {}
+        keys = map(self._named, self._metric.row_keys(self._groups[number]))
+        for key, counts, (largest,) in zip(keys, tables["rows"].tolist(), ends, strict=True):
+            values = [*map(float, range(len(counts) - 1)), largest]
+            rows_of_values = [(value, count) for value, count in zip(values, counts, strict=True) if count]
+            intervals[key] = quick_median(scalars[key], rows_of_values, confidence)
+        return intervals
+
+
+class MomentSums(GroupedSums):
+    """The sums of a mean, or of a ratio of sums over rows.
+
+    ``terms`` are for each key the sums of values and of their squares; for a ratio, those of numerators, of their
+    squares, of denominators, of their squares and of products. ``rows`` are for each key the number of rows that count,
+    and of those with a denominator. For each pair of buckets that can be the ends of a gap, ``products`` are the sums
+    of products of their numerators and denominators, and ``common_rows`` the number of rows in both. The ends are, for
+    each key, the largest value, the largest negative value, and, for a ratio, the largest numerator and the largest
+    denominator minus numerator.
+
+    Args:
+        metric: The metric.
+        named: Adds prefix and postfix to a key.
+        is_ratio: Whether rows have numerators and denominators.
+        is_share: Whether all values are in [0, 1].
+    """
+
+    adjusted = False
+    """Whether values are adjusted for chance; only their gap has an interval then."""
+
+    def __init__(self, metric: TopKMetric, named: Named, is_ratio: bool, is_share: bool) -> None:
+        self._is_ratio = is_ratio
+        self._is_share = is_share
+        self._fixed_point = REAL
+        if is_share and not is_ratio:
+            self._fixed_point = UNIT
+
+        places = {key: place for place, key in enumerate(metric.row_keys())}
+        gaps = list(gaps_of(metric).values())
+        self._gaps = []
+        for keys in gaps[: len(gaps) // len(metric.group_keys())]:  # those of all rows
+            self._gaps.append([places[key] for key in keys])
+        self._gap_names = list(gaps_of(metric, named, adjusted=self.adjusted))
+        self._pairs: dict[tuple[int, int], int] = {}
+        num_first = self._num_first(metric)
+        for gap in self._gaps:
+            for number, first in enumerate(gap[:num_first]):
+                for last in gap[number + 1 :]:
+                    self._pairs[first, last] = len(self._pairs)
+
+        num_keys, num_pairs, limbs = len(places), len(self._pairs), self._fixed_point.columns
+        shapes = {
+            "terms": (5 if is_ratio else 2, num_keys, limbs),
+            "rows": (2, num_keys),
+            "products": (4, num_pairs, limbs),
+            "common_rows": (2, num_pairs),
+        }
+        super().__init__(metric, named, shapes, num_ends=4 if is_ratio else 2)
+
+    def _num_first(self, metric: Any) -> int:
+        """Return how many buckets can be the first measured bucket of a gap; each later one can be the last."""
+        return 1
+
+    def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Return the sums of values, or of numerators and denominators, and what the ends are the maxima of."""
+        counted = ~torch.stack(sides).isnan().any(dim=0)
+        tops = sides[0].where(counted, 0.0)
+        terms = [tops, tops * tops]
+        if self._is_ratio:
+            bottoms = sides[1].where(counted, 0.0)
+            has_bottom = bottoms != 0
+            values = tops / bottoms.where(has_bottom, 1.0)
+            terms += [bottoms, bottoms * bottoms, tops * bottoms]
+            extremes = [values, -values, tops, bottoms - tops]
+        else:
+            bottoms = counted.to(tops.dtype)
+            has_bottom = counted
+            extremes = [tops, -tops]
+
+        sums = [
+            self._fixed_point.add_up(torch.stack(terms), dim=2),
+            torch.stack([counted.sum(dim=1), has_bottom.sum(dim=1)]),
+        ]
+        if self._pairs:
+            first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
+            products = [side[first] * other[last] for side in (tops, bottoms) for other in (tops, bottoms)]
+            sums.append(self._fixed_point.add_up(torch.stack(products), dim=2))
+            sums.append(torch.stack([(rows[first] & rows[last]).sum(dim=1) for rows in (counted, has_bottom)]))
+        return sums, torch.stack(extremes).where(has_bottom, -inf)
+
+    def intervals_of_group(
+        self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
+    ) -> dict[str, Interval]:
+        """Return the interval of each key and gap."""
+        intervals: dict[str, Interval] = {}
+        keys = list(map(self._named, self._metric.row_keys(self._groups[number])))
+        exact_sums = self._exact_sums(tables, ends)
+        values = [key_sums.value for key_sums in exact_sums]
+        if not self.adjusted:
             values = [scalars[key] for key in keys]
-            if self.adjusted:
-                values = [sums_of_key.value for sums_of_key in exact_sums]
-            else:
-                for key, value, sums_of_key in zip(keys, values, exact_sums, strict=True):
-                    intervals[key] = self._interval(sums_of_key, value, confidence)
-            for places in self._gaps:
-                name = next(gap_names)
-                gap_keys[name] = [keys[place] for place in places]
-                gap = self._gap(states, exact_sums, values, places, confidence)
-                if gap is not None:
-                    intervals[name] = gap
+            for key, value, key_sums in zip(keys, values, exact_sums, strict=True):
+                intervals[key] = self._interval(key_sums, value, confidence)
+
+        gap_keys: dict[str, list[str]] = {}
+        gap_names = self._gap_names[number * len(self._gaps) :]
+        for name, places in zip(gap_names, self._gaps, strict=False):
+            gap_keys[name] = [keys[place] for place in places]
+            gap = self._gap(tables, exact_sums, values, places, confidence)
+            if gap is not None:
+                intervals[name] = gap
         return with_gaps_of_ends(intervals, gap_keys)
 
-    def _exact_sums(self, states: Sequence[Tensor], extremes: Sequence[Sequence[float]]) -> list[ExactSums]:
+    def _exact_sums(self, tables: Tables, ends: Ends) -> list[ExactSums]:
         """Return the sums of each key of a row group, over all batches."""
-        unit, num_keys = self._fixed_point.unit, self._num_keys
-        totals = self._fixed_point.totals(states[0])
+        unit = self._fixed_point.unit
+        totals: Any = self._fixed_point.totals(tables["terms"])
         exact_sums = []
-        for place, (n, units) in enumerate(states[1].T.tolist()):
-            high, negative_low, *largest_parts = extremes[place]
-            sums_of_key: Any = totals[place::num_keys]
-            top, squares, *ratio_sums = sums_of_key
+        for place, (n, units) in enumerate(tables["rows"].T.tolist()):
+            terms = totals[place :: len(ends)]
+            high, negative_low, *largest = ends[place]
             low = -negative_low
-            if inf in sums_of_key:
+            if inf in terms:
                 sums = ExactSums(n, unit, 0, 0, 0, 0, 0, units, inf, inf, inf, inf)
             elif self._is_ratio:
-                bottom, bottom_squares, products = ratio_sums
+                top, squares, bottom, bottom_squares, products = terms
                 sums = ExactSums(
-                    n, unit, top, squares, bottom, bottom_squares, products, units, low, high, *largest_parts
+                    n, unit, top, squares, bottom, bottom_squares, products, units, low, high, largest[0], largest[1]
                 )
             else:
+                top, squares = terms
                 sums = ExactSums.of_mean(n, unit, top, squares, low, high)
             exact_sums.append(sums)
         return exact_sums
@@ -275,11 +308,11 @@ class MetricMoments:
         if not self._is_ratio:
             num_ones = sums.num_ones
         moments = Moments.from_sums(sums)
-        return quick_interval(moments, value, sums.n, shares=self._are_shares, num_ones=num_ones, confidence=confidence)
+        return quick_interval(moments, value, sums.n, shares=self._is_share, num_ones=num_ones, confidence=confidence)
 
     def _gap(
         self,
-        states: Sequence[Tensor],
+        tables: Tables,
         exact_sums: Sequence[ExactSums],
         values: Sequence[float],
         places: Sequence[int],
@@ -291,27 +324,78 @@ class MetricMoments:
             return None
         first, last = measured[0], measured[-1]
         pair = self._pairs[first, last]
-        products: Any = self._fixed_point.totals(states[2][:, pair])
+        products: Any = self._fixed_point.totals(tables["products"][:, pair])
         if inf in products:  # an infinite row makes an end of its bucket infinite; the products are then not used
             products = [0, 0, 0, 0]
-        n_in_both, units_in_both = states[3][:, pair].tolist()
+        n_in_both, units_in_both = tables["common_rows"][:, pair].tolist()
         moments = Moments.of_gap(exact_sums[first], exact_sums[last], products, units_in_both)
         n = exact_sums[first].n + exact_sums[last].n - n_in_both
         value = values[first] - values[last]
-        return quick_interval(moments, value, n, shares=self._are_shares, confidence=confidence)
+        return quick_interval(moments, value, n, shares=self._is_share, confidence=confidence)
+
+
+class AdjustedSums(MomentSums):
+    """The sums of values that are adjusted for chance, as ratios from :meth:`ReferenceModels.above_chance`.
+
+    Args:
+        collection: The collection of the metric.
+        name: The name of the metric in the collection.
+    """
+
+    adjusted = True
+
+    def __init__(self, collection: TopKCollection, name: str) -> None:
+        super().__init__(collection.members()[name], collection.named, is_ratio=True, is_share=False)
+        self._collection = collection
+        self._name = name
+
+    def row_values(self, ranking: Ranking) -> list[Tensor]:
+        """Return what a row has beyond chance, and what it could have, shape (keys, N)."""
+        return _stacked(self._collection.reference_models.above_chance(self._name, ranking))
+
+    def _num_first(self, metric: Any) -> int:
+        """Return how many buckets can be the first measured bucket.
+
+        A bucket that is not larger than the list is unmeasured, because chance hits all of it.
+        """
+        deepest, _ = deepest_cutoff(metric)
+        sizes = metric.bound_buckets.label_counts.tolist()
+        for place, size in enumerate(sizes):
+            if size > deepest:
+                return 1 + place
+        return 1
+
+
+def sums_of_metrics(collection: TopKCollection, device: torch.device | str) -> list[GroupedSums]:
+    """Return the sums of each metric with quick intervals: it has unweighted float64 values per row."""
+    if real_dtype(torch.device(device)) != torch.float64:
+        return []
+    parts: list[GroupedSums] = []
+    adjusted: list[GroupedSums] = []
+    for name, metric in collection.members().items():
+        kind = metric.aggregation.row_terms
+        if kind is None or metric.weighted:
+            continue
+        if kind == "median":
+            parts.append(Histograms(metric, collection.named))
+        else:
+            parts.append(MomentSums(metric, collection.named, kind == "ratio", metric.bounds == (0.0, 1.0)))
+        if name in collection.reference_models.adjusted:
+            adjusted.append(AdjustedSums(collection, name))
+    return parts + adjusted
 
 
 class RowMoments(ExactMetric):
     """Accumulates sums over rows for several metrics, side by side in two tensors.
 
     Args:
-        parts: What is summed for each metric.
+        parts: What is summed for each metric; it may be empty.
     """
 
     sums: Tensor
     ends: Tensor
 
-    def __init__(self, parts: Sequence[MetricMoments]) -> None:
+    def __init__(self, parts: Sequence[GroupedSums]) -> None:
         super().__init__()
         self.parts = parts
         self.add_state("sums", torch.zeros(sum(part.num_sums for part in parts), dtype=torch.int64), "sum")
@@ -319,38 +403,30 @@ class RowMoments(ExactMetric):
 
     def update(self, ranking: Ranking) -> None:
         """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
-        sums, ends = zip(*(part.amounts(ranking) for part in self.parts), strict=True)
-        self.sums = self.sums + torch.cat(sums)
-        self.ends = torch.maximum(self.ends, torch.cat(ends))
+        if self.parts:
+            sums, ends = zip(*(part.amounts(ranking) for part in self.parts), strict=True)
+            self.sums = self.sums + torch.cat(sums)
+            self.ends = torch.maximum(self.ends, torch.cat(ends))
 
-    def compute(self) -> dict[str, Tensor]:
-        """Return the states over all processes."""
-        return {"sums": self.sums.clone(), "ends": self.ends.clone()}
+    def compute(self) -> Tensor:
+        """Return the sums over all processes, then the ends; TorchMetrics would make a number of one end."""
+        return torch.cat([self.sums, self.ends])
 
-    def intervals(
-        self, scalars: Mapping[str, float], named: Callable[[str], str], confidence: float
-    ) -> dict[str, Interval]:
+    def intervals(self, scalars: Mapping[str, float], confidence: float) -> dict[str, Interval]:
         """Return the interval of each key, over all processes; call it in every process.
 
         Args:
             scalars: The values by key.
-            named: Adds prefix and postfix to a key.
             confidence: Confidence of the intervals.
         """
         self._update_count = max(1, self._update_count)
-        states = self.compute()
-        sums = torch.split(states["sums"], [part.num_sums for part in self.parts])
-        ends = torch.split(_real(states["ends"]), [part.num_ends for part in self.parts])
+        all_sums, all_ends = torch.split(self.compute(), [len(self.sums), len(self.ends)])
+        sums = torch.split(all_sums, [part.num_sums for part in self.parts])
+        ends = torch.split(_real(all_ends), [part.num_ends for part in self.parts])
         intervals: dict[str, Interval] = {}
         for part, part_sums, part_ends in zip(self.parts, sums, ends, strict=True):
-            intervals |= part.intervals(part_sums, part_ends, scalars, named, confidence)
+            intervals |= part.intervals(part_sums, part_ends, scalars, confidence)
         return as_valued(intervals, scalars)
-
-
-def _values_of_histogram(counts: Sequence[int], largest: float) -> list[tuple[float, int]]:
-    """Return each distinct value, ascending, with its number of rows; misses have the largest value."""
-    values = [*map(float, range(len(counts) - 1)), largest]
-    return [(value, count) for value, count in zip(values, counts, strict=True) if count]
 
 
 def _ordered(values: Tensor) -> Tensor:

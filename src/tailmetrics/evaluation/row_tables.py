@@ -17,16 +17,8 @@ from torch import Tensor
 
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.digest import RunDigest
-from tailmetrics.evaluation.row_facts import (
-    COUNTS,
-    GROUP,
-    LABELS,
-    LENGTHS,
-    LISTED,
-    RowFacts,
-    columns_of,
-    keys_in,
-)
+from tailmetrics.evaluation.label_codes import LABELS, LENGTHS
+from tailmetrics.evaluation.row_facts import COUNTS, GROUP, LISTED, RowFacts
 from tailmetrics.evaluation.row_values import RowColumns, read_columns
 from tailmetrics.io import DataFileError
 from tailmetrics.io.database import arrow_names
@@ -147,7 +139,7 @@ class RowTable:
             names = names.cast(pa.string())
         try:
             metadata = json.loads(file.metadata[METADATA])
-            metadata["facts"] = RowFacts(**metadata["facts"])
+            metadata["facts"] = RowFacts.from_data(metadata["facts"])
             return cls(path, columns, names, **metadata)
         except Exception as error:  # whatever is made of facts that evaluate has not written
             raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
@@ -155,7 +147,7 @@ class RowTable:
     @property
     def pairs(self) -> dict[str, bool]:
         """Key -> whether it is a ratio, with a numerator and a denominator."""
-        return keys_in([name for name in self.columns if name != CLUSTER], self.facts)
+        return {key: self.facts.keys[key].is_ratio for key in self.facts.keys_in(self.columns)}
 
     def column(self, name: str) -> list[Any]:
         """Return one column as a list, such as the user of each row.
@@ -196,23 +188,22 @@ class RowTable:
 
         ``nothing`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
         """
-        names: dict[str, None] = {}
+        names = {name for name in (COUNTS, GROUP) if name in self.columns}
         for key in keys:
-            names.update(dict.fromkeys(columns_of(key, self.facts, self.columns)))
-        table = self._read(list(names))
+            names.update(self.facts.keys[key].columns)
+        table = self._read(sorted(names))
         columns: dict[str, Any] = {}
-        for name in names:
+        for name, column in zip(table.column_names, table.columns, strict=True):
             if name.startswith(LABELS):
-                lists = table[name].combine_chunks()
+                lists = column.combine_chunks()
                 columns[name + LENGTHS] = pc.list_value_length(lists).to_numpy().astype(np.int64)
                 columns[name] = lists.flatten().to_numpy()
+            elif name == GROUP:
+                columns[name] = pc.index_in(column, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
+            elif name == COUNTS:
+                columns[name] = column.to_numpy()
             else:
-                columns[name] = table[name].to_numpy().astype(np.float64)
-        if COUNTS in self.columns:
-            columns[COUNTS] = self._read([COUNTS])[COUNTS].to_numpy()
-        groups = self.groups()
-        if groups is not None:
-            columns[GROUP] = pc.index_in(groups, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
+                columns[name] = column.to_numpy().astype(np.float64)
         return read_columns(keys, self.facts, columns, self.scalars, nothing)
 
     def _read(self, columns: list[str]) -> Any:
