@@ -15,13 +15,11 @@ from tailmetrics.io.database import Database, Progress
 from tailmetrics.io.files import DataFileError
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement, disagreement
 from tailmetrics.io.lines import LineFiles, Values
-from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source
+from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
 
 BEYOND_HINT = "--string-ids true takes numbers for names: each that the files hold is one label, whatever its value."
 MANY_SEEN = 0.01
 """From this share of the listed items on, a note says that training holds them."""
-COUNTED_ROWS = 2**20
-"""Number of rows whose offsets are computed at a time: about 50 MB."""
 
 
 class JoinedSource(Source):
@@ -163,13 +161,7 @@ def join(
         missing, unmatched = _compared(database, preds, target, rule)
         if trained is not None:
             notes += _note_on_seen(database, preds, trained)
-
-    rows = "target_queries"
-    if skip and missing:
-        rows = "common"
-        answered = "SELECT query, first FROM target_queries SEMI JOIN preds_queries USING (query)"
-        database.run(f"CREATE TABLE common AS {answered}")
-    database.run(f"CREATE TABLE kept AS SELECT query FROM {rows} ORDER BY first", "numbering queries", in_order=True)
+    _number_queries(database, list(files), may_lack_preds=not skip)
     labels, label_notes = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
@@ -232,6 +224,25 @@ def _compared(database: Database, preds: LineFiles, target: LineFiles, rule: Lab
     return missing, unmatched
 
 
+def _number_queries(database: Database, names: Sequence[str], may_lack_preds: bool) -> None:
+    """Make the table ``kept``: the query of each row, and its first line and number of lines in each file.
+
+    Rows are the queries of the targets, in the order of their first lines.
+    """
+    columns = "query, target.first AS target_first, target.lines AS target_lines"
+    source = "target_queries target"
+    if "preds" in names:
+        columns += ", coalesce(preds.first, 0) AS preds_first, coalesce(preds.lines, 0) AS preds_lines"
+        kind = "LEFT" if may_lack_preds else "INNER"
+        source += f" {kind} JOIN preds_queries preds USING (query)"
+    database.run(f"CREATE TABLE matched AS SELECT {columns} FROM {source}")
+    for name in names:
+        database.run(f"DROP TABLE {name}_queries")
+    ordered = "CREATE TABLE kept AS SELECT * FROM matched ORDER BY target_first"
+    database.run(ordered, "numbering queries", in_order=True)
+    database.run("DROP TABLE matched")
+
+
 def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule) -> tuple[Labels, tuple[str, ...]]:
     """Give every item of all files its label id: make the table ``labels`` (item, id). Return the ids, and notes.
 
@@ -283,44 +294,37 @@ def _ordered(
     number = "BIGINT"
     if max(num_rows, width) < 2**31:
         number = "INTEGER"
-    offsets, is_sorted = _offsets(database, name, num_rows)
+    offsets, is_sorted = _offsets(database, name)
     is_sorted = is_sorted and values.num_lines == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]
-    columns = f"t.rowid AS place, id::{number} AS label{value}" + ("" if is_sorted else ", query")
-    labelled = f"SELECT {columns} FROM {name} t JOIN labels USING (item)"
-    labelled += f" WHERE t.rowid >= {offsets[0]} AND t.rowid < {offsets[-1]}" if is_sorted else ""
-    database.run(f"CREATE TABLE {name}_rows AS {labelled}", doing=doing)
-    database.run(f"DROP TABLE {name}")
     if is_sorted:
+        labelled = f"SELECT t.rowid AS place, id::{number} AS label{value} FROM {name} t JOIN labels USING (item)"
+        labelled += f" WHERE t.rowid >= {offsets[0]} AND t.rowid < {offsets[-1]}"
+        database.run(f"CREATE TABLE {name}_rows AS {labelled}", doing)
+        database.run(f"DROP TABLE {name}")
         return offsets, f"FROM {name}_rows"
+
     own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
-    joined = (
-        f"SELECT kept.rowid::{number} AS row, place, label{value} FROM {name}_rows JOIN kept USING (query) WHERE {own}"
+    numbered = (
+        f"SELECT kept.rowid::{number} AS row, t.rowid AS place, item{value} FROM {name} t JOIN kept USING (query)"
     )
-    database.run(f"CREATE TABLE joined AS {joined}", doing=doing)
-    database.run(f"DROP TABLE {name}_rows")
+    database.run(f"CREATE TABLE numbered AS {numbered} WHERE {own}", doing)
+    database.run(f"DROP TABLE {name}")
+    labelled = f"SELECT row, place, id::{number} AS label{value} FROM numbered JOIN labels USING (item)"
+    database.run(f"CREATE TABLE joined AS {labelled}", doing)
+    database.run("DROP TABLE numbered")
     sorted_lines = f"SELECT label{value} FROM joined ORDER BY row, place"
     database.run(f"CREATE TABLE {name}_rows AS {sorted_lines}", doing, in_order=True)
     database.run("DROP TABLE joined")
     return offsets - offsets[0], f"SELECT rowid AS place, label{value} FROM {name}_rows"
 
 
-def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:
+def _offsets(database: Database, name: str) -> tuple[Ints, bool]:
     """Return the offsets of the rows, as if lines were sorted by row, and whether the file is sorted by row.
 
     The file is sorted if, before the first line of each row, it has as many lines as all earlier rows hold together.
     """
-    offsets = np.zeros(num_rows + 1, np.int64)
-    is_sorted = True
-    for start in range(0, num_rows, COUNTED_ROWS):
-        stop = min(start + COUNTED_ROWS, num_rows)
-        rows = database.arrays(
-            f"SELECT kept.rowid - {start} AS row, first, lines FROM {name}_queries JOIN kept USING (query) "
-            f"WHERE kept.rowid >= {start} AND kept.rowid < {stop}"
-        )
-        lengths, first = np.zeros((2, stop - start), np.int64)
-        lengths[rows["row"]], first[rows["row"]] = rows["lines"], rows["first"]
-        offsets[start + 1 : stop + 1] = offsets[start] + np.cumsum(lengths)
-        is_sorted = is_sorted and bool(((offsets[start:stop] == first) | (lengths == 0)).all())
-    database.run(f"DROP TABLE {name}_queries")
-    return offsets, is_sorted
+    rows = database.arrays(f"SELECT {name}_first AS first, {name}_lines AS lines FROM kept ORDER BY rowid")
+    offsets = starts(rows["lines"])
+    is_first = (offsets[:-1] == rows["first"]) | (rows["lines"] == 0)
+    return offsets, bool(is_first.all())
