@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, final
 
@@ -16,7 +16,7 @@ from tailmetrics.io.columns import Reading
 from tailmetrics.io.database import Names
 from tailmetrics.io.files import DataFileError, FilePath
 from tailmetrics.io.filters import Filter
-from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, csr_of, row_of
+from tailmetrics.io.rows import Array, Facts, Ints, Ragged, Rows, Source, csr_of, row_of
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LARGEST = 2**63 - 1
@@ -70,39 +70,18 @@ class EntryBound(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Files:
+class Files(Facts):
     """Facts about open files, and the conversion of their rows to tensors.
 
     Attributes:
-        num_rows: Number of rows of all ranks together.
-        num_labels: Number of labels, as given or as a file declares it; None if neither says it.
-        label_names: Names of the labels in the order of the label ids; None if label ids are numbers.
-        row_names: Queries in the order of the rows; None if rows have only numbers.
-        missing_queries: Number of target queries without predictions, over all ranks. ``missing`` decides whether they
-            are left out or count with an empty list.
-        unmatched_queries: Number of prediction queries without targets, over all ranks; they are left out.
-        start: First row of this rank.
-        stop: The row after the last row of this rank.
         batch_rows: Rows per batch.
         bound: How many entries a row may hold.
-        columns: Number of columns that is enough for every label id; None if not known.
         readings: How each file is read.
-        notes: What a reader of the numbers should know about how the files were read.
     """
 
-    num_rows: int
-    num_labels: int | None
-    label_names: Sequence[str] | None = None
-    row_names: Sequence[str] | None = None
-    missing_queries: int = 0
-    unmatched_queries: int = 0
-    start: int
-    stop: int
     batch_rows: int
     bound: EntryBound
-    columns: int | None
     readings: tuple[Reading, ...] = ()
-    notes: tuple[str, ...] = ()
 
     @property
     def filters(self) -> bool:

@@ -15,7 +15,7 @@ from tailmetrics.io.database import Database, Progress
 from tailmetrics.io.files import DataFileError
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement, disagreement
 from tailmetrics.io.lines import LineFiles, Values
-from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
+from tailmetrics.io.rows import UNKNOWN_HINT, Facts, Ints, Ragged, Source, starts
 
 BEYOND_HINT = "--string-ids true takes numbers for names: each that the files hold is one label, whatever its value."
 MANY_SEEN = 0.01
@@ -53,7 +53,7 @@ class JoinedSource(Source):
         self._rows = rows
         self.reading = values.reading
         self._database = database
-        self._offsets, self._lines = _ordered(database, name, file, values, rows, len(row_names), labels.width)
+        self._offsets, self._lines = _ordered(database, name, file, values, rows)
         lengths = np.diff(self._offsets)
         self.cells_per_row = int(lengths.max(initial=0))
         self._row_names = row_names
@@ -94,25 +94,13 @@ class Joined:
         preds: The predictions; None for targets alone.
         target: The targets.
         database: Holds the tables ``kept`` (query), whose ``rowid`` is the row number, and ``labels`` (item, id).
-        labels: The label ids.
-        row_names: The query of each row, of all processes.
-        missing: Number of target queries without predictions.
-        unmatched: Number of prediction queries without targets.
-        start: First row of this process.
-        stop: The row after the last row of this process.
-        notes: What a reader of the numbers should know.
+        facts: The rows and the labels.
     """
 
     preds: JoinedSource | None
     target: JoinedSource
     database: Database
-    labels: Labels
-    row_names: Sequence[str]
-    missing: int
-    unmatched: int
-    start: int
-    stop: int
-    notes: tuple[str, ...]
+    facts: Facts
 
 
 def join(
@@ -168,18 +156,19 @@ def join(
     sources = {}
     for name, file in files.items():
         sources[name] = JoinedSource(database, name, file, values[name], range(start, stop), row_names, labels)
-    return Joined(
-        preds=sources.get("preds"),
-        target=sources["target"],
-        database=database,
-        labels=labels,
+    facts = Facts(
+        num_rows=len(row_names),
+        num_labels=labels.declared,
+        label_names=labels.names,
         row_names=row_names,
-        missing=missing,
-        unmatched=unmatched,
+        missing_queries=missing,
+        unmatched_queries=unmatched,
         start=start,
         stop=stop,
+        columns=labels.width,
         notes=(*notes, *labels.notes, *label_notes),
     )
+    return Joined(preds=sources.get("preds"), target=sources["target"], database=database, facts=facts)
 
 
 def _judged(database: Database, values: Values) -> Values:
@@ -264,26 +253,31 @@ def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule)
         if error is not None:
             notes = (f"{error.path}: {error.problem}",)
     database.run("DROP TABLE names")
-
-    wrong, problem, hint = "", "", ""
-    if rule.names is not None:
-        wrong, problem, hint = "ANTI JOIN labels USING (item) WHERE item <> ''", "unknown label {!r}", UNKNOWN_HINT
-    elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
-        wrong, hint = f"WHERE item::BIGINT >= {labels.declared}", BEYOND_HINT
-        problem = f"has the label id {{}}, but {rule.number_source.clause(labels.declared)}"
-    if not wrong:
-        return labels, notes
-    for name, file in files.items():
-        row = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
-        if row is not None:
-            raise DataFileError(file.name, problem.format(row[1]), f"query {row[0]!r}", hint)
+    _check_labels(database, files, rule, labels)
     return labels, notes
 
 
-def _ordered(
-    database: Database, name: str, file: LineFiles, values: Values, rows: range, num_rows: int, width: int
-) -> tuple[Ints, str]:
+def _check_labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule, labels: Labels) -> None:
+    """Raise if an item is none of the named labels, or beyond the number of labels."""
+    if rule.names is not None:
+        wrong = "ANTI JOIN labels USING (item) WHERE item <> ''"
+        problem, hint = "unknown label {!r}", UNKNOWN_HINT
+    elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
+        wrong = f"WHERE item::BIGINT >= {labels.declared}"
+        problem, hint = f"has the label id {{}}, but {rule.number_source.clause(labels.declared)}", BEYOND_HINT
+    else:
+        return
+    for name, file in files.items():
+        line = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
+        if line is not None:
+            query, item = line
+            raise DataFileError(file.name, problem.format(item), f"query {query!r}", hint)
+
+
+def _ordered(database: Database, name: str, file: LineFiles, values: Values, rows: range) -> tuple[Ints, str]:
     """Make a table of the labels and values of this process's lines, sorted by row; a sorted file is not sorted again.
+
+    A file is sorted if, before the first line of each row, it has as many lines as all earlier rows hold together.
 
     Returns:
         The offsets, shape (rows + 1,): row i of the process holds the places from ``[i]`` up to ``[i + 1]``; and the
@@ -291,40 +285,26 @@ def _ordered(
     """
     doing = f"joining {file.name.name}"
     value = ", value" if values.has_values else ""
-    number = "BIGINT"
-    if max(num_rows, width) < 2**31:
-        number = "INTEGER"
-    offsets, is_sorted = _offsets(database, name)
-    is_sorted = is_sorted and values.num_lines == offsets[-1]
+    queries = database.arrays(f"SELECT {name}_first AS first, {name}_lines AS lines FROM kept ORDER BY rowid")
+    offsets = starts(queries["lines"])
+    in_place = (offsets[:-1] == queries["first"]) | (queries["lines"] == 0)
+    is_sorted = in_place.all() and values.num_lines == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]
     if is_sorted:
-        labelled = f"SELECT t.rowid AS place, id::{number} AS label{value} FROM {name} t JOIN labels USING (item)"
+        labelled = f"SELECT t.rowid AS place, id AS label{value} FROM {name} t JOIN labels USING (item)"
         labelled += f" WHERE t.rowid >= {offsets[0]} AND t.rowid < {offsets[-1]}"
         database.run(f"CREATE TABLE {name}_rows AS {labelled}", doing)
         database.run(f"DROP TABLE {name}")
         return offsets, f"FROM {name}_rows"
 
     own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
-    numbered = (
-        f"SELECT kept.rowid::{number} AS row, t.rowid AS place, item{value} FROM {name} t JOIN kept USING (query)"
-    )
+    numbered = f"SELECT kept.rowid AS row, t.rowid AS place, item{value} FROM {name} t JOIN kept USING (query)"
     database.run(f"CREATE TABLE numbered AS {numbered} WHERE {own}", doing)
     database.run(f"DROP TABLE {name}")
-    labelled = f"SELECT row, place, id::{number} AS label{value} FROM numbered JOIN labels USING (item)"
+    labelled = f"SELECT row, place, id AS label{value} FROM numbered JOIN labels USING (item)"
     database.run(f"CREATE TABLE joined AS {labelled}", doing)
     database.run("DROP TABLE numbered")
     sorted_lines = f"SELECT label{value} FROM joined ORDER BY row, place"
     database.run(f"CREATE TABLE {name}_rows AS {sorted_lines}", doing, in_order=True)
     database.run("DROP TABLE joined")
     return offsets - offsets[0], f"SELECT rowid AS place, label{value} FROM {name}_rows"
-
-
-def _offsets(database: Database, name: str) -> tuple[Ints, bool]:
-    """Return the offsets of the rows, as if lines were sorted by row, and whether the file is sorted by row.
-
-    The file is sorted if, before the first line of each row, it has as many lines as all earlier rows hold together.
-    """
-    rows = database.arrays(f"SELECT {name}_first AS first, {name}_lines AS lines FROM kept ORDER BY rowid")
-    offsets = starts(rows["lines"])
-    is_first = (offsets[:-1] == rows["first"]) | (rows["lines"] == 0)
-    return offsets, bool(is_first.all())

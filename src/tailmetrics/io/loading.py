@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
@@ -13,9 +14,9 @@ from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.io.columns import IN_MEMORY, OPTIONS, Columns, names_in_words
 from tailmetrics.io.database import MEMORY, Names, Progress, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset
-from tailmetrics.io.files import DataFileError, PathLike, find, suffix_of
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, PathLike, find, suffix_of
 from tailmetrics.io.filters import read_named_filter, read_numbered_filter
-from tailmetrics.io.join import Joined, join
+from tailmetrics.io.join import join
 from tailmetrics.io.labels import (
     NUM_LABELS,
     LabelRule,
@@ -28,7 +29,7 @@ from tailmetrics.io.labels import (
 )
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
-from tailmetrics.io.rows import Source, share
+from tailmetrics.io.rows import Facts, Source, share
 
 BATCH_ROWS = 8192
 """Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
@@ -143,11 +144,12 @@ def read(
         judged_only=judged_only,
     )
     inputs = open_inputs("read", [("preds", preds), ("target", target)], forms)
-    readings = tuple(source.reading for source in inputs)
     pairs = None
     if filter is not None:
         pairs = _open_pairs(filter, forms)
-    if _needs_join(inputs, filter is not None or judged_only):
+    ignored = None
+    sources: list[Source] = []
+    if _needs_join(inputs, is_forced=filter is not None or judged_only):
         trained = None
         if train_target is not None and filter is None:
             trained = _open_trained(train_target, forms)
@@ -164,9 +166,8 @@ def read(
             on_progress=on_progress,
         )
         assert joined.preds is not None
-        sources: list[Source] = [joined.preds, joined.target]
-        facts = _joined_facts(joined)
-        ignored = None
+        sources = [joined.preds, joined.target]
+        facts = joined.facts
         if pairs is not None:
             ignored = read_named_filter(pairs, joined.database)
     else:
@@ -175,13 +176,18 @@ def read(
             raise DataFileError(inputs[0].name, "names no query, so that no item is judged", hint=hint)
         sources = [source.rows for source in inputs if source.rows is not None]
         facts = _row_facts(sources, num_labels, label_names, string_ids, memory, rank, world_size, number_source)
-        facts["notes"] = _note_on_rows(inputs)
-        ignored = None
+        facts = replace(facts, notes=_note_on_rows(inputs))
         if pairs is not None:
-            ignored = read_numbered_filter(pairs, facts["num_rows"], facts["num_labels"], memory)
-    facts |= _bounds(batch_rows, sources, memory)
+            ignored = read_numbered_filter(pairs, facts.num_rows, facts.num_labels, memory)
     return Dataset(
-        preds=sources[0], target=sources[1], ignored=ignored, duplicates=duplicates, readings=readings, **facts
+        preds=sources[0],
+        target=sources[1],
+        ignored=ignored,
+        duplicates=duplicates,
+        readings=tuple(source.reading for source in inputs),
+        batch_rows=_batch_rows(batch_rows, sources, memory),
+        bound=_entry_bound(sources, memory),
+        **vars(facts),
     )
 
 
@@ -249,23 +255,29 @@ def read_target(
         memory=memory,
     )
     opened = open_input("read_target", "train", path, forms)
-    source: Source
     if opened.lines is not None:
         rule = _label_rule([opened], label_names, string_ids, num_labels, number_source)
         joined = join(
             None, opened.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress
         )
-        source = joined.target
-        facts = _joined_facts(joined)
+        source: Source = joined.target
+        facts = joined.facts
         if not opened.reading.query and opened.reading.item:
-            facts["row_names"] = None
+            facts = replace(facts, row_names=None)
     else:
         assert opened.rows is not None
         source = opened.rows
         source.read_beside(num_labels, (-1,) if one_label else ())
         facts = _row_facts([source], num_labels, label_names, string_ids, memory, rank, world_size, number_source)
-    facts |= _bounds(batch_rows, [source], memory)
-    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, readings=(opened.reading,), **facts)
+    return TargetDataset(
+        target=source,
+        min_gain=min_gain,
+        one_label=one_label,
+        readings=(opened.reading,),
+        batch_rows=_batch_rows(batch_rows, [source], memory),
+        bound=_entry_bound([source], memory),
+        **vars(facts),
+    )
 
 
 def read_label_names(
@@ -445,12 +457,14 @@ def _check_shared_columns(preds: Input, target: Input) -> None:
 
 def _same_keys(first: Source, second: Source) -> bool:
     """Whether two files of rows name the same queries in the same order."""
-    if first.num_rows != second.num_rows:
-        return False
+    return first.num_rows == second.num_rows and bool(_keys(first).equals(_keys(second)))
+
+
+def _keys(source: Source) -> Any:
+    """Return the queries of rows as an Arrow array."""
     import pyarrow as pa
 
-    keys = [pa.chunked_array(source.key_blocks(), pa.string()) for source in (first, second)]
-    return bool(keys[0].equals(keys[1]))
+    return pa.chunked_array(source.key_blocks(), pa.string())
 
 
 def _note_on_rows(inputs: Sequence[Input]) -> tuple[str, ...]:
@@ -480,22 +494,6 @@ def _label_rule(
     return LabelRule(names, strings, num_labels, last_wins, number_source)
 
 
-def _joined_facts(joined: Joined) -> dict[str, Any]:
-    """Return the arguments of a data set of joined files."""
-    return {
-        "num_rows": len(joined.row_names),
-        "num_labels": joined.labels.declared,
-        "label_names": joined.labels.names,
-        "row_names": joined.row_names,
-        "missing_queries": joined.missing,
-        "unmatched_queries": joined.unmatched,
-        "start": joined.start,
-        "stop": joined.stop,
-        "columns": joined.labels.width,
-        "notes": joined.notes,
-    }
-
-
 def _row_facts(
     sources: Sequence[Source],
     num_labels: int | None,
@@ -505,39 +503,43 @@ def _row_facts(
     rank: int,
     world_size: int,
     number_source: NumberSource,
-) -> dict[str, Any]:
-    """Check that files of rows fit together, and return the arguments of a data set."""
+) -> Facts:
+    """Check that files of rows fit together, and return what is known of their rows and labels."""
     first, last = sources[0], sources[-1]
     for source in sources:
         if source.num_rows == 0:
-            raise DataFileError(source.path, "holds no rows", hint="the program that wrote it may have failed.")
-    if len(sources) == 2:
-        last.read_beside(first.num_labels, first.sequences if first.num_rows != last.num_rows else ())
+            raise DataFileError(source.path, "holds no rows", hint=EMPTY_HINT)
+    if last is not first:
+        sequences: tuple[int, ...] = ()
+        if first.num_rows != last.num_rows:
+            sequences = first.sequences
+        last.read_beside(first.num_labels, sequences)
     if last.num_rows != first.num_rows:
         problem = f"holds {last.num_rows} rows, but {first.path} holds {first.num_rows}"
         raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
-    strings = False if string_ids is None and num_labels is not None and label_names is None else string_ids
-    names = number_strings(sources, label_names, strings, memory)
-    labels = _common_labels(sources, num_labels, names, number_source)
-    if len(sources) == 2 and last.is_ambiguous(labels):
+
+    if string_ids is None and num_labels is not None and label_names is None:
+        string_ids = False
+    names = number_strings(sources, label_names, string_ids, memory)
+    columns = _common_labels(sources, num_labels, names, number_source)
+    if last is not first and last.is_ambiguous(columns):
         hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
         raise DataFileError(last.path, "holds whole numbers that may be label ids or a matrix [N, L]", hint=hint)
-    start, stop = share(rank, world_size, first.num_rows, *sources)
-    row_names = None
-    named = next((source for source in reversed(sources) if source.key is not None), None)
-    if named is not None:
-        import pyarrow as pa
 
-        row_names = Names(pa.chunked_array(named.key_blocks(), pa.string()))
-    return {
-        "num_rows": first.num_rows,
-        "num_labels": labels,
-        "label_names": names,
-        "row_names": row_names,
-        "start": start,
-        "stop": stop,
-        "columns": labels,
-    }
+    row_names = None
+    for source in sources:
+        if source.key is not None:
+            row_names = Names(_keys(source))
+    start, stop = share(rank, world_size, first.num_rows, *sources)
+    return Facts(
+        num_rows=first.num_rows,
+        num_labels=columns,
+        label_names=names,
+        row_names=row_names,
+        start=start,
+        stop=stop,
+        columns=columns,
+    )
 
 
 def _common_labels(
@@ -571,13 +573,21 @@ def _common_labels(
         raise DataFileError(path, problem, hint=hint) from error
 
 
-def _bounds(batch_rows: int, sources: Sequence[Source], memory: str) -> dict[str, Any]:
-    """Return the number of rows per batch, and the number of entries that a row may hold."""
-    limit = bytes_of(memory)
-    bound = EntryBound(memory, 3 * limit // ENTRY_BYTES)
+def _batch_rows(most: int, sources: Sequence[Source], memory: str) -> int:
+    """Return the number of rows per batch, fewer for wide rows and little memory."""
+    cells_per_row = max(1.0, *(source.cells_per_row for source in sources))
+    cells = BATCH_CELLS * min(1.0, bytes_of(memory) / bytes_of(MEMORY))
+    return min(most, max(1, int(cells / cells_per_row)))
+
+
+def _entry_bound(sources: Sequence[Source], memory: str) -> EntryBound:
+    """Return how many entries a row may hold.
+
+    Raises:
+        DataFileError: If a row is already known to hold more.
+    """
+    bound = EntryBound(memory, 3 * bytes_of(memory) // ENTRY_BYTES)
     for source in sources:
         if source.widest is not None:
             bound.check(source.path, *source.widest)
-    cells = max(source.cells_per_row for source in sources)
-    at_once = BATCH_CELLS * min(1.0, limit / bytes_of(MEMORY))
-    return {"batch_rows": min(batch_rows, max(1, int(at_once / max(cells, 1)))), "bound": bound}
+    return bound

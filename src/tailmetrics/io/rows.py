@@ -362,6 +362,36 @@ class Source(ABC):
         return DataFileError(self.path, problem, self.describe_row(row), hint)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Facts:
+    """Facts about the rows of open files.
+
+    Attributes:
+        num_rows: Number of rows of all ranks together.
+        num_labels: Number of labels, as given or as a file declares it; None if neither says it.
+        label_names: Names of the labels in the order of their ids; None if label ids are numbers.
+        row_names: Queries in the order of the rows; None if rows have only numbers.
+        missing_queries: Number of target queries without predictions, over all ranks. ``missing`` decides whether they
+            are left out or count with an empty list.
+        unmatched_queries: Number of prediction queries without targets, over all ranks; they are left out.
+        start: First row of this rank.
+        stop: The row after the last row of this rank.
+        columns: Number of columns that is enough for every label id; None if not known.
+        notes: What a reader of the numbers should know about how the files were read.
+    """
+
+    num_rows: int
+    num_labels: int | None
+    label_names: Sequence[str] | None = None
+    row_names: Sequence[str] | None = None
+    missing_queries: int = 0
+    unmatched_queries: int = 0
+    start: int
+    stop: int
+    columns: int | None
+    notes: tuple[str, ...] = ()
+
+
 def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[int, int]:
     """Return the first row of a process, and the row after its last row.
 
