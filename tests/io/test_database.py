@@ -50,9 +50,8 @@ def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
 
 
 @pytest.mark.parametrize("order", ["of the target", "of lists", "of lines"])
-def test_lines_of_a_list_keep_their_order(tmp_path, order, monkeypatch):
+def test_lines_of_a_list_keep_their_order(tmp_path, order):
     """Lists come out line by line, whether the files have one order, only their queries differ in it, or lines do."""
-    monkeypatch.setattr("tailmetrics.io.join.COUNTED_ROWS", 11)
     source = np.random.default_rng(0)
     lists = {f"q{row}": [f"d{item}" for item in source.permutation(10**6)[:3000]] for row in range(20)}
     lines = [(query, item, -float(place)) for query, items in lists.items() for place, item in enumerate(items)]

@@ -61,7 +61,10 @@ class ArraySource(Source):
         self._may_be_multi_hot = len(parts) == 1 and self.num_labels is None and not self.one_label
         kinds = {"b": "flags", "i": whole_numbers, "f": "numbers"}
         self.layout = " and ".join(kinds[_kind(part)] for part in parts)
-        self.reading = Reading(opening=opening, content=self.content)
+        content = f"{self.layout} in each row"
+        if self.dense:
+            content += f", one for each of {self.width:,} labels"
+        self.reading = Reading(opening=opening, content=content)
 
     @abstractmethod
     def _mapped(self) -> tuple[Any, ...]:

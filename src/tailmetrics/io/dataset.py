@@ -245,8 +245,7 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
         scores = scores.astype(np.float64)
     if num_labels is not None and rows.is_uneven:
         return csr_tensor(rows, scores, num_labels)
-    padded = rows.padded(scores, -np.inf, rows.matrix.shape[1])
-    return _tensor(padded, rows.values), torch.from_numpy(rows.matrix)
+    return _tensor(rows.padded(scores, -np.inf, rows.matrix.shape[1])), torch.from_numpy(rows.matrix)
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
@@ -256,22 +255,11 @@ def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
     return csr_of(offsets, ids, _tensor(values), (len(rows), num_labels))
 
 
-def _tensor(array: Array, lent: Array | None = None) -> Tensor:
-    """Return an array as a tensor that owns its memory, because the memory of Arrow or of a file must not be changed.
-
-    Args:
-        array: Any array.
-        lent: An array that may lie in the memory of Arrow or a file; None if any view may.
-    """
+def _tensor(array: Array) -> Tensor:
+    """Return an array as a tensor that owns its memory: that of Arrow or of a file must not be changed."""
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
-    if lent is None:
-        is_lent = not array.flags.owndata
-    else:
-        is_lent = np.may_share_memory(array, lent)
-    if is_lent or not array.flags.writeable:
-        array = array.copy()
-    return torch.from_numpy(np.ascontiguousarray(array))
+    return torch.from_numpy(np.require(array, requirements=["C", "W", "O"]))
 
 
 # -- shorter rows ---------------------------------------------------------------------------------------------------

@@ -43,7 +43,6 @@ class ListSource(Source):
     def __init__(self, table: Table, roles: Reading) -> None:
         self.path = table.path
         self.reading = roles
-        self.key = roles.key
         self._table = table
         self._is_text = roles.opening.form in TEXT_TABLES
         self._columns = [roles.within or roles.item]
@@ -157,7 +156,8 @@ class ListSource(Source):
         columns = [batch.column(name) for name in self.reading.query]
         for column in columns:
             if (row := _first_null(column)) is not None:
-                raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
+                problem = f"has no value in column {self.reading.key!r}"
+                raise self.error(first + row, problem, "every row needs a query.")
         return _joined([pc.cast(column, pa.string()) for column in columns])
 
     def entries(self) -> Iterator[Any]:

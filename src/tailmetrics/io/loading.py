@@ -528,7 +528,7 @@ def _row_facts(
 
     row_names = None
     for source in sources:
-        if source.key is not None:
+        if source.reading.query:
             row_names = Names(_keys(source))
     start, stop = share(rank, world_size, first.num_rows, *sources)
     return Facts(

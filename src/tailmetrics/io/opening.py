@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tailmetrics.io.columns import (
     names_in_words,
 )
 from tailmetrics.io.database import MEMORY, Database
-from tailmetrics.io.files import DataFileError, FilePath, FileSet, find, is_path, reading
+from tailmetrics.io.files import DataFileError, FilePath, find, is_path, reading
 from tailmetrics.io.formats import format_of
 from tailmetrics.io.lines import LineFiles, Lines
 from tailmetrics.io.rows import Parts, Source
@@ -127,7 +127,7 @@ class Input:
     @property
     def has_queries(self) -> bool:
         """Whether lines or rows name their query."""
-        return self.lines is not None or (self.rows is not None and self.rows.key is not None)
+        return self.lines is not None or bool(self.content.reading.query)
 
     @property
     def last_name_wins(self) -> bool:
@@ -149,10 +149,9 @@ class Input:
             texts = []
             for query, item, value in self.as_lines().parts[0].rows(Database(), 2):
                 text = f"{query!r}: {item!r}"
-                if value is not None and self.reading.least_first:
-                    text += f" {abs(value):g}"
-                elif value is not None:
-                    text += f" {value:g}"
+                if value is not None:
+                    sign = -1 if self.reading.least_first else 1
+                    text += f" {sign * value:g}"
                 texts.append(text)
         return [f"{self.name}, {text}" for text in texts]
 
@@ -216,24 +215,25 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
     if is_path(value):
         files = find(value)
         form = format_of(caller, files.parts, forms.format(role))
-        name, opener = form.name, form.opener
-    else:
-        path = Path(ARGUMENTS[role])
-        files, name, opener = FileSet(path, (path,)), IN_MEMORY, _opener_in_memory(value)
+        parts = []
+        for part in files.parts:
+            opening = replace(forms.opening(role, part, form.name), target_paths=tuple(target_paths))
+            with reading(part, form.name):
+                parts.append(form.opener(opening))
+        return _joined_parts(files.name, role, form.name, parts)
 
-    parts = []
-    for part in files.parts:
-        opening = replace(forms.opening(role, part, name), target_paths=tuple(target_paths))
-        if name == IN_MEMORY:
-            parts.append(opener(opening))
-            continue
-        with reading(part, name):
-            parts.append(opener(opening))
-    return input_of(files.name, role, name, parts)
+    from tailmetrics.io.objects import open_in_memory
+
+    name = Path(ARGUMENTS[role])
+    return _joined_parts(name, role, IN_MEMORY, [open_in_memory(forms.opening(role, name, IN_MEMORY), value)])
 
 
-def input_of(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]) -> Input:
-    """Return the open parts of files as one."""
+def _joined_parts(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]) -> Input:
+    """Return the open parts of files as one.
+
+    Raises:
+        DataFileError: If some hold lines and others hold rows.
+    """
     lines: list[Lines] = []
     rows: list[Source] = []
     for part in parts:
@@ -249,15 +249,6 @@ def input_of(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Sour
     if len(rows) == 1:
         return Input(path, role, form, None, rows[0])
     return Input(path, role, form, None, Parts(path, rows))
-
-
-def _opener_in_memory(value: Any) -> Callable[[Opening], Any]:
-    def opener(opening: Opening) -> Any:
-        from tailmetrics.io.objects import open_in_memory
-
-        return open_in_memory(opening, value)
-
-    return opener
 
 
 def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -> list[Input]:

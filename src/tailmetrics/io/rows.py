@@ -188,7 +188,6 @@ class Source(ABC):
         label_names: Names of the labels in the order of their ids, for errors; None if labels have no names.
         layout: The layout of a row in words; all parts of a data set must have the same layout.
         ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
-        key: Name of the column with the query of a row; None if a row has only its number.
         is_table: Whether the rows are of a table, which may name its queries; an array names none.
         reading: How the columns are read.
     """
@@ -206,7 +205,6 @@ class Source(ABC):
     label_names: Sequence[str] | None = None
     layout: str = ""
     ends: Ints | None = None
-    key: str | None = None
     is_table: bool = False
     reading: Reading
 
@@ -248,13 +246,6 @@ class Source(ABC):
         return np.concatenate(values)
 
     @property
-    def content(self) -> str:
-        """What a row holds, in words."""
-        if self.dense and self.num_labels:
-            return f"{self.layout} in each row, one for each of {self.num_labels:,} labels"
-        return f"{self.layout} in each row"
-
-    @property
     def files(self) -> Sequence[Source]:
         """The files of this source: itself, or its parts."""
         return [self]
@@ -278,11 +269,11 @@ class Source(ABC):
         return iter(())
 
     def key_blocks(self) -> Iterator[Any]:
-        """Yield the values of the column ``key`` as Arrow string arrays."""
+        """Yield the queries of all rows as Arrow string arrays."""
         return iter(())
 
     def entries(self) -> Iterator[Any]:
-        """Yield the entries of all rows as Arrow record batches (query, item, value), where rows have a key."""
+        """Yield the entries of all rows as Arrow record batches (query, item, value), where rows name their query."""
         return iter(())
 
     def read_as_names(self) -> None:
@@ -399,19 +390,15 @@ def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[
     groups of all files, or else of one file, so that a row group is decoded only once. If the largest share would then
     have twice the average number of rows or more, and take twice the time, shares end at any row.
     """
-    ideal = np.arange(world_size + 1, dtype=np.int64) * num_rows // world_size
-    groups = []
-    for source in sources:
-        if source.ends is not None:
-            groups.append(np.union1d([0, num_rows], source.ends))
-    candidates = []
+    cuts = np.arange(world_size + 1, dtype=np.int64) * num_rows // world_size
+    groups = [np.union1d([0, num_rows], source.ends) for source in sources if source.ends is not None]
     if groups:
-        candidates = [reduce(np.intersect1d, groups), *groups]
-    for ends in candidates:
-        cuts = ends[np.abs(ends - ideal[:, None]).argmin(axis=1)]
-        if int(np.diff(cuts).max()) * world_size < 2 * num_rows:
-            return int(cuts[rank]), int(cuts[rank + 1])
-    return int(ideal[rank]), int(ideal[rank + 1])
+        for ends in (reduce(np.intersect1d, groups), *groups):
+            nearest = ends[np.abs(ends - cuts[:, None]).argmin(axis=1)]
+            if int(np.diff(nearest).max()) * world_size < 2 * num_rows:
+                cuts = nearest
+                break
+    return int(cuts[rank]), int(cuts[rank + 1])
 
 
 class Parts(Source):
@@ -431,10 +418,8 @@ class Parts(Source):
         self.cells_per_row = max(source.cells_per_row for source in self._sources)
         ends = []
         for source, start in zip(self._sources, self._starts, strict=False):
-            if source.ends is None:
-                ends.append(start + np.array([source.num_rows]))
-            else:
-                ends.append(start + np.asarray(source.ends))
+            source_ends = [source.num_rows] if source.ends is None else source.ends
+            ends.append(start + np.asarray(source_ends))
         self.ends = np.concatenate(ends)
 
     @property
@@ -493,8 +478,7 @@ class Parts(Source):
             if here != there:
                 raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=ALIKE_HINT)
         self.dense, self.string_ids, self.num_labels = first.dense, first.string_ids, first.num_labels
-        self.layout, self.key, self.one_label = first.layout, first.key, first.one_label
-        self.sequences = first.sequences
+        self.layout, self.one_label, self.sequences = first.layout, first.one_label, first.sequences
         self._starts = [0, *accumulate(source.num_rows for source in self._sources)]
         self.num_rows = self._starts[-1]
 
@@ -503,6 +487,6 @@ def _layout(source: Source) -> str:
     text = source.layout or ("a matrix" if source.dense else "rows")
     if source.num_labels is not None:
         text += f" of {source.num_labels} labels"
-    if source.key is not None:
-        text += f" of each {source.key!r}"
+    if source.reading.query:
+        text += f" of each {source.reading.key!r}"
     return text

@@ -240,7 +240,7 @@ def _sql_words(column: str, delimiter: str) -> str:
 # -- TREC, MS MARCO and LETOR -----------------------------------------------------------------------------------------
 
 BEYOND_SINGLE = 3.40282357e38
-SINGLE = f"(CASE WHEN abs(n) >= {BEYOND_SINGLE} THEN sign(n) * 'inf'::DOUBLE ELSE n END)::FLOAT"
+SINGLE = f"(CASE WHEN abs({{n}}) >= {BEYOND_SINGLE} THEN sign({{n}}) * 'inf'::DOUBLE ELSE {{n}} END)::FLOAT"
 """SQL of a score in single precision; a score too large for it becomes infinite."""
 EARLIEST = 10**8
 """A whole number from here on is a time, not a grade."""
@@ -267,7 +267,7 @@ def _of_pattern(
         opening: The file.
         pattern: The expression, with a group for each name.
         names: ``q``, ``i`` and, where lines have values, ``v``.
-        value: SQL of the value, in which ``n`` stands for the number; empty without values.
+        value: SQL of the value, in which ``{n}`` stands for the number; empty without values.
         content: What the file holds.
         role: The role of the value.
         kind: SQL type of the value.
@@ -279,8 +279,7 @@ def _of_pattern(
     groups = ", ".join(map(literal, names))
     source = FILE_OF_LINES.format(path=named(plain.path))
     parts = f"(SELECT line, regexp_extract(line, {literal(pattern)}, [{groups}]) AS w FROM {source})"
-    number = "try_cast(w.v AS DOUBLE)"
-    sql = re.sub(r"\bn\b", number, value) or None
+    sql = value.replace("{n}", "try_cast(w.v AS DOUBLE)") or None
     return Lines(
         path=path,
         source=parts,
@@ -304,7 +303,7 @@ def open_trec(opening: Opening) -> Lines:
         pattern = f"^\\s*({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}\\S"
         return _of_pattern(opening, pattern, "qiv", SINGLE, "a run 'query Q0 item rank score tag'", "score", "FLOAT")
     pattern = f"^\\s*({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}({WORD})\\s*$"
-    grade = f"CASE WHEN n = floor(n) AND n < {EARLIEST} THEN greatest(n, 0) END"
+    grade = f"CASE WHEN {{n}} = floor({{n}}) AND {{n}} < {EARLIEST} THEN greatest({{n}}, 0) END"
     needed = "a grade, a whole number"
     content = "qrels 'query 0 item grade'"
     lines = _of_pattern(opening, pattern, "qiv", grade, content, "gain", needed=needed)
@@ -318,7 +317,7 @@ def open_msmarco(opening: Opening) -> Lines:
     if opening.role != "preds":
         return open_trec(opening)
     pattern = f"^\\s*({WORD}){GAP}({WORD}){GAP}({WORD})\\s*$"
-    rank = "CASE WHEN n = floor(n) AND n >= 1 THEN -n END"
+    rank = "CASE WHEN {n} = floor({n}) AND {n} >= 1 THEN -{n} END"
     needed = "a whole number from 1"
     return _of_pattern(opening, pattern, "qiv", rank, "a ranked list 'query passage rank'", "rank", needed=needed)
 
@@ -336,42 +335,37 @@ LETOR_HINT = (
 
 def open_letor(opening: Opening) -> Lines:
     """Open targets in LETOR, or the scores of their lines; the item is the ``docid`` of the comment, or the line."""
-    target = opening if opening.role != "preds" else None
-    if target is None and len(opening.target_paths) != 1:
+    if opening.role == "preds" and len(opening.target_paths) != 1:
         raise DataFileError(opening.path, "holds scores for the lines of targets in LETOR", hint=LETOR_HINT)
     path = check_file(opening.path)
     with reading(path, "LETOR"):
-        plain = Plain(path)
-        judged = plain
-        if target is None:
+        plain = judged = Plain(path)
+        if opening.role == "preds":
             judged = Plain(check_file(opening.target_paths[0]))
+
     pattern = f"^\\s*({WORD}){GAP}qid:({WORD})"
     listed = FILE_OF_LINES.format(path=named(judged.path))
-    kept = "line IS NOT NULL AND NOT regexp_matches(line, '^[ \\t\\r]*(#|$)')"
     lines = (
         f"(SELECT row_number() OVER () AS number, line, regexp_extract(line, {literal(pattern)}, ['v', 'q']) AS w, "
-        f"regexp_extract(line, '#.*docid *= *([^ \\t\\r]+)', 1) AS doc FROM {listed} WHERE {kept})"
+        f"regexp_extract(line, '#.*docid *= *([^ \\t\\r]+)', 1) AS doc FROM {listed} "
+        "WHERE line IS NOT NULL AND NOT regexp_matches(line, '^[ \\t\\r]*(#|$)'))"
     )
-    value, shown = "try_cast(w.v AS DOUBLE)", "line"
-    if target is None:
+    value, shown, value_role = "w.v", "line", "gain"
+    content = "'grade qid:query feature:value'"
+    if opening.role == "preds":
         scores = FILE_OF_LINES.format(path=named(plain.path))
         numbered = f"(SELECT row_number() OVER () AS number, trim(line) AS score FROM {scores} WHERE line IS NOT NULL)"
-        lines = f"{numbered} FULL JOIN {lines} USING (number)"
-        value, shown = "try_cast(score AS DOUBLE)", "coalesce(score, '')"
-        lines = f"(SELECT * FROM {lines} ORDER BY number)"
-    content = "scores of the lines of the targets" if target is None else "'grade qid:query feature:value'"
+        lines = f"(SELECT * FROM {numbered} FULL JOIN {lines} USING (number) ORDER BY number)"
+        value, shown, value_role = "score", "coalesce(score, '')", "score"
+        content = "scores of the lines of the targets"
     return Lines(
         path=path,
         source=lines,
         query="nullif(w.q, '')",
         item="CASE WHEN doc <> '' THEN doc ELSE number::VARCHAR END",
-        value=value,
+        value=f"try_cast({value} AS DOUBLE)",
         shown_value=shown,
         row_word="line",
         owner=(plain, judged),
-        reading=Reading(
-            opening=opening,
-            value_role="score" if target is None else "gain",
-            content=content,
-        ),
+        reading=Reading(opening=opening, value_role=value_role, content=content),
     )
