@@ -118,15 +118,14 @@ class Database:
             in_order: Whether a table keeps its rows in the order of reading, so that ``rowid`` numbers them from 0.
             arrow: Arrow tables and readers, by their names in the statement.
         """
-        with self._failing():
-            for name, table in arrow.items():
-                self._sql.register(name, table)
-            with self._watched(doing):
-                order = f"SET preserve_insertion_order = {in_order}"  # keeping the order takes more memory
-                result = self._sql.execute(f"{order}; {statement}").fetchall()
+        for name, table in arrow.items():
+            self.register(name, table)
+        order = f"SET preserve_insertion_order = {in_order}"  # keeping the order takes more memory
+        with self._watched(doing):
+            result = self.row(f"{order}; {statement}")
         written = 0
-        if result:
-            written = int(result[0][0])
+        if result is not None:
+            written = int(result[0])
         self._written += written
         return written
 
@@ -135,21 +134,20 @@ class Database:
         with self._failing():
             self._sql.register(name, table)
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the result of a query."""
         with self._failing():
-            rows: list[tuple[Any, ...]] = self._sql.execute(statement).fetchall()
+            rows: list[tuple[Any, ...]] = self._sql.execute(statement, list(values)).fetchall()
             return rows
+
+    def row(self, statement: str, *values: Any) -> Any:
+        """Return the first row of the result of a query; None if the result is empty."""
+        return next(iter(self.rows(statement, *values)), None)
 
     def schema(self, statement: str) -> Any:
         """Return the Arrow schema of the result of a query."""
         with self._failing():
             return self._sql.sql(f"{statement} LIMIT 0").to_arrow_table().schema
-
-    def row(self, statement: str, *values: Any) -> Any:
-        """Return the first row of the result of a query; None if the result is empty."""
-        with self._failing():
-            return next(iter(self._sql.execute(statement, list(values)).fetchall()), None)
 
     def arrays(self, statement: str, *values: Any) -> dict[str, NDArray[Any]]:
         """Return the result of a query as arrays, by column name."""

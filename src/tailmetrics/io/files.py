@@ -334,12 +334,12 @@ def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
     """
     files = []
     for file in _listed(path, depth):
-        if not _is_hidden(file, depth):
+        if not any(part.startswith((".", "_")) for part in file.parts[depth:]):
             files.append(file)
     if not files:
         hint = "check the path; put quotes around a pattern in a shell, and name a folder of parts, or one file."
         raise DataFileError(path, problem, hint=hint)
-    for file in sorted(files, key=_natural_path):
+    for file in sorted(files, key=lambda file: list(map(_natural, file.parts))):
         if file.is_dir():
             yield from _parts(file)
         else:
@@ -367,14 +367,6 @@ def _listed(path: FilePath, depth: int) -> Iterable[Any]:
     if depth < len(path.parts):
         return Path(*path.parts[:depth]).glob("/".join(path.parts[depth:]))
     return filter(Path.is_file, path.rglob("*"))
-
-
-def _is_hidden(path: FilePath, depth: int) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts[depth:])
-
-
-def _natural_path(path: FilePath) -> list[list[tuple[int, int, str]]]:
-    return list(map(_natural, path.parts))
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

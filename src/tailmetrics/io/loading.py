@@ -322,8 +322,11 @@ def gathered_labels(
 ) -> Labels:
     """Return the labels of all files, as :func:`read_label_names`, with notes; without names if they are numbers."""
     values: list[tuple[Any, Any]] = [("preds", run) for run in runs]
-    values += [("target", target), ("train", train_target)]
-    inputs = open_inputs("read_label_names", [(role, value) for role, value in values if value is not None], forms)
+    if target is not None:
+        values.append(("target", target))
+    if train_target is not None:
+        values.append(("train", train_target))
+    inputs = open_inputs("read_label_names", values, forms)
     rule = _label_rule(inputs, None, string_ids, num_labels)
     sources = [opened.rows for opened in inputs if opened.rows is not None]
     if rule.by_number and not sources:

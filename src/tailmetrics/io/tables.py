@@ -99,10 +99,14 @@ class ParquetTable(Table):
                 self.file = self._plain.path
             with self._open() as file:
                 metadata, self.schema = file.metadata, file.schema_arrow
-        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        super().__init__(path, [group.num_rows for group in groups])
+        lengths, size = [], 0
+        for index in range(metadata.num_row_groups):
+            group = metadata.row_group(index)
+            lengths.append(group.num_rows)
+            size += group.total_byte_size
+        super().__init__(path, lengths)
         # An encoded number takes two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
-        self.cells_per_row = sum(group.total_byte_size for group in groups) / 2 / max(self.num_rows, 1)
+        self.cells_per_row = size / 2 / max(self.num_rows, 1)
 
     def entries(self, column: str) -> int:
         """Return the number of entries in the lists of a column; 0 for a file in a store."""
@@ -133,33 +137,36 @@ class ArrowTable(Table):
     def __init__(self, path: FilePath) -> None:
         self._plain = Plain(path)
         with reading(path, self.form):
-            sizes = [(len(batch), batch.nbytes) for batch in self._batches(None, None)]
-        super().__init__(path, [length for length, _ in sizes])
-        self.cells_per_row = sum(size for _, size in sizes) / 4 / max(self.num_rows, 1)
+            lengths, sizes = [], []
+            for batch in self._batches():
+                lengths.append(len(batch))
+                sizes.append(batch.nbytes)
+        super().__init__(path, lengths)
+        self.cells_per_row = sum(sizes) / 4 / max(self.num_rows, 1)
 
-    def _batches(self, columns: Sequence[str] | None, groups: range | None) -> Iterator[Any]:
-        options = None
+    def _batches(
+        self, columns: Sequence[str] | None = None, start: int | None = None, stop: int | None = None
+    ) -> Iterator[Any]:
+        """Yield the record batches from ``start`` up to ``stop``; without columns all of them, after the schema."""
+        fields = None
         if columns is not None:
-            options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name) for name in columns])
+            fields = [self.schema.get_field_index(name) for name in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
         with pa.memory_map(str(self._plain.path)) as file:
-            is_stream = file.read(len(ARROW)) != ARROW
+            is_file = file.read(len(ARROW)) == ARROW
             file.seek(0)
-            if is_stream:
-                reader = pa.ipc.open_stream(file, options=options)
-                batches = iter(reader)
-                if groups is not None:
-                    batches = islice(reader, groups.start, groups.stop)
-            else:
+            if is_file:
                 reader = pa.ipc.open_file(file, options=options)
-                if groups is None:
-                    groups = range(reader.num_record_batches)
-                batches = map(reader.get_batch, groups)
+                batches: Iterator[Any] = map(reader.get_batch, range(reader.num_record_batches)[start:stop])
+            else:
+                reader = pa.ipc.open_stream(file, options=options)
+                batches = islice(reader, start, stop)
             if columns is None:
                 self.schema = reader.schema
             yield from batches
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
-        for batch in self._batches(columns, groups):
+        for batch in self._batches(columns, groups.start, groups.stop):
             batch.validate(full=True)  # nothing else checks the offsets of a damaged file
             yield from (batch.slice(first, size) for first in range(0, len(batch), size))
 
