@@ -65,14 +65,14 @@ def complaints(call: Callable[[], Any], what: str) -> list[str]:
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_metrics_refuse_wrong_arguments(case: Any) -> None:
     """Every argument that the metric takes, with numbers, texts and objects that mean nothing."""
-    found = []
+    problems = []
     taken = {*arguments(REGISTRY[case.name]), "nonexistent"} - (set() if "k" in case.arguments else {"k"})
     for argument in WRONG.keys() & taken:
         for value in WRONG[argument]:
             if (argument, value, case.name) != ("num_train", 2, "NoveltyAtK"):
                 wrong = {argument: value}
-                found += complaints(lambda wrong=wrong: case.metric(**wrong), f"{case.name}({argument}={value!r})")
-    assert found == []
+                problems += complaints(lambda wrong=wrong: case.metric(**wrong), f"{case.name}({argument}={value!r})")
+    assert problems == []
 
 
 SCORES, TARGET = torch.randn(3, 8), torch.tensor([1, 2, 3])
@@ -140,8 +140,8 @@ FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
         lambda: tm.TopKCollection([tm.RecallAtK(k=1, name="x"), tm.RecallAtK(k=2, name="x")]),
     ],
     "functional": [
-        lambda given=given, wrong=wrong: tm.functional.ndcg_at_k(*given, k=2, gain=wrong)
-        for given in ((torch.tensor([[0, 1]]), torch.tensor([[1]])), (tm.rank(torch.tensor([[0, 1]]), torch.tensor([[1]])),))
+        lambda arrays=arrays, wrong=wrong: tm.functional.ndcg_at_k(*arrays, k=2, gain=wrong)
+        for arrays in ((torch.tensor([[0, 1]]), torch.tensor([[1]])), (tm.rank(torch.tensor([[0, 1]]), torch.tensor([[1]])),))
         for wrong in ("exp", None, 2)
     ],
     "bind": [
@@ -155,10 +155,10 @@ FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_refuse_wrong_arguments(name: str) -> None:
     """As metrics do."""
-    found = []
+    problems = []
     for number, call in enumerate(FUNCTIONS[name]):
-        found += complaints(call, f"{name}, call {number}")
-    assert found == []
+        problems += complaints(call, f"{name}, call {number}")
+    assert problems == []
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
@@ -208,9 +208,11 @@ def test_repr_shows_the_arguments_that_are_not_the_default() -> None:
     """As they are written, in one line; buckets by their number."""
     for text in SHOWN.split("\n")[1:-1]:
         assert repr(eval(text, dict(REGISTRY))) == text
-    of_many = tm.RecallAtK(k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="skip")
+    several_cutoffs = tm.RecallAtK(
+        k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="skip"
+    )
     shown = "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='skip')"
-    assert repr(of_many) == shown
+    assert repr(several_cutoffs) == shown
     assert repr(tm.MRR(empty_target_action="neg", depth=500)) == "MRR()"
     psp = tm.PropensityScoredPrecisionAtK(k=3, preset="amazon")
     assert repr(psp) == "PropensityScoredPrecisionAtK(k=3, a=0.6, b=2.6)"
@@ -236,7 +238,7 @@ def test_combinations_that_contradict_each_other_are_refused() -> None:
         lambda: REGISTRY["KForRecall"](0.5, empty_target_action="neg"),
         lambda: REGISTRY["NDCGAtK"](k=[None, 1]),
     ]
-    assert [found for number, call in enumerate(calls) for found in complaints(call, f"call {number}")] == []
+    assert [problem for number, call in enumerate(calls) for problem in complaints(call, f"call {number}")] == []
 
 
 def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
@@ -252,14 +254,14 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
         (tm.KForRecall(np.float32(0.5), num_labels=4), tm.KForRecall(0.5, num_labels=4)),
         (tm.RecallAtK(k=1, min_gain=np.float32(0.5)), tm.RecallAtK(k=1, min_gain=0.5)),
     ]
-    for given, plain in pairs:
-        given.update(scores, target)
+    for with_numpy_numbers, plain in pairs:
+        with_numpy_numbers.update(scores, target)
         plain.update(scores, target)
-        assert given.keys() == plain.keys()
-        assert given.compute().tolist() == plain.compute().tolist()
+        assert with_numpy_numbers.keys() == plain.keys()
+        assert with_numpy_numbers.compute().tolist() == plain.compute().tolist()
     five = np.int64(5)
     metric = tm.RecallAtK(k=[five, np.uint8(7)], depth=np.int32(50), num_labels=five)
-    assert [type(one) for one in (*metric.cutoffs, metric.depth, metric.num_labels)] == [int] * 4
+    assert [type(number) for number in (*metric.cutoffs, metric.depth, metric.num_labels)] == [int] * 4
     assert type(tm.LabelFrequency(five).num_labels) is int
     assert tm.LabelBuckets.quantiles([3, 2, 1], np.int64(2)) == tm.LabelBuckets.quantiles([3, 2, 1], 2)
     assert tm.rank(SCORES, TARGET, depth=five).depth == 5
@@ -280,7 +282,7 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "key"),
+    ("name", "metric_arguments", "key"),
     [
         ("F1AtThreshold", {}, "micro_f1@t0.5"),
         ("F1AtThreshold", {"average": "samples"}, "f1@t0.5"),
@@ -300,23 +302,23 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
         ("RecallAtK", {"k": 1, "min_gain": 1.0000001}, "recall_min1.0000001@1"),
     ],
 )
-def test_the_key_says_what_a_number_is(name: str, given: dict[str, Any], key: str) -> None:
+def test_the_key_says_what_a_number_is(name: str, metric_arguments: dict[str, Any], key: str) -> None:
     """The average, the labels that it is over, the least gain, the cut-off or threshold; or the name that was given; all digits."""
-    assert REGISTRY[name](num_labels=NUM_LABELS, **given).keys() == [key]
+    assert REGISTRY[name](num_labels=NUM_LABELS, **metric_arguments).keys() == [key]
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_what_a_metric_is_made_with_cannot_be_set_later(name: str) -> None:
     """States, keys and values would not follow. The metric stays as it is, a copy too; the rest can be set."""
     metric = registered(name)
-    for one in (metric, metric.clone(), pickle.loads(pickle.dumps(metric))):
-        shown, keys = repr(one), one.keys()
+    for copy in (metric, metric.clone(), pickle.loads(pickle.dumps(metric))):
+        shown, keys = repr(copy), copy.keys()
         for argument in ({"k", "cutoffs"} | arguments(REGISTRY[name]).keys()) - {"validate_args"}:
-            if hasattr(one, argument):
+            if hasattr(copy, argument):
                 with pytest.raises(AttributeError, match=f"{name}: {argument} is settled when the metric is made"):
-                    setattr(one, argument, 1)
-        assert (repr(one), one.keys()) == (shown, keys)
-        one.validate_args = False
-        one.note = "mine"
+                    setattr(copy, argument, 1)
+        assert (repr(copy), copy.keys()) == (shown, keys)
+        copy.validate_args = False
+        copy.note = "mine"
     with pytest.raises(AttributeError, match="LabelFrequency: num_labels is settled when the metric is made"):
         tm.LabelFrequency(3).num_labels = 4

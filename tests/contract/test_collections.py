@@ -22,9 +22,9 @@ HITS = (torch.tensor([[0, 1], [2, 3], [4, 5]]), torch.tensor([[0, 7], [3, -1], [
 BATCH = data(seed=61, num_rows=15, graded=True)
 
 
-def values(found: dict[str, Any]) -> dict[str, Any]:
+def values(scalars: dict[str, Any]) -> dict[str, Any]:
     """The bits of each entry of a dict."""
-    return {key: bits_of(value) for key, value in found.items()}
+    return {key: bits_of(value) for key, value in scalars.items()}
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
         collection.update(BATCH.scores[rows], BATCH.target[rows])
         for metric in alone.values():
             metric.update(BATCH.scores[rows], BATCH.target[rows])
-    of_batch = collection(BATCH.scores[11:], BATCH.target[11:])
+    batch_values = collection(BATCH.scores[11:], BATCH.target[11:])
     wanted_of_batch = {}
     for metric in alone.values():
         wanted_of_batch |= metric.scalars(metric(BATCH.scores[11:], BATCH.target[11:]))
-    assert values(of_batch) == values(wanted_of_batch)
+    assert values(batch_values) == values(wanted_of_batch)
     wanted: dict[str, Any] = {}
     for metric in alone.values():
         wanted |= metric.scalars()
@@ -107,9 +107,9 @@ def test_a_collection_hands_on_how_rows_are_read() -> None:
     collection = tm.TopKCollection([tm.RecallAtK(k=2), tm.PrecisionAtK(k=3)], duplicates="first", ignore_index=-100)
     collection.update(ids, target)
     alone.update(ids, target)
-    found = collection.compute()
-    assert float(found["recall@2"]) == float(alone.compute()) == 0.0
-    assert float(found["precision@3"]) == 1 / 3  # a repeated id is a miss, and the second row does not count
+    scalars = collection.compute()
+    assert float(scalars["recall@2"]) == float(alone.compute()) == 0.0
+    assert float(scalars["precision@3"]) == 1 / 3  # a repeated id is a miss, and the second row does not count
     member = next(iter(collection.members().values()))
     assert list(member.metric_state) == list(alone.metric_state)
     assert repr(member) == "RecallAtK(k=2, duplicates='first', ignore_index=-100)"
@@ -203,8 +203,8 @@ def test_members_by_bucket_of_other_depths_keep_their_own_lists(form: Any) -> No
     )
     with form():
         collection.update(-torch.arange(40.0)[None], torch.tensor([30]))
-    found = collection.compute()
-    assert (float(found["30/tail"]), float(found["40/tail"])) == (0, 1)
+    scalars = collection.compute()
+    assert (float(scalars["30/tail"]), float(scalars["40/tail"])) == (0, 1)
 
 
 def test_repr_lists_the_members_as_they_were_written() -> None:
@@ -221,10 +221,10 @@ def test_repr_lists_the_members_as_they_were_written() -> None:
 
 def test_metrics_side_by_side_are_members_and_what_is_no_metric_is_refused() -> None:
     """As of TorchMetrics' collection; a TypeError says what to write instead of a class, or of a prefix by position."""
-    one, two = tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)
-    assert list(tm.TopKCollection(one, two).members()) == ["precision_1", "recall_1"]
+    precision, recall = tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)
+    assert list(tm.TopKCollection(precision, recall).members()) == ["precision_1", "recall_1"]
     wrong: Any
-    for wrong in ((tm.RecallAtK,), ([tm.RecallAtK],), ({"recall": tm.RecallAtK},), ([one], "val/")):
+    for wrong in ((tm.RecallAtK,), ([tm.RecallAtK],), ({"recall": tm.RecallAtK},), ([precision], "val/")):
         with pytest.raises(TypeError, match=r"is no metric of tailmetrics; pass .* such as \[RecallAtK\(k=5\)\]"):
             tm.TopKCollection(*wrong)
 
@@ -242,13 +242,13 @@ def test_names_of_a_dict_replace_keys_and_stay_in_copies():
     assert collection.members()["p"] is metrics["p"]
     collection.update(scores, target)
     keys = ["p@1", "p@5", "r", "same", "own"]
-    for one in (collection, collection.clone(), pickle.loads(pickle.dumps(collection))):
-        assert list(one.compute()) == keys
-    assert [one.keys() for one in collection.members().values()] == [
+    for copy in (collection, collection.clone(), pickle.loads(pickle.dumps(collection))):
+        assert list(copy.compute()) == keys
+    assert [metric.keys() for metric in collection.members().values()] == [
         metric.empty_copy().keys() for metric in metrics.values()
     ]
-    of_groups = tm.TopKCollection(metrics, row_groups=["a"])
-    assert [key for one in of_groups.members().values() for key in one.row_keys()] == keys
+    with_groups = tm.TopKCollection(metrics, row_groups=["a"])
+    assert [key for metric in with_groups.members().values() for key in metric.row_keys()] == keys
     by_bucket = {"b": tm.RecallAtK(k=1, buckets="deciles")}
     collection = tm.TopKCollection(by_bucket).bind(tm.LabelBuckets.deciles(range(6, 0, -1)))
     assert by_bucket["b"].keys()[0] == next(iter(collection.compute())) == "b/decile_10"

@@ -43,12 +43,12 @@ def right(width: int) -> SimpleNamespace:
     scores = torch.randn(ROWS, width, generator=generator)
     listed = scores.topk(width // 8)
     gains = (torch.rand(ROWS, width, generator=generator) < 0.2).float()
-    asked = torch.rand(ROWS, width, generator=generator).argsort(dim=1)[:, :4]
+    targets = torch.rand(ROWS, width, generator=generator).argsort(dim=1)[:, :4]
     crow = torch.arange(ROWS + 1) * listed.indices.shape[1]
     parts = crow, listed.indices.sort(dim=1).values.flatten(), listed.values.flatten()
     return SimpleNamespace(
-        width=width, scores=scores, ids=listed.indices, of_ids=listed.values, gains=gains, asked=asked,
-        classes=asked[:, 0], csr=lambda crow=parts[0], columns=parts[1], values=parts[2]: torch.sparse_csr_tensor(
+        width=width, scores=scores, ids=listed.indices, of_ids=listed.values, gains=gains, asked=targets,
+        classes=targets[:, 0], csr=lambda crow=parts[0], columns=parts[1], values=parts[2]: torch.sparse_csr_tensor(
             crow, columns, values, size=(ROWS, width), check_invariants=False
         ), crow=parts[0], columns=parts[1],
     )  # fmt: skip
@@ -120,16 +120,16 @@ FAULTS_OF_MASK = [
 def batches(width: int) -> dict[str, tuple[Any, ...]]:
     """Each fault beside a right other half."""
     b = right(width)
-    found: dict[str, tuple[Any, ...]] = {
+    batches: dict[str, tuple[Any, ...]] = {
         f"preds: {name}": (preds, b.asked) for name, preds in faults_of_preds(b).items()
     }
     for form, preds in (("scores", b.scores), ("ids", b.ids), ("CSR", b.csr())):
-        found |= {f"target beside {form}: {name}": (preds, wrong) for name, wrong in faults_of_target(b).items()}
-        found |= {
+        batches |= {f"target beside {form}: {name}": (preds, wrong) for name, wrong in faults_of_target(b).items()}
+        batches |= {
             f"mask beside {form}: {number}": (preds, b.asked, wrong) for number, wrong in enumerate(FAULTS_OF_MASK)
         }
-        found |= {f"junk beside {form}: {number}": (preds, wrong) for number, wrong in enumerate(JUNK)}
-    return found | {f"junk: {number}": (wrong, b.asked) for number, wrong in enumerate(JUNK)}
+        batches |= {f"junk beside {form}: {number}": (preds, wrong) for number, wrong in enumerate(JUNK)}
+    return batches | {f"junk: {number}": (wrong, b.asked) for number, wrong in enumerate(JUNK)}
 
 
 CLEAR = re.compile(r"[A-Z]\w+(\.\w+)?: \S.*[;(] ?.*\S\.$", re.DOTALL)
@@ -138,16 +138,16 @@ CLEAR = re.compile(r"[A-Z]\w+(\.\w+)?: \S.*[;(] ?.*\S\.$", re.DOTALL)
 
 def complaints(metric: Any, look: Callable[[Any], Any], name: str, batch: tuple[Any, ...]) -> list[str]:
     """What is wrong with how a metric answers, by update and by forward."""
-    before, found = look(metric), []
+    before, problems = look(metric), []
     for call in (metric.update, metric):
         try:
             call(*batch)
-            found.append("accepted")
+            problems.append("accepted")
         except Exception as error:
             clear = type(error) in (TypeError, ValueError) and CLEAR.match(str(error)) and len(str(error)) > 50
-            found += [] if clear else [f"{type(error).__name__}: {error}"]
-    found += [] if look(metric) == before else ["states changed"]
-    return [f"{metric!r}, {name}: {one}" for one in found]
+            problems += [] if clear else [f"{type(error).__name__}: {error}"]
+    problems += [] if look(metric) == before else ["states changed"]
+    return [f"{metric!r}, {name}: {problem}" for problem in problems]
 
 
 @pytest.mark.parametrize("width", [NUM_LABELS, 2000])
@@ -164,18 +164,18 @@ def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None
     ]
     metrics += [case.metric() for case in (KINDS[::12] if width == NUM_LABELS else []) if case.name != "CrossEntropy"]
     collection = tm.TopKCollection({str(number): metric.clone() for number, metric in enumerate(metrics[::3])})
-    for one in (*metrics, collection):
-        fed(one, ordinary.scores, ordinary.gains)
+    for metric in (*metrics, collection):
+        fed(metric, ordinary.scores, ordinary.gains)
     looks = [(metric, states, metric.num_labels is not None) for metric in metrics]
     looks.append((collection, states_of_members, width == NUM_LABELS))
-    found = []
+    problems = []
     for name, batch in batches(width).items():
-        given = pickle.dumps(batch)
-        for one, look, is_told in looks:
+        pickled = pickle.dumps(batch)
+        for metric, look, is_told in looks:
             if is_told or not re.search("(id|class|pair,) outside|huge|beside ids: columns", name):
-                found += complaints(one, look, name, batch)
-        found += [] if pickle.dumps(batch) == given else [f"{name}: inputs changed"]
-    assert found == []
+                problems += complaints(metric, look, name, batch)
+        problems += [] if pickle.dumps(batch) == pickled else [f"{name}: inputs changed"]
+    assert problems == []
 
 
 def test_training_counts_refuse_the_same() -> None:
@@ -188,7 +188,7 @@ def test_training_counts_refuse_the_same() -> None:
     }
     wrong |= {f"junk {number}": (target,) for number, target in enumerate(JUNK)}
     wrong |= {f"mask {number}": (b.gains, mask) for number, mask in enumerate(FAULTS_OF_MASK)}
-    assert [one for name, batch in wrong.items() for one in complaints(frequency, states, name, batch)] == []
+    assert [problem for name, batch in wrong.items() for problem in complaints(frequency, states, name, batch)] == []
 
 
 @pytest.mark.parametrize("arguments", [(), (1, 2, 3, 4)], ids=len)

@@ -82,21 +82,23 @@ IN_WORDS: dict[str, Callable[[Any, Any], Any]] = {
 def followed(metric: Callable[..., Any], preds: Any, target: Any, hint: str, rows: dict[str, Any]) -> Any:
     """The value for who types what the hint says."""
     if hint in IN_WORDS:
-        found = IN_WORDS[hint](preds, target)
-        return metric()(found) if isinstance(found, tm.Ranking) else found
+        result = IN_WORDS[hint](preds, target)
+        return metric()(result) if isinstance(result, tm.Ranking) else result
     name, _, code = hint.partition("=")
-    known = {"preds": preds, "target": target}
+    names = {"preds": preds, "target": target}
     if name == "row_mask":
-        rows = {**rows, name: eval(code, known)}
+        rows = {**rows, name: eval(code, names)}
     elif name.isidentifier():
         metric = partial(metric, **{name: eval(code)})
     else:
-        known[hint.lstrip("-").partition(".")[0]] = eval(hint, dict(known))
-    return metric()(known["preds"], known["target"], **rows)
+        names[hint.lstrip("-").partition(".")[0]] = eval(hint, dict(names))
+    return metric()(names["preds"], names["target"], **rows)
 
 
 @pytest.mark.parametrize(
-    ("metric", "preds", "target", "hint", "reference"), [one[1:] for one in LITERAL], ids=[one[0] for one in LITERAL]
+    ("metric", "preds", "target", "hint", "reference"),
+    [case[1:] for case in LITERAL],
+    ids=[case[0] for case in LITERAL],
 )
 def test_who_follows_a_hint_gets_the_number_of_the_reference(
     metric: Callable[..., Any], preds: Any, target: Any, hint: str, reference: float

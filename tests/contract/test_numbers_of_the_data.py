@@ -24,22 +24,22 @@ COUNTS = torch.arange(20) + 1
 def test_what_a_collection_gives_its_members_holds_for_those_that_evaluate_adds() -> None:
     """The row of ``ignore_index`` counts neither in the whole nor in the buckets that evaluate adds."""
     metrics = tm.TopKCollection([tm.PrecisionAtK(k=1)], ignore_index=-1)
-    found = evaluate(SCORES, SOME, label_counts=COUNTS, metrics=metrics)
+    report = evaluate(SCORES, SOME, label_counts=COUNTS, metrics=metrics)
     kept = SOME >= 0
     without = evaluate(SCORES[kept], SOME[kept], label_counts=COUNTS, metrics=[tm.PrecisionAtK(k=1)])
-    assert found.rows == 9
-    torch.testing.assert_close(found.scalars, without.scalars, equal_nan=True, rtol=0, atol=0)
+    assert report.rows == 9
+    torch.testing.assert_close(report.scalars, without.scalars, equal_nan=True, rtol=0, atol=0)
 
 
 def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
     """With what to write instead; not where the caller has said what they are."""
-    metric, of_both = tm.AccuracyAtK(k=1), tm.TopKCollection([tm.AccuracyAtK(k=1), tm.MRR()])
-    for one in (metric, of_both):
+    metric, collection = tm.AccuracyAtK(k=1), tm.TopKCollection([tm.AccuracyAtK(k=1), tm.MRR()])
+    for counter in (metric, collection):
         with pytest.warns(
             UserWarning, match="some rows have -1 as target.*ignore_index=-1.* are misses, .*too high"
-        ) as said:
-            one.update(SCORES, SOME)
-        assert len(said) == 1
+        ) as caught:
+            counter.update(SCORES, SOME)
+        assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metric.update(SCORES, SOME)
@@ -81,16 +81,16 @@ def test_lists_padded_by_a_label_are_told() -> None:
 def test_tokens_and_lists_are_not_taken_for_each_other() -> None:
     """With ignore_index each token is a row, and target_ids are lists: a row each. What may be either is refused."""
     tokens = torch.tensor([[1, 0, 1], [2, 1, -100]])
-    of_tokens, of_lists, of_some = (tm.LabelFrequency(3) for _ in range(3))
-    of_tokens.update(tokens, ignore_index=-100)
-    of_lists.update(target_ids=tokens, ignore_index=-100)
-    of_some.update(tokens, row_mask=torch.tensor([True, False]), ignore_index=-100)
-    assert (of_tokens.compute().tolist(), of_tokens.num_rows) == ([1, 3, 1], 5)
-    assert (of_lists.compute().tolist(), of_lists.num_rows) == ([1, 3, 1], 2)
-    assert (of_some.compute().tolist(), of_some.num_rows) == ([1, 2, 0], 3)
+    token_frequency, list_frequency, row_frequency = (tm.LabelFrequency(3) for _ in range(3))
+    token_frequency.update(tokens, ignore_index=-100)
+    list_frequency.update(target_ids=tokens, ignore_index=-100)
+    row_frequency.update(tokens, row_mask=torch.tensor([True, False]), ignore_index=-100)
+    assert (token_frequency.compute().tolist(), token_frequency.num_rows) == ([1, 3, 1], 5)
+    assert (list_frequency.compute().tolist(), list_frequency.num_rows) == ([1, 3, 1], 2)
+    assert (row_frequency.compute().tolist(), row_frequency.num_rows) == ([1, 2, 0], 3)
     with pytest.raises(ValueError, match="holds only 0 and 1: with ignore_index=-100 these may be tokens or a matrix"):
-        of_tokens.update(tokens[:1], ignore_index=-100)
-    assert of_tokens.num_rows == 5
+        token_frequency.update(tokens[:1], ignore_index=-100)
+    assert token_frequency.num_rows == 5
     with pytest.warns(UserWarning, match="each place of it is a row of its own"):
         tm.LabelFrequency(9).update(torch.tensor([[1, -1]]), ignore_index=-100)
 
@@ -112,19 +112,19 @@ def test_padding_that_a_list_holds_is_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for preds, labels, ignored in ((masked, target, 0), (scores[:, 1:], target - 1, None)):
-            one = tm.RecallAtK(k=1, ignore_index=ignored)
-            one.update(preds, labels)
-            assert float(one.compute()) == 0.5
+            metric = tm.RecallAtK(k=1, ignore_index=ignored)
+            metric.update(preds, labels)
+            assert float(metric.compute()) == 0.5
 
 
 def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Path) -> None:
     """All but the second end in zeros, and 0 is nowhere else: nine places where a model of the padding is right."""
     logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))
-    for one in (tm.MRR(), tm.TopKCollection([tm.MRR(), tm.AccuracyAtK(k=1)])):
+    for metric in (tm.MRR(), tm.TopKCollection([tm.MRR(), tm.AccuracyAtK(k=1)])):
         for target in (PADDED, PADDED.numpy()):
-            with pytest.warns(UserWarning, match="end in a run of label 0,.* padding.* ignore_index=-100; ") as said:
-                one.clone().update(logits, target)
-            assert [warning.filename for warning in said] == [__file__]
+            with pytest.warns(UserWarning, match="end in a run of label 0,.* padding.* ignore_index=-100; ") as caught:
+                metric.clone().update(logits, target)
+            assert [warning.filename for warning in caught] == [__file__]
     with pytest.warns(UserWarning, match="end in a run of label 0"):
         report = evaluate(logits, PADDED, metrics=tm.MRR())
     assert sum("end in a run of label 0" in note for note in report.notes) == 1
@@ -135,13 +135,13 @@ def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("buckets", "said"),
+    ("buckets", "start"),
     [
         ("deciles", "decile_10 is label 0 (pad) alone: 50% of all labels in training, and relevant in no row."),
         ("thresholds:1,10:many,few", "Label 0 (pad) of many is frequent: 50% of all labels in training"),
     ],
 )
-def test_training_targets_padded_by_a_label_are_told_in_a_report(buckets: str, said: str) -> None:
+def test_training_targets_padded_by_a_label_are_told_in_a_report(buckets: str, start: str) -> None:
     """Half of the training labels are 0, which no row asks for; not where a row does, or the metrics leave 0 out."""
     counts, generator = torch.tensor([190, *[10] * 19]), torch.Generator().manual_seed(1)
     target = torch.randint(1, 20, (60,), generator=generator)
@@ -152,11 +152,11 @@ def test_training_targets_padded_by_a_label_are_told_in_a_report(buckets: str, s
         report = evaluate(
             scores[: len(target)], target, label_counts=counts, metrics=[metric], label_names=names, **more
         )
-        return [one for one in report.warnings if "relevant in no row" in one]
+        return [warning for warning in report.warnings if "relevant in no row" in warning]
 
-    (found,) = notes(target)
-    assert found.startswith(said)
-    assert "make the metrics with ignore_index=0" in found
+    (note,) = notes(target)
+    assert note.startswith(start)
+    assert "make the metrics with ignore_index=0" in note
     assert notes(target.masked_fill(torch.arange(60) == 7, 0)) == notes(target, ignore_index=0) == []
     assert notes(target[:39]) == []  # half of 39 labels: 20 would be expected
 
@@ -183,9 +183,9 @@ def test_a_recall_of_one_label_per_row_is_said_to_be_its_rank() -> None:
     ranks = (own < SCORES).sum(dim=1) + 1
     said_once = "each row has one relevant label, so that min_recall=0.8 makes no difference.* 80% .*AccuracyAtK"
     metric = tm.KForRecall(min_recall=0.8)
-    with pytest.warns(UserWarning, match=said_once) as said:
+    with pytest.warns(UserWarning, match=said_once) as caught:
         metric.update(SCORES, CLASSES)
-    assert len(said) == 1
+    assert len(caught) == 1
     middle = ranks.sort().values
     assert metric.compute() == (middle[4] + middle[5]) / 2
     shares = {k: float((ranks <= k).double().mean()) for k in range(1, 21)}
@@ -208,9 +208,9 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
         (tm.MRR(num_labels=20), "k=None, all 20 labels"),
         (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS), depth=500), "depth=500"),
     ):
-        with pytest.warns(UserWarning, match=f"{cut}: most lists end before that") as said:
+        with pytest.warns(UserWarning, match=f"{cut}: most lists end before that") as caught:
             metric.update(ids[:, :5], CLASSES)
-        assert len(said) == 1
+        assert len(caught) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             metric.update(ids[:, :5], CLASSES)
@@ -222,10 +222,10 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
         warnings.simplefilter("error")
         tm.RecallAtK(k=5).update(few, CLASSES)
         tm.MRR().update(ids[:, :5], CLASSES)  # nothing tells how many labels there are
-    with pytest.warns(UserWarning, match="lists end before") as said:
-        found = evaluate(ids[:, :5], CLASSES, metrics=[tm.RecallAtK(k=8), tm.PrecisionAtK(k=10)])
-    assert len(said) == 1
-    assert [note for note in found.notes if "RecallAtK, k=8: most lists end before that" in note]
+    with pytest.warns(UserWarning, match="lists end before") as caught:
+        report = evaluate(ids[:, :5], CLASSES, metrics=[tm.RecallAtK(k=8), tm.PrecisionAtK(k=10)])
+    assert len(caught) == 1
+    assert [note for note in report.notes if "RecallAtK, k=8: most lists end before that" in note]
 
 
 def test_nobody_is_warned_of_a_depth_that_nobody_asked_for() -> None:
@@ -252,20 +252,20 @@ def test_lists_that_are_longer_than_the_depth_are_said_to_be_cut_once() -> None:
     """In the report, too, whose value by bucket is that of the cut list; not where none is longer, or in scope global."""
     ids = SCORES.argsort(dim=1, descending=True)
 
-    def found(length: int, **given: int | str) -> Report:
-        metrics = [make(k=3, buckets="thresholds:11", **given) for make in (tm.RecallAtK, tm.HitRateAtK)]
+    def found(length: int, **options: int | str) -> Report:
+        metrics = [make(k=3, buckets="thresholds:11", **options) for make in (tm.RecallAtK, tm.HitRateAtK)]
         lists = [dict(zip(row[:length], range(length, 0, -1), strict=True)) for row in ids.tolist()]
         targets = {f"q{row}": {f"d{label}": 1} for row, label in enumerate(CLASSES.tolist())}
-        runs = {f"q{row}": {f"d{label}": score for label, score in one.items()} for row, one in enumerate(lists)}
+        runs = {f"q{row}": {f"d{label}": score for label, score in scores.items()} for row, scores in enumerate(lists)}
         return evaluate(
             runs, targets, metrics=metrics, label_counts={f"d{label}": int(COUNTS[label]) for label in range(20)}
         )
 
-    said = "RecallAtK, depth=6: some lists are longer"
-    with pytest.warns(UserWarning, match=said) as warned:
+    sentence = "RecallAtK, depth=6: some lists are longer"
+    with pytest.warns(UserWarning, match=sentence) as warned:
         cut = found(20, depth=6)
-    assert len([one for one in warned if "some lists are longer" in str(one.message)]) == 1
-    assert len([note for note in cut.notes if said in note]) == 1
+    assert len([warning for warning in warned if "some lists are longer" in str(warning.message)]) == 1
+    assert len([note for note in cut.notes if sentence in note]) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         whole = found(6, depth=6)
@@ -303,8 +303,8 @@ def test_calibration_by_bucket_says_which_rows_it_is_of() -> None:
     metric = tm.CalibrationErrorAtK(buckets=LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"]))
     metric.update(torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([2]))
     assert metric.compute().isnan().tolist() == [False, True]
-    (said,) = captions_of(metric).values()
-    assert said == "of the predicted labels that are in the bucket, whatever label is right"
+    (caption,) = captions_of(metric).values()
+    assert caption == "of the predicted labels that are in the bucket, whatever label is right"
 
 
 def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_path: Path) -> None:
@@ -315,22 +315,24 @@ def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_pa
     np.save(tmp_path / "train.npy", torch.arange(20).repeat_interleave(COUNTS).numpy())
     paths = {name: str(tmp_path / f"{name}.npy") for name in ("a", "b", "t", "train")}
     files = ["--preds", paths["a"], paths["b"], "--target", paths["t"], "--train-target", paths["train"]]
-    more = ["--preset", "next_location", "--without", "cross_entropy", "--out", str(tmp_path / "out"), "--quiet"]
-    assert main(["compare", *files, *more]) == 0
-    told = [note for note in json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"] if "lists" in note]
-    assert [note.partition(" that.")[0] for note in told] == ["b: MRR, k=None, all 20 labels: most lists end before"]
+    options = ["--preset", "next_location", "--without", "cross_entropy", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(["compare", *files, *options]) == 0
+    notes = [
+        note for note in json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"] if "lists" in note
+    ]
+    assert [note.partition(" that.")[0] for note in notes] == ["b: MRR, k=None, all 20 labels: most lists end before"]
 
 
 def test_weights_that_are_all_zero_are_told() -> None:
     """The value is NaN, of one metric and of a collection; one row that weighs is enough."""
     metric = tm.RecallAtK(k=1, weighted=True)
     scores, target = torch.tensor([[0.9, 0.1], [0.8, 0.3]]), torch.tensor([0, 1])
-    for one in (metric, tm.TopKCollection([tm.MRR(weighted=True)])):
-        one.update(scores, target, row_weights=torch.zeros(2))
+    for holder in (metric, tm.TopKCollection([tm.MRR(weighted=True)])):
+        holder.update(scores, target, row_weights=torch.zeros(2))
         with pytest.warns(
             UserWarning, match=r"(RecallAtK|MRR): no row with a weight above 0 counts, so the value is NaN"
         ):
-            one.compute()
+            holder.compute()
     metric.update(scores, target, row_weights=torch.tensor([0.0, 2.0]))
     assert float(metric.compute()) == 0.0
 

@@ -119,7 +119,7 @@ READ_AS_NUMBERS = ("CrossEntropy", "CalibrationErrorAtK", "LabelAUC")
 
 def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
     """Every second class by turns, where the input leaves it what it needs: overall, by bucket and in scope global."""
-    made = {}
+    metrics = {}
     for number, name in enumerate([*REGISTRY][turn % 2 :: 2]):
         by = ((None, "bucket", "global") if odd.with_labels else (None,))[
             (number + turn) % (3 if odd.with_labels else 1)
@@ -127,16 +127,18 @@ def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
         options = {"min_recall": 0.5} if name == "KForRecall" else {"k": [1, 3]} if name.endswith("AtK") else {}
         if name in ("TieRateAtK", "PersonalizationAtK"):
             by = None
-        more = odd.arguments or {}
-        if not more.keys() <= arguments(REGISTRY[name]).keys() or ("average" in more and name.startswith("Label")):
+        further_arguments = odd.arguments or {}
+        if not further_arguments.keys() <= arguments(REGISTRY[name]).keys() or (
+            "average" in further_arguments and name.startswith("Label")
+        ):
             continue
         if not odd.with_labels:
             if registered(name).needs or name in ("FallOutAtK", "PersonalizationAtK", "LabelAUC"):
                 continue
-            more = {**more, "num_labels": None}
+            further_arguments = {**further_arguments, "num_labels": None}
             options |= {"miss_value": 9} if name == "KForRecall" else {}
-        made[name] = Case(name, options, by).metric(**more)
-    return made
+        metrics[name] = Case(name, options, by).metric(**further_arguments)
+    return metrics
 
 
 def outcome(metric: TopKMetric, *batches: tuple[Any, ...]) -> Tensor | str:
@@ -152,11 +154,11 @@ def outcome(metric: TopKMetric, *batches: tuple[Any, ...]) -> Tensor | str:
         return metric.compute()
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other_value: Any) -> bool:
     """Whether two outcomes are the same bits, or both a refusal."""
-    if isinstance(one, str) or isinstance(other, str):
-        return isinstance(one, str) and isinstance(other, str)
-    return torch.equal(one.nan_to_num(-7.0), other.nan_to_num(-7.0))
+    if isinstance(value, str) or isinstance(other_value, str):
+        return isinstance(value, str) and isinstance(other_value, str)
+    return torch.equal(value.nan_to_num(-7.0), other_value.nan_to_num(-7.0))
 
 
 FORMS: list[Callable[[], AbstractContextManager[None]]] = [nullcontext, force_plain]
@@ -181,8 +183,8 @@ def test_classes_read_an_odd_input_as_the_plain_one(name: str) -> None:
             assert same(value, plain), (key, value, plain)
         if isinstance(value, Tensor):
             low, high = metric.bounds
-            known = value[~value.isnan()]
-            assert bool(((known >= low) & (known <= high)).all()), (key, value)
+            numbers = value[~value.isnan()]
+            assert bool(((numbers >= low) & (numbers <= high)).all()), (key, value)
             accepted[key] = metric, value
     assert len(accepted) > 4
     collection = TopKCollection({key: metric for key, (metric, _) in accepted.items()})

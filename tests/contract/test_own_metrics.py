@@ -90,8 +90,8 @@ class GainShare(RowMeanMetric):
     stem = "gain_share"
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
-        found = (ranks.target_gains * (ranks.target_ranks <= k)).sum(dim=-1)
-        return divide(found, ranks.best(k).sum(dim=-1))
+        gain_of_hits = (ranks.target_gains * (ranks.target_ranks <= k)).sum(dim=-1)
+        return divide(gain_of_hits, ranks.best(k).sum(dim=-1))
 
 
 GRADED = torch.tensor([[1.0, 0.0, 3.0, 2.0], [0.0, 2.0, 0.0, 5.0], [4.0, 0.0, 0.0, 0.0]])
@@ -238,11 +238,11 @@ class Forgetful(RowMeanMetric):
 def test_a_metric_of_ones_own_is_lawful_and_its_argument_is_everywhere() -> None:
     """State, key, repr and settings tell one power from another."""
     check_metric(Forgetful, k=3, power=2.0)
-    one, two = Forgetful(3), Forgetful(3, power=2.0)
-    assert set(one.metric_state).isdisjoint(two.metric_state)
-    assert (one.keys(), two.keys()) == (["forgetful@3"], ["forgetful_power2@3"])
-    assert (repr(one), repr(two)) == ("Forgetful(k=3)", "Forgetful(k=3, power=2.0)")
-    assert (one.settings()["power"], two.settings()["power"]) == (1.0, 2.0)
+    plain, squared = Forgetful(3), Forgetful(3, power=2.0)
+    assert set(plain.metric_state).isdisjoint(squared.metric_state)
+    assert (plain.keys(), squared.keys()) == (["forgetful@3"], ["forgetful_power2@3"])
+    assert (repr(plain), repr(squared)) == ("Forgetful(k=3)", "Forgetful(k=3, power=2.0)")
+    assert (plain.settings()["power"], squared.settings()["power"]) == (1.0, 2.0)
 
 
 class Remembers(RowMeanMetric):

@@ -41,15 +41,15 @@ def test_per_label_gives_counts_and_values(threshold: Any) -> None:
     members = [REGISTRY[name.replace("AtK", kind)](cut, **NONE) for name in MEASURES.values()]
     collection = tm.TopKCollection([*members, tm.MRR()])
     collection.bind(tm.LabelFrequency.from_counts(training_counts(), 200))
-    found = fed(collection, BATCH.scores, BATCH.target).per_label()
+    columns = fed(collection, BATCH.scores, BATCH.target).per_label()
     for key in ("support", "predicted", "hits"):
-        assert found[key].dtype == torch.int64
-        assert found[key].tolist() == wanted[key].tolist(), key
-    assert found["count"].tolist() == training_counts().tolist()
+        assert columns[key].dtype == torch.int64
+        assert columns[key].tolist() == wanted[key].tolist(), key
+    assert columns["count"].tolist() == training_counts().tolist()
     for name, metric in zip(MEASURES, members, strict=True):
-        (key,) = (key for key in found if key.startswith(f"{name}{sign}"))
-        assert floats(found[key]) == pytest.approx(floats(wanted[name]), abs=1e-7)
-        assert floats(metric.compute()) == floats(found[key])
+        (key,) = (key for key in columns if key.startswith(f"{name}{sign}"))
+        assert floats(columns[key]) == pytest.approx(floats(wanted[name]), abs=1e-7)
+        assert floats(metric.compute()) == floats(columns[key])
     assert list(collection.compute()) == ["mrr"], "values of labels are no scalars to log"
     with pytest.raises(ValueError, match=r"Precision.*(compute|per_label)"):
         members[0].scalars()
@@ -62,9 +62,9 @@ def test_several_cut_offs_give_a_row_each() -> None:
     assert several.shape == (3, NUM_LABELS)
     for row, k in zip(several, (1, 4, 9), strict=True):
         assert floats(row) == pytest.approx(floats(of_labels(top(BATCH, k))["recall"]), abs=1e-7)
-    of_two = fed(tm.RecallAtK([1, 4], **NONE), BATCH.scores, BATCH.target).per_label()
+    columns = fed(tm.RecallAtK([1, 4], **NONE), BATCH.scores, BATCH.target).per_label()
     for k in (1, 4):
-        assert of_two[f"hits@{k}"].tolist() == of_labels(top(BATCH, k))["hits"].tolist()
+        assert columns[f"hits@{k}"].tolist() == of_labels(top(BATCH, k))["hits"].tolist()
     macro = tm.F1AtK(2, average="macro", labels="all", num_labels=NUM_LABELS)
     collection = fed(tm.TopKCollection([macro]), BATCH.scores, BATCH.target)
     values = collection.per_label()["f1@2"]
@@ -111,21 +111,21 @@ def test_two_members_of_one_kind_keep_their_own_columns() -> None:
     collection = tm.TopKCollection([tm.PrecisionAtK(1, **NONE), tm.PrecisionAtK(1, min_gain=2, **NONE)])
     gains = torch.zeros(2, NUM_LABELS)
     gains[0, 0] = gains[1, 1] = 1.0
-    found = fed(collection, torch.tensor([[0], [1]]), gains).per_label()
+    columns = fed(collection, torch.tensor([[0], [1]]), gains).per_label()
     for key in ("precision@1", "hits"):
-        assert floats(found[key])[:3] == [1, 1, 0]
-        assert floats(found[f"{key} (none_precision_min2@1)"])[:3] == [0, 0, 0]
+        assert floats(columns[key])[:3] == [1, 1, 0]
+        assert floats(columns[f"{key} (none_precision_min2@1)"])[:3] == [0, 0, 0]
 
 
 def test_values_of_labels_stand_beside_the_hits_of_the_same_list() -> None:
     """Each bucket's own list of one shows labels 0 and 3; the row's list shows 0: label 3 is hit in the former alone."""
     buckets = tm.LabelBuckets.from_assignment([0] * 3 + [1] * (NUM_LABELS - 3), ["head", "tail"])
     members = [tm.RecallAtK(1, buckets=buckets, **NONE), tm.PrecisionAtK(1, **NONE)]
-    found = fed(tm.TopKCollection(members), torch.tensor([[0, 3]]), torch.tensor([[0, 3]])).per_label()
-    assert floats(found["hits"])[:4] == floats(found["precision@1"])[:4] == [1, 0, 0, 0]
+    columns = fed(tm.TopKCollection(members), torch.tensor([[0, 3]]), torch.tensor([[0, 3]])).per_label()
+    assert floats(columns["hits"])[:4] == floats(columns["precision@1"])[:4] == [1, 0, 0, 0]
     own = "(none_recall@1, scope bucket)"
-    assert floats(found[f"hits {own}"])[:4] == floats(found[f"recall@1 {own}"])[:4] == [1, 0, 0, 1]
-    assert "recall@1" not in found
+    assert floats(columns[f"hits {own}"])[:4] == floats(columns[f"recall@1 {own}"])[:4] == [1, 0, 0, 1]
+    assert "recall@1" not in columns
 
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
@@ -133,10 +133,14 @@ def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> N
     """It is 0, as in scikit-learn, and NaN if it has no label. A model that finds everything has a gap of 0, not 1."""
     buckets = tm.LabelBuckets.thresholds([500, 400, 300, 50, 40, 30], (1, 10, 35, 101))  # no label has 1 to 9
     target = torch.arange(5).repeat(3)  # no row has label 5, the only one of 10 to 34
-    given = {"average": average, "buckets": buckets, "scope": "global"}
-    made = [tm.RecallAtK(1, **given), tm.PrecisionAtK(1, **given), tm.PredictionProportionAtK(1, buckets=buckets)]
-    found = fed(tm.TopKCollection(made), torch.eye(6)[target] + 0.5, target)
-    values, summaries = found.compute(), found.summaries()
+    options = {"average": average, "buckets": buckets, "scope": "global"}
+    metrics = [
+        tm.RecallAtK(1, **options),
+        tm.PrecisionAtK(1, **options),
+        tm.PredictionProportionAtK(1, buckets=buckets),
+    ]
+    collection = fed(tm.TopKCollection(metrics), torch.eye(6)[target] + 0.5, target)
+    values, summaries = collection.compute(), collection.summaries()
     names = [f"global_{average}_recall@1", f"global_{average}_precision@1"]
     assert {key for key, value in values.items() if math.isnan(value)} == {
         f"{name}/{bucket}" for name in (*names, "prediction_proportion@1") for bucket in ("1-9", "unseen")
@@ -151,13 +155,13 @@ def test_gap_and_spread_of_every_key(buckets: tm.LabelBuckets) -> None:
     """Per metric and cut-off, over the buckets that were seen; under the keys of ``compute()``, none without buckets."""
     members = [tm.RecallAtK(k=[2, 5], buckets=buckets), tm.NDCGAtK(k=5, buckets=buckets, scope="global"), tm.MRR()]
     collection = fed(tm.TopKCollection(members, prefix="val/", postfix="_x"), BATCH.scores, BATCH.target)
-    values, found, wanted = collection.compute(), collection.summaries(), {}
+    values, summaries, wanted = collection.compute(), collection.summaries(), {}
     for stem in ("recall@2", "recall@5", "global_ndcg@5"):
         by_bucket = [float(values[f"val/{stem}/{name}_x"]) for name in buckets.names if name != "unseen"]
         seen = [value for value in by_bucket if not math.isnan(value)]
         wanted[f"val/{stem}/gap_x"] = seen[0] - seen[-1]
         wanted[f"val/{stem}/spread_x"] = statistics.pstdev(seen) / statistics.fmean(seen)
-    assert {key: float(value) for key, value in found.items()} == pytest.approx(wanted, rel=1e-12)
+    assert {key: float(value) for key, value in summaries.items()} == pytest.approx(wanted, rel=1e-12)
     assert fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).summaries() == {}
 
 
@@ -172,7 +176,7 @@ def kept(metric: TopKMetric) -> tuple[str, ...]:
     return tuple(
         word
         for word in THREE[0]
-        if any(f"_{word}_" in name for name, one in metric.metric_state.items() if one.ndim > 1)
+        if any(f"_{word}_" in name for name, state in metric.metric_state.items() if state.ndim > 1)
     )
 
 
@@ -208,8 +212,8 @@ def members() -> list[TopKMetric]:
 def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> None:
     """Whichever comes first; values are those of the members alone."""
     shared = fed(tm.TopKCollection(members()), BATCH.scores, BATCH.target)
-    held = {id(state): state for metric in shared.members().values() for state in metric.metric_state.values()}
-    assert sum(state.numel() == NUM_LABELS for state in held.values()) == 3
+    states = {id(state): state for metric in shared.members().values() for state in metric.metric_state.values()}
+    assert sum(state.numel() == NUM_LABELS for state in states.values()) == 3
     values = shared.compute()
     for alone in members():
         fed(alone, BATCH.scores, BATCH.target)

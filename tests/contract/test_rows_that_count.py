@@ -41,59 +41,65 @@ def keyed(key: str, group: str) -> str:
     return f"{stem}/{group}{slash}{bucket}"
 
 
-def agree(one: Tensor, other: Tensor, weighted: bool) -> bool:
+def agree(value: Tensor, other_value: Tensor, weighted: bool) -> bool:
     """The same bits, or with weights to 1e-11."""
-    close = weighted and math.isclose(float(one), float(other), rel_tol=1e-11, abs_tol=1e-12)
-    return bits_of(one) == bits_of(other) or bool(one.isnan() and other.isnan()) or close
+    close = weighted and math.isclose(float(value), float(other_value), rel_tol=1e-11, abs_tol=1e-12)
+    return bits_of(value) == bits_of(other_value) or bool(value.isnan() and other_value.isnan()) or close
 
 
 TOLD = ("row_groups", "row_weights", "row_mask", "min_gain")
 
 
 @pytest.mark.parametrize(
-    ("case", "told"),
-    [pytest.param(case, one, id=f"{case}-{one}") for at, case in enumerate(KINDS) for one in ("all", TOLD[at % 4])],
+    ("case", "row_argument"),
+    [
+        pytest.param(case, row_argument, id=f"{case}-{row_argument}")
+        for at, case in enumerate(KINDS)
+        for row_argument in ("all", TOLD[at % 4])
+    ],
 )
 @pytest.mark.slow
-def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, told: str) -> None:
+def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, row_argument: str) -> None:
     """All at once with two leading axes, in both forms; and each alone by turns in two batches."""
     metric = REGISTRY[case.name]
-    said = {*TOLD} if told == "all" else {told}
-    said -= set() if registered(case.name).aggregation.can_be_weighted else {"row_weights"}
-    said -= set() if "min_gain" in arguments(metric) else {"min_gain"}
-    given = {"row_groups": GROUPS, "row_weights": TIMES, "row_mask": MASK}
-    rows = {name: value for name, value in given.items() if name in said}
-    more: dict[str, Any] = {"row_groups": NAMES} if "row_groups" in said else {}
-    more |= {"weighted": True} if "row_weights" in said else {}
-    more |= {"min_gain": 1.5} if "min_gain" in said else {}
+    row_arguments = {*TOLD} if row_argument == "all" else {row_argument}
+    row_arguments -= set() if registered(case.name).aggregation.can_be_weighted else {"row_weights"}
+    row_arguments -= set() if "min_gain" in arguments(metric) else {"min_gain"}
+    values_by_argument = {"row_groups": GROUPS, "row_weights": TIMES, "row_mask": MASK}
+    rows = {name: value for name, value in values_by_argument.items() if name in row_arguments}
+    options: dict[str, Any] = {"row_groups": NAMES} if "row_groups" in row_arguments else {}
+    options |= {"weighted": True} if "row_weights" in row_arguments else {}
+    options |= {"min_gain": 1.5} if "min_gain" in row_arguments else {}
     shapes: list[tuple[Any, tuple[int, ...]]] = [(slice(0, 14), (14,)), (slice(14, 36), (22,))]
-    shapes = [(slice(None), (6, 6))] if told == "all" else shapes
+    shapes = [(slice(None), (6, 6))] if row_argument == "all" else shapes
 
     def values() -> dict[str, Tensor]:
-        made = case.metric(**more, name="value")
+        metric = case.metric(**options, name="value")
         for own, axes in shapes:
-            given = {name: value[own].view(axes) for name, value in rows.items()}
-            made.update(SCORES[own].view(*axes, -1), GAINS[own].view(*axes, -1), **given)
-        return dict(made.scalars())
+            part_rows = {name: value[own].view(axes) for name, value in rows.items()}
+            metric.update(SCORES[own].view(*axes, -1), GAINS[own].view(*axes, -1), **part_rows)
+        return dict(metric.scalars())
 
-    target = GAINS * (GAINS >= 1.5) if "min_gain" in said and case.name not in KEEPS_GAINS else GAINS
-    counted = MASK if "row_mask" in said else torch.ones(36, dtype=torch.bool)
-    times = TIMES if "row_weights" in said else torch.ones(36, dtype=torch.int64)
+    target = GAINS * (GAINS >= 1.5) if "min_gain" in row_arguments and case.name not in KEEPS_GAINS else GAINS
+    counted = MASK if "row_mask" in row_arguments else torch.ones(36, dtype=torch.bool)
+    times = TIMES if "row_weights" in row_arguments else torch.ones(36, dtype=torch.int64)
 
     def plain(kept: Tensor) -> dict[str, Tensor]:
         index = torch.arange(36)[kept].repeat_interleave(times[kept])
-        found: dict[str, Tensor] = fed(case.metric(name="value"), SCORES[index], target[index]).scalars()
-        return found
+        scalars: dict[str, Tensor] = fed(case.metric(name="value"), SCORES[index], target[index]).scalars()
+        return scalars
 
     wanted = plain(counted)
-    for number, group in enumerate(NAMES if "row_groups" in said else []):
+    for number, group in enumerate(NAMES if "row_groups" in row_arguments else []):
         wanted |= {keyed(key, group): value for key, value in plain(counted & (number == GROUPS)).items()}
-    found = values()
-    assert set(found) == set(wanted)
-    assert [key for key, value in wanted.items() if not agree(found[key], value, "row_weights" in said)] == []
+    scalars = values()
+    assert set(scalars) == set(wanted)
+    assert [
+        key for key, value in wanted.items() if not agree(scalars[key], value, "row_weights" in row_arguments)
+    ] == []
     with force_plain():
-        in_plain_form = values() if told == "all" else found
-    assert [key for key in wanted if bits_of(in_plain_form[key]) != bits_of(found[key])] == []
+        in_plain_form = values() if row_argument == "all" else scalars
+    assert [key for key in wanted if bits_of(in_plain_form[key]) != bits_of(scalars[key])] == []
 
 
 WEIGHTS = {
@@ -126,8 +132,8 @@ def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> N
     value = bits_of(metric.compute())
     order = torch.randperm(36, generator=torch.Generator().manual_seed(1))
     metric.reset()
-    for one, own in ((metric, order[:20]), (other, order[20:])):
-        one.update(SCORES[own], GAINS[own], row_weights=weights[own])
+    for part, own in ((metric, order[:20]), (other, order[20:])):
+        part.update(SCORES[own], GAINS[own], row_weights=weights[own])
     metric.merge_state(other)
     assert bits_of(metric.compute()) == value
     assert not any(state.is_floating_point() for state in metric.metric_state.values())
@@ -135,9 +141,11 @@ def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> N
 
 def weighted_mean(values: tuple[float, ...], weights: list[float]) -> float:
     """sum(w v) / sum(w) over the values that are there."""
-    kept = [(Fraction(one), Fraction(weight)) for one, weight in zip(values, weights, strict=True) if one == one]
+    kept = [
+        (Fraction(value), Fraction(weight)) for value, weight in zip(values, weights, strict=True) if value == value
+    ]
     total = sum(weight for _, weight in kept)
-    return float(sum((one * weight for one, weight in kept), Fraction(0)) / total) if total else NAN
+    return float(sum((value * weight for value, weight in kept), Fraction(0)) / total) if total else NAN
 
 
 @pytest.mark.slow
@@ -165,9 +173,9 @@ def test_what_weighs_nothing_counts_nothing() -> None:
     assert math.isnan(float(nothing.compute()))
     weights = torch.arange(36.0)
     spoilt = weights.masked_fill(~MASK, math.nan)
-    found = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=spoilt)
+    metric = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=spoilt)
     wanted = fed(tm.RecallAtK(k=3, weighted=True), SCORES[MASK], GAINS[MASK], row_weights=weights[MASK])
-    assert bits_of(found.compute()) == bits_of(wanted.compute())
+    assert bits_of(metric.compute()) == bits_of(wanted.compute())
 
 
 def test_a_collection_gives_each_member_what_it_takes() -> None:
@@ -176,16 +184,20 @@ def test_a_collection_gives_each_member_what_it_takes() -> None:
     assert bits_of(masked["mrr"]) == bits_of(fed(tm.MRR(), SCORES[MASK], GAINS[MASK]).compute())
     weights = torch.arange(36.0)
     members = [tm.RecallAtK(k=3, weighted=True, name="w"), tm.RecallAtK(k=3), tm.MRR(row_groups=NAMES)]
-    found = fed(tm.TopKCollection(members), SCORES, GAINS, row_weights=weights, row_groups=GROUPS).compute()
-    assert set(found) == {"w", "recall@3", "mrr", "mrr/en", "mrr/de"}
-    assert bits_of(found["w"]) == bits_of(fed(members[0].clone(), SCORES, GAINS, row_weights=weights).compute())
-    assert bits_of(found["recall@3"]) == bits_of(fed(tm.RecallAtK(k=3), SCORES, GAINS).compute())
+    scalars = fed(tm.TopKCollection(members), SCORES, GAINS, row_weights=weights, row_groups=GROUPS).compute()
+    assert set(scalars) == {"w", "recall@3", "mrr", "mrr/en", "mrr/de"}
+    assert bits_of(scalars["w"]) == bits_of(fed(members[0].clone(), SCORES, GAINS, row_weights=weights).compute())
+    assert bits_of(scalars["recall@3"]) == bits_of(fed(tm.RecallAtK(k=3), SCORES, GAINS).compute())
     single = fed(tm.MRR(row_groups=["en"]), SCORES, GAINS, row_groups=GROUPS.where(GROUPS == 0, -1))
-    assert bits_of(single.compute()) == bits_of(torch.stack([found["mrr"], found["mrr/en"]]))
+    assert bits_of(single.compute()) == bits_of(torch.stack([scalars["mrr"], scalars["mrr/en"]]))
     whole = tm.TopKCollection([tm.RecallAtK(k=3, buckets=BUCKETS), tm.MRR()], prefix="val/", row_groups=NAMES)
     keys = set(fed(whole, SCORES, GAINS, row_groups=GROUPS).compute())
     by_bucket = [f"recall@3/{name}" for name in BUCKETS.names]
-    assert keys == {f"val/{key}" for one in ["mrr", *by_bucket] for key in (one, *(keyed(one, name) for name in NAMES))}
+    assert keys == {
+        f"val/{key}"
+        for key_of_all in ["mrr", *by_bucket]
+        for key in (key_of_all, *(keyed(key_of_all, name) for name in NAMES))
+    }
 
 
 def test_a_bucket_name_is_refused_as_a_group() -> None:
@@ -202,17 +214,17 @@ WRONG_ROWS: list[tuple[dict[str, Any], str, Any]] = [
 ]  # fmt: skip
 WRONG_ROWS += [
     ({"weighted": True}, "row_weights", wrong)
-    for wrong in (None, *(TIMES.double().index_fill(0, AT, one) for one in (-0.5, math.nan, math.inf, 1e-30, 1e-18, 2.0**41)), TIMES[1:],
+    for wrong in (None, *(TIMES.double().index_fill(0, AT, weight) for weight in (-0.5, math.nan, math.inf, 1e-30, 1e-18, 2.0**41)), TIMES[1:],
                   TIMES[:, None].double(), TIMES > 1)
 ]  # fmt: skip
 WRONG_ROWS += [({}, "row_weights", TIMES), ({}, "row_groups", GROUPS), ({}, "row_mask", MASK[1:])]
 
 
-@pytest.mark.parametrize(("made", "argument", "wrong"), WRONG_ROWS, ids=range(len(WRONG_ROWS)))
-def test_wrong_rows_are_refused_and_count_nothing(made: dict[str, Any], argument: str, wrong: Any) -> None:
+@pytest.mark.parametrize(("options", "argument", "wrong"), WRONG_ROWS, ids=range(len(WRONG_ROWS)))
+def test_wrong_rows_are_refused_and_count_nothing(options: dict[str, Any], argument: str, wrong: Any) -> None:
     """The error names the argument; the metric is as before."""
-    right = {} if not made else {argument: {"row_groups": GROUPS, "row_weights": TIMES}[argument]}
-    metric = fed(tm.RecallAtK(k=5, **made), SCORES, GAINS, **right)
+    right = {} if not options else {argument: {"row_groups": GROUPS, "row_weights": TIMES}[argument]}
+    metric = fed(tm.RecallAtK(k=5, **options), SCORES, GAINS, **right)
     before = bits_of(metric.compute())
     with pytest.raises((TypeError, ValueError), match=f"RecallAtK: .*{argument}"):
         metric.update(SCORES, GAINS, **{argument: wrong})
@@ -268,32 +280,32 @@ def test_padding_of_target_lists_is_no_label(case: Case) -> None:
     """
     scores, target = padded_lists()
     assert bool((target == 0).all(dim=1).any())
-    some = (target != 0).any(dim=1)
-    wanted = fed(case.metric(), scores[some], target[some].masked_fill(target[some] == 0, -1))
-    found = fed(case.metric(ignore_index=0), scores, target)
-    assert bits_of(found.compute()) == bits_of(wanted.compute())
+    is_kept = (target != 0).any(dim=1)
+    wanted = fed(case.metric(), scores[is_kept], target[is_kept].masked_fill(target[is_kept] == 0, -1))
+    metric = fed(case.metric(ignore_index=0), scores, target)
+    assert bits_of(metric.compute()) == bits_of(wanted.compute())
 
 
 def test_one_column_of_labels_is_one_label_per_row() -> None:
     """(N, 1) with ignore_index has the bits of (N,); a row that held -1 already has no label, and counts."""
     scores, target = padded_lists()
     target = target[:, 0].where(torch.arange(40) > 3, -1)
-    found = [
-        fed(tm.CatalogCoverageAtK(k=2, num_labels=NUM_LABELS, ignore_index=0), scores, one)
-        for one in (target, target[:, None])
+    metrics = [
+        fed(tm.CatalogCoverageAtK(k=2, num_labels=NUM_LABELS, ignore_index=0), scores, form_of_target)
+        for form_of_target in (target, target[:, None])
     ]
     counted = target != 0
     shown = scores[counted].topk(2).indices.unique()
-    assert [float(metric.compute()) for metric in found] == [len(shown) / NUM_LABELS] * 2
+    assert [float(metric.compute()) for metric in metrics] == [len(shown) / NUM_LABELS] * 2
 
 
 def test_training_lists_are_padded_as_targets_are() -> None:
     """``evaluate`` counts the labels and the rows of padded training lists, and so does the command line."""
     scores, target = padded_lists()
-    some = (target != 0).any(dim=1)
+    is_kept = (target != 0).any(dim=1)
     counts = torch.bincount(target[target != 0], minlength=NUM_LABELS)
-    known = tm.NoveltyAtK(k=3, label_counts=counts, num_train=int(some.sum()), ignore_index=0)
-    wanted = float(fed(known, scores, target).compute())
+    metric_of_counts = tm.NoveltyAtK(k=3, label_counts=counts, num_train=int(is_kept.sum()), ignore_index=0)
+    wanted = float(fed(metric_of_counts, scores, target).compute())
     report = tm.evaluate(scores, target, metrics=[tm.NoveltyAtK(k=3, ignore_index=0)], train_target=target)
     assert report.scalars["novelty@3"] == wanted
 
@@ -331,19 +343,19 @@ def test_what_is_said_of_a_sequence_holds_for_its_tokens() -> None:
     """A mask, groups and weights (B,), beside scores of two and of three axes of rows: those of (B, T)."""
     for axes in ((3, 5), (3, 2, 5)):
         logits, target = tokens(*axes)
-        said = torch.tensor([True, False, True]), torch.tensor([0, 1, -1]), torch.tensor([0.5, 2.0, 3.0])
-        each = [one.reshape(3, *[1] * (len(axes) - 1)).expand(axes) for one in said]
-        for mask, groups, weights in (said, each):
+        row_arguments = torch.tensor([True, False, True]), torch.tensor([0, 1, -1]), torch.tensor([0.5, 2.0, 3.0])
+        each = [argument.reshape(3, *[1] * (len(axes) - 1)).expand(axes) for argument in row_arguments]
+        for mask, groups, weights in (row_arguments, each):
             metric = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
             metric.update(logits, target, mask, row_groups=groups, row_weights=weights)
             wanted = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
-            of_rows = [one.reshape(-1) for one in each]
+            flat_arguments = [argument.reshape(-1) for argument in each]
             wanted.update(
                 logits.reshape(-1, NUM_LABELS),
                 target.flatten(),
-                of_rows[0],
-                row_groups=of_rows[1],
-                row_weights=of_rows[2],
+                flat_arguments[0],
+                row_groups=flat_arguments[1],
+                row_weights=flat_arguments[2],
             )
             assert bits_of(metric.compute()) == bits_of(wanted.compute())
 
@@ -356,8 +368,8 @@ def test_predicted_tokens_need_an_axis_of_their_own() -> None:
         ValueError, match=r"target is int64 \[3, 5\].*one predicted label for each token, preds\[..., None\]"
     ):
         tm.AccuracyAtK(k=1, ignore_index=-100).update(predicted, target)
-    found = fed(tm.AccuracyAtK(k=1, ignore_index=-100), predicted[..., None], target).compute()
-    assert float(found) == float((predicted == target)[target >= 0].double().mean())
+    value = fed(tm.AccuracyAtK(k=1, ignore_index=-100), predicted[..., None], target).compute()
+    assert float(value) == float((predicted == target)[target >= 0].double().mean())
 
 
 @pytest.mark.parametrize("ignored", [-100, -2, 0, 3])
@@ -393,18 +405,18 @@ def test_a_later_copy_is_a_miss_at_its_rank(case: Case, form: str) -> None:
     order = torch.rand(ids.shape, generator=generator).argsort(dim=1)
     scores = -torch.arange(9.0).expand_as(ids)
     preds = ids if form == "ids" else (scores.gather(1, order), ids.gather(1, order))
-    found = floats(fed(case.metric(duplicates="first"), preds, target.target).compute())
+    values = floats(fed(case.metric(duplicates="first"), preds, target.target).compute())
     with force_plain():
         in_plain_form = floats(fed(case.metric(duplicates="first"), preds, target.target).compute())
-    assert str(found) == str(in_plain_form)
+    assert str(values) == str(in_plain_form)
     wanted = []
     for cut in case.cutoffs():
         setting = case.setting(cut)
         if setting.assignment is not None:
             setting = type(setting)(**{**vars(setting), "assignment": setting.assignment * 9})
-        one = evaluate(case.name, rows, setting)
-        wanted += one if isinstance(one, list) else [one]
-    assert found == pytest.approx(wanted, rel=1e-12, nan_ok=True)
+        case_value = evaluate(case.name, rows, setting)
+        wanted += case_value if isinstance(case_value, list) else [case_value]
+    assert values == pytest.approx(wanted, rel=1e-12, nan_ok=True)
 
 
 def test_weights_of_labels_replace_training_counts() -> None:
@@ -414,9 +426,9 @@ def test_weights_of_labels_replace_training_counts() -> None:
         if case.name.startswith("Propensity") and "preset" not in case.arguments:
             a, b = case.arguments.get("a", 0.55), case.arguments.get("b", 1.5)
             factors = tm.functional.inverse_propensities(counts, 200, a, b)
-            given = {key: one for key, one in case.arguments.items() if key not in ("a", "b")}
-            given |= {} if case.by is None else {"buckets": BUCKETS, "scope": case.by}
-            weighted = fed(REGISTRY[case.name](weights=factors, **given), SCORES, GAINS)
+            options = {key: value for key, value in case.arguments.items() if key not in ("a", "b")}
+            options |= {} if case.by is None else {"buckets": BUCKETS, "scope": case.by}
+            weighted = fed(REGISTRY[case.name](weights=factors, **options), SCORES, GAINS)
             wanted = floats(fed(case.metric(), SCORES, GAINS).compute())
             assert floats(weighted.compute()) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
     factors = torch.tensor([0.0, 4.0, 1.0])

@@ -112,14 +112,14 @@ def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
     if rng.random() < 0.3:
         scores = scores.masked_fill(torch.rand(shape, generator=generator) < rng.choice([0.1, 0.8]), -math.inf)
     target = relevance(rng, generator, scores.double().clamp(min=-1e300))
-    given: dict[str, Any] = {"average": rng.choice(AVERAGES), "num_labels": shape[1]}
-    given |= rng.choice([{}, {}, {"bins": 2}, {"bins": 64}])
-    setting = Setting(None, average=given["average"], num_labels=shape[1])
+    options: dict[str, Any] = {"average": rng.choice(AVERAGES), "num_labels": shape[1]}
+    options |= rng.choice([{}, {}, {"bins": 2}, {"bins": 64}])
+    setting = Setting(None, average=options["average"], num_labels=shape[1])
     if rng.random() < 0.4:
         assignment = torch.randint(2, shape[1:], generator=generator)
-        given["buckets"] = LabelBuckets.from_assignment(assignment, ["one", "other"])
-        setting = Setting(None, assignment.tolist(), 2, average=given["average"])
-    metric, parts = REGISTRY[name](**given), REGISTRY[name](**given)
+        options["buckets"] = LabelBuckets.from_assignment(assignment, ["one", "other"])
+        setting = Setting(None, assignment.tolist(), 2, average=options["average"])
+    metric, parts = REGISTRY[name](**options), REGISTRY[name](**options)
     fed(metric, scores, target)
     cut = rng.randrange(shape[0] + 1)
     for own in (slice(cut, None), slice(0, cut)):
@@ -127,13 +127,13 @@ def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
     assert bits_of(parts.compute()) == bits_of(metric.compute())
     low, high = (floats(bound) for bound in metric.error_bounds())
     exact = evaluate(name, rows_of(scores, target.float()), setting)
-    for number, value in enumerate([exact] if isinstance(exact, float) else exact):
-        found = floats(metric.compute())[number]
-        if math.isnan(value):
-            assert all(map(math.isnan, (found, low[number], high[number])))
+    for number, exact_value in enumerate([exact] if isinstance(exact, float) else exact):
+        value = floats(metric.compute())[number]
+        if math.isnan(exact_value):
+            assert all(map(math.isnan, (value, low[number], high[number])))
         else:
             assert low[number] - SLACK <= value <= high[number] + SLACK
-            assert low[number] - SLACK <= found <= high[number] + SLACK
+            assert low[number] - SLACK <= exact_value <= high[number] + SLACK
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
@@ -197,10 +197,10 @@ def test_squeezed_scores_are_told_and_never_called_worse(name: str) -> None:
         metrics = [kind(num_labels=6), kind(num_labels=6, buckets=buckets)]
         comparison = compare_runs({"logits": logits, "squeezed": squeezed}, target, metrics=metrics, resamples=200)
     assert len(comparison.comparisons) == 4
-    for one in comparison.comparisons:
-        assert one.p.randomisation < 0.05 or one.statistic == "gap"  # what is in the bins does differ
-        assert not one.significant
-        assert one.interval.low <= 0 <= one.interval.high
+    for change in comparison.comparisons:
+        assert change.p.randomisation < 0.05 or change.statistic == "gap"  # what is in the bins does differ
+        assert not change.significant
+        assert change.interval.low <= 0 <= change.interval.high
     off = [
         float((end - area.compute()).abs())
         for area in (fed(kind(num_labels=6), scores, target) for scores in (logits, squeezed))
@@ -220,9 +220,9 @@ def test_equal_scores_leave_nothing_open(name: str) -> None:
     noise = torch.randn(2, 400, 6, generator=generator)
     votes = {run: (noise[place] + place * target).round().clamp(-2, 2) / 3 for place, run in enumerate("ab")}
     comparison = compare_runs(votes, target, metrics=[REGISTRY[name](num_labels=6)], resamples=200)
-    (one,) = comparison.comparisons
-    assert one.bin_error == 0
-    assert one.significant
+    (change,) = comparison.comparisons
+    assert change.bin_error == 0
+    assert change.significant
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
@@ -238,11 +238,11 @@ def test_labels_that_are_not_stored_tie_and_leave_nothing_open(name: str) -> Non
 def test_sums_of_precisions_of_many_rows(unit: int) -> None:
     """Against exact fractions of few relevant rows below and beside as many others as there may be."""
     for above, own, wrong in ((0, 1, 0), (0, 40, 3), (7, 25, 0), (2, 3, 5), (100, 300, 1), (0, 2000, 7)):
-        given = [torch.tensor([part]) for part in (above * unit, own, wrong * unit)]
+        counts = [torch.tensor([part]) for part in (above * unit, own, wrong * unit)]
         wanted = sum(
             (Fraction(above * unit + i, above * unit + i + wrong * unit) for i in range(1, own + 1)), Fraction(0)
         )
-        assert float(_sum_of_precisions(*given)) == pytest.approx(float(wanted), rel=1e-13, abs=1e-14 * own)
+        assert float(_sum_of_precisions(*counts)) == pytest.approx(float(wanted), rel=1e-13, abs=1e-14 * own)
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
@@ -267,13 +267,13 @@ def test_the_f_score_of_averages(labels: str) -> None:
     generator = torch.Generator().manual_seed(5)
     scores, target = torch.rand(60, 9, generator=generator), torch.rand(60, 9, generator=generator) < 0.2
     target[:, 0] = False
-    given: dict[str, Any] = {"average": "macro", "labels": labels, "num_labels": 9}
+    options: dict[str, Any] = {"average": "macro", "labels": labels, "num_labels": 9}
     for name, cut in (("AtK", 2), ("AtThreshold", 0.7)):
         precision, recall = (
-            float(fed(REGISTRY[f"{text}{name}"](cut, **given), scores, target).compute())
+            float(fed(REGISTRY[f"{text}{name}"](cut, **options), scores, target).compute())
             for text in ("Precision", "Recall")
         )
-        metric = fed(REGISTRY[f"F1{name}"](cut, macro="of_averages", **given), scores, target)
+        metric = fed(REGISTRY[f"F1{name}"](cut, macro="of_averages", **options), scores, target)
         assert float(metric.compute()) == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-12)
         word = "" if labels == "present" else "_all"
         assert metric.keys() == [f"macro_f1{word}_of_averages@{'t' if cut < 1 else ''}{cut}"]
