@@ -14,7 +14,7 @@ from oracle import deciles
 from tailmetrics import LabelBuckets, LabelFrequency, NoveltyAtK, PrecisionAtK, Ranking
 from tailmetrics.buckets import buckets_of
 
-counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**56), max_size=80)
+counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**55), max_size=80)
 """Also masses that float sums round."""
 
 
@@ -145,7 +145,7 @@ def test_quantiles_have_the_names_they_are_given() -> None:
         buckets_of("quantiles:2:rare,popular", counts)
     with pytest.raises(ValueError, match="must be one distinct name per bucket"):
         LabelBuckets.quantiles(counts, 2, names=["a", "unseen"])
-    with pytest.raises(TypeError, match="names='ab' is no sequence"):
+    with pytest.raises(TypeError, match="names='ab' is of type str; pass a list of texts"):
         LabelBuckets.quantiles(counts, 2, names="ab")
 
 
@@ -177,7 +177,10 @@ def test_copies_of_metrics_share_one_table() -> None:
         (lambda: LabelBuckets.deciles(torch.tensor([1.5])), "whole numbers, one per label"),
         (lambda: LabelBuckets.deciles(torch.tensor([-1])), "counts cannot be negative"),
         (lambda: LabelBuckets.quantiles([1], 0), "n=0 is too small"),
-        (lambda: LabelBuckets.quantiles([2**61] * 9, 3), r"counts adds up to \d+; 64-bit sums end at 2\^63"),
+        (
+            lambda: LabelBuckets.quantiles([2**61] * 9, 3),
+            r"counts adds up to 2\.08e\+19, more than .*: divide all counts",
+        ),
         (lambda: LabelBuckets.quantiles([1], 2, by="rows"), "by='rows' is not known"),
         (lambda: LabelBuckets.thresholds([1], [5, 2]), "must ascend"),
         (lambda: LabelBuckets.from_assignment([0, 2], ["a", "b"]), "holds 2, but there are 2 names"),

@@ -6,7 +6,7 @@ A message names the caller, the argument with its value or shape, what is needed
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -146,15 +146,13 @@ def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]
         if optional:
             return (None,)
         raise ValueError(f"{caller}: k=None, the whole ranking, means nothing here; pass an int such as k=10.")
-    dimensions: int = getattr(k, "ndim", 0)
-    if dimensions > 1 or isinstance(k, (set, frozenset, dict, Iterator)):
+    cutoffs = k
+    if hasattr(k, "tolist"):  # an array, a tensor or a column of a table
+        cutoffs = k.tolist()
+    if isinstance(cutoffs, str) or not isinstance(cutoffs, Iterable):
+        cutoffs = [cutoffs]
+    if not isinstance(cutoffs, Sequence):
         raise TypeError(f"{caller}: k is a {type(k).__name__}; pass one int or a list of them, such as k=(1, 5, 10).")
-    if dimensions == 1:
-        cutoffs = tuple(k.tolist())
-    elif isinstance(k, Sequence) and not isinstance(k, str):
-        cutoffs = tuple(k)
-    else:
-        cutoffs = (k,)
     if not cutoffs:
         raise ValueError(f"{caller}: k={k!r} holds no cut-off; pass at least one, such as k=(1, 5, 10).")
     checked = tuple(check_count(caller, "k", cutoff, maximum=LARGEST_CUTOFF) for cutoff in cutoffs)
@@ -212,33 +210,34 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
         counts = counts.compute()
     if hasattr(counts, "index") and hasattr(counts, "sort_index"):
         counts = _by_label(caller, argument, counts)
-    tensor = _vector_of_counts(caller, argument, counts)
+    tensor = whole_numbers(caller, argument, counts, "whole numbers, one per label, such as LabelFrequency.compute()")
     if tensor.numel() and int(tensor.min()) < 0:
         raise ValueError(f"{caller}: {argument} holds {int(tensor.min())}; counts cannot be negative.")
-    # a float sum cannot overflow; the exact sum is slow, and needed only near the bound
-    if float(tensor.to(torch.float64).sum()) >= 2**62 and sum(tensor.tolist()) >= 2**63:
+    total = float(tensor.to(torch.float64).sum())  # a float sum cannot overflow
+    if total > LARGEST_COUNT:
         raise ValueError(
-            f"{caller}: {argument} adds up to {sum(tensor.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts "
-            "by the same number."
+            f"{caller}: {argument} adds up to {total:.3g}, more than {LARGEST_COUNT:.3g}, the most that 64-bit sums of "
+            "counts hold safely: divide all counts by the same number."
         )
     return tensor
 
 
-def _vector_of_counts(caller: str, argument: str, counts: Any) -> Tensor:
-    """Return a copy of whole numbers as an int64 vector on the CPU, because the caller may change the counts later."""
-    device = counts.device if isinstance(counts, Tensor) else "cpu"  # not torch's default device
-    try:
-        tensor: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"{caller}: {argument} is a {type(counts).__name__}; pass a tensor or list of whole numbers, one per label."
-        ) from None
-    if tensor.dtype not in INTEGERS or tensor.ndim > 1:
-        raise TypeError(
-            f"{caller}: {argument} is {shape_of(tensor)}; pass whole numbers, one per label, "
-            "such as LabelFrequency.compute()."
-        )
-    return tensor.to(torch.int64, copy=True).reshape(-1)
+def whole_numbers(caller: str, argument: str, values: Any, needed: str) -> Tensor:
+    """Return a copy of whole numbers as an int64 vector on the CPU, because the caller may change the values later.
+
+    Args:
+        caller: The name that errors begin with.
+        argument: Name of the argument.
+        values: What was passed.
+        needed: What the error says to pass.
+    """
+    vector = values
+    device = values.device if isinstance(values, Tensor) else "cpu"  # not torch's default device
+    with suppress(TypeError, ValueError, RuntimeError):
+        vector = torch.as_tensor(writable_array(values), device=device).detach().cpu()
+    if not isinstance(vector, Tensor) or vector.dtype not in INTEGERS or vector.ndim > 1:
+        raise TypeError(f"{caller}: {argument} is {shape_of(vector)}; pass {needed}.")
+    return vector.to(torch.int64, copy=True).reshape(-1)
 
 
 def _by_label(caller: str, argument: str, series: Any) -> Any:
@@ -341,12 +340,19 @@ SYNONYMS = {
 """Names of arguments in other libraries, and the names of the same argument here: of a class, of ``update``."""
 
 
-def keyword_names(constructor: Callable[..., None]) -> list[str]:
-    """Return the keys of the typed dict of ``**kwargs: Unpack[...]``, but for those of TorchMetrics; or nothing."""
-    typed_dicts = get_args(get_type_hints(constructor).get("kwargs"))
-    if not typed_dicts:
-        return []
-    return [name for name in get_type_hints(typed_dicts[0]) if name not in KEYWORDS]
+def keyword_defaults(constructor: Callable[..., None]) -> dict[str, Any]:
+    """Return the keys of the typed dict of ``**kwargs: Unpack[...]`` with their defaults, in the order of signatures.
+
+    Those of TorchMetrics are left out. Keys that are no shared parameter have the default None, and stand first.
+    """
+    names: set[str] = set()
+    for typed_dict in get_args(get_type_hints(constructor).get("kwargs")):
+        names = get_type_hints(typed_dict).keys() - KEYWORDS.keys()
+    defaults = dict.fromkeys(sorted(names - SHARED_PARAMETERS.keys()))
+    for name, parameter in SHARED_PARAMETERS.items():
+        if name in names:
+            defaults[name] = parameter.default
+    return defaults
 
 
 @cache
@@ -367,10 +373,10 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
             if parameter.kind in NAMED and parameter.name not in parameters:
                 parameters[parameter.name] = parameter.replace(kind=Parameter.KEYWORD_ONLY) if by_name else parameter
 
-        passed_on = [name for name in keyword_names(constructor) if name not in parameters]
-        if passed_on:
-            for name in sorted(passed_on, key=_place_in_signature):
-                parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=_default(metric, name))
+        defaults = keyword_defaults(constructor)
+        if defaults:
+            for name, default in defaults.items():
+                parameters.setdefault(name, Parameter(name, Parameter.KEYWORD_ONLY, default=default))
             break
 
         kinds = {parameter.kind for parameter in own}
@@ -378,26 +384,6 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
             break
         by_name = by_name or Parameter.VAR_POSITIONAL not in kinds
     return MappingProxyType(parameters)
-
-
-PLACES: Final[Mapping[str, int]] = {name: place for place, name in enumerate(SHARED_PARAMETERS)}
-
-
-def _place_in_signature(name: str) -> int:
-    """Return the place of a keyword in a signature; keywords of a user's own class stand first."""
-    return PLACES.get(name, -1)
-
-
-def _default(metric: type[Metric], name: str) -> Any:
-    """Return the default of a keyword that a class passes on."""
-    if name in SHARED_PARAMETERS:
-        return SHARED_PARAMETERS[name].default
-    for base in metric.__mro__:
-        if "__init__" in vars(base):
-            parameter = signature(vars(base)["__init__"]).parameters.get(name)
-            if parameter is not None:
-                return parameter.default
-    return None
 
 
 class ClassSignature:
@@ -451,7 +437,7 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
             raise unknown_arguments(metric, unknown) from None
         names_text = ", ".join(accepted)
         raise TypeError(f"{metric.__name__}: {error}; it takes {names_text}, most of them by name only.") from None
-    if unknown and keyword_names(metric.__init__):
+    if unknown and keyword_defaults(metric.__init__):
         raise unknown_arguments(metric, unknown)
 
     parameters = list(constructor.parameters.values())[1:]
@@ -500,11 +486,12 @@ def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueErro
 def check_keywords(caller: str, called: Signature, passed: Iterable[str]) -> None:
     """Raise if a call passes an argument that a method does not take; the message says what may have been meant."""
     unknown = [name for name in passed if name not in called.parameters]
-    if unknown:
-        accepted = [name for name in called.parameters if name != "self"]
-        are = "is" if len(unknown) == 1 else "are"
-        problem = f"{caller}: {' and '.join(unknown)} {are} not taken"
-        raise TypeError(f"{problem}; it takes {', '.join(accepted)}{_meant(unknown, accepted)}") from None
+    if not unknown:
+        return
+    accepted = [name for name in called.parameters if name != "self"]
+    are = "is" if len(unknown) == 1 else "are"
+    problem = f"{caller}: {' and '.join(unknown)} {are} not taken"
+    raise TypeError(f"{problem}; it takes {', '.join(accepted)}{_meant(unknown, accepted)}") from None
 
 
 def names_unknown_keywords(function: Function) -> Function:
@@ -524,10 +511,9 @@ def _meant(unknown: Sequence[str], accepted: Sequence[str]) -> str:
     """Return the end of the message: the accepted argument that may be meant by each unknown one."""
     hints = []
     for name in unknown:
-        for candidate in (*SYNONYMS.get(name, ()), *get_close_matches(name, accepted)):
-            if candidate in accepted:
-                hints.append(f"{candidate}=")
-                break
+        synonyms = set(accepted).intersection(SYNONYMS.get(name, ()))
+        candidates = [*synonyms, *get_close_matches(name, accepted)]
+        hints += [f"{candidate}=" for candidate in candidates[:1]]
     if not hints:
         return "."
     return f"; did you mean {', '.join(hints)}?"

@@ -34,6 +34,7 @@ from tailmetrics._arguments import (
 from tailmetrics._compiling import eagerly, is_compiling
 from tailmetrics._logged import LAST_VALUE, asked_by_lightning
 from tailmetrics._transfer import (
+    COMBINE,
     REDUCTIONS,
     Fingerprint,
     MetricStates,
@@ -84,16 +85,13 @@ class Mergeable:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Hide properties and annotations from TorchScript, which compiles them. Scripted modules run no metric."""
         super().__init_subclass__(**kwargs)
-        members: dict[str, Any] = {}
+        properties: set[str] = set()
         annotated = {"device"}
-        for base in reversed(cls.__mro__):
-            members |= vars(base)
+        for base in cls.__mro__:
             annotated |= get_annotations(base).keys()
-
-        properties = []
-        for name, member in members.items():
-            if isinstance(member, property):
-                properties.append(name)
+            for name, member in vars(base).items():
+                if isinstance(member, property):
+                    properties.add(name)
         cls.__jit_unused_properties__ = sorted(properties)
         cls.__jit_ignored_attributes__ = sorted(annotated)
 
@@ -121,18 +119,20 @@ class Mergeable:
                 changed.
         """
         self.check_own_states("merge_state")
-        if isinstance(incoming_state, Mergeable):
-            incoming_state.check_own_states("merge_state")
-        caller, parts = f"{type(self).__name__}.merge_state", self._parts()
+        caller = f"{type(self).__name__}.merge_state"
+        parts = self._parts()
         others: list[Mapping[str, Any]]
         if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
             others, updates = [incoming_state], [1]
             problem = problem_with_states(states_of(self), incoming_state)
         elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
-            other_parts = list(incoming_state._parts().values())
+            incoming_state.check_own_states("merge_state")
+            other_parts = incoming_state._parts().values()
             others = [part.metric_state for part in other_parts]
             updates = [part._update_count for part in other_parts]
-            problem = self._difference_from(other_parts)
+            own_fingerprints = [part.fingerprint() for part in parts.values()]
+            other_fingerprints = [part.fingerprint() for part in other_parts]
+            problem = difference(own_fingerprints, other_fingerprints, "here", "there", list(parts))
         else:
             raise TypeError(
                 f"{caller}: got a {type(incoming_state).__name__}; pass a {type(self).__name__} of the same arguments."
@@ -143,22 +143,12 @@ class Mergeable:
                 "with the same arguments, buckets and counts."
             )
 
-        sums = []
-        for part, states in zip(parts.values(), others, strict=True):
-            sums.append(merged(caller, states_of(part), states))
-        for part, states, number in zip(parts.values(), sums, updates, strict=True):
+        totals = [merged(caller, states_of(part), states) for part, states in zip(parts.values(), others, strict=True)]
+        for part, states, number in zip(parts.values(), totals, updates, strict=True):
             vars(part).update(states, _computed=None, _update_count=part._update_count + number)
         self._share_again()
 
-    def _difference_from(self, others: Sequence[ExactMetric]) -> str | None:
-        """Return a text that says how the parts differ from other metrics; None if they do not differ."""
-        parts = self._parts()
-        names = list(parts) if len(parts) > 1 else ()
-        first = [part.fingerprint() for part in parts.values()]
-        second = [metric.fingerprint() for metric in others]
-        return difference(first, second, "here", "there", names)
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Replace the states by those that ``state_dict()`` returned after ``persistent(True)``.
 
         Raises:
@@ -166,7 +156,6 @@ class Mergeable:
             RuntimeError: If a state is of another shape.
         """
         self.check_own_states("load_state_dict")
-        strict = args[0] if args else kwargs.get("strict", True)
         parts = self._parts()
         problems = []
         for name, part in parts.items():
@@ -175,7 +164,13 @@ class Mergeable:
                 problems.append(problem)
         if problems and (strict or len(problems) == len(parts)):
             raise ValueError(f"{type(self).__name__}.load_state_dict: {problems[0]}")
-        return cast("Any", super()).load_state_dict(state_dict, *args, **kwargs)
+        return cast("Any", super()).load_state_dict(state_dict, strict, assign)
+
+    def _note_stage(self) -> None:
+        """Note the modes of gradients, inference and training of a batch, where they are others than before."""
+        stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), cast("Any", self).training
+        if stage != self._stage:
+            self._enter_stage(stage)
 
     def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
         """Do nothing. A class whose values a loop logs compares these modes with those of its first batch."""
@@ -339,9 +334,7 @@ class ExactMetric(Mergeable, Metric):
         try:
             if self._was_logged:
                 self.reset()
-            stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
-            if stage != self._stage:
-                self._enter_stage(stage)
+            self._note_stage()
             return super().forward(*args, **kwargs)
         except BaseException:
             self.__dict__.update(before)
@@ -459,15 +452,14 @@ class ExactMetric(Mergeable, Metric):
         self.check_own_states("load_state_dict")
         _, strict, missing_keys, _, error_msgs = others
         entries = entries_under(state_dict, prefix)
-        present = {name: entries[name] for name in self._defaults if name in entries}
+        has_own_states = not entries.keys().isdisjoint(self._defaults)
         problem = None
-        if strict:
-            kept_names = [name for name, is_kept in self._persistent.items() if is_kept]
-            missing_keys += [prefix + name for name in kept_names if name not in present]
-            if entries:
-                problem = problem_with_names(self, state_dict, prefix)
-        if problem is None and present:
-            problem = problem_with_states(states_of(self), present)
+        if strict and entries:
+            problem = problem_with_names(self, state_dict, prefix)
+        elif strict:
+            missing_keys += [prefix + name for name, is_persistent in self._persistent.items() if is_persistent]
+        if problem is None and has_own_states:
+            problem = problem_with_states(states_of(self), entries)
             if problem is not None:
                 problem += "; the states are of a metric with other arguments or other buckets."
         if problem is not None:
@@ -475,7 +467,7 @@ class ExactMetric(Mergeable, Metric):
             return
 
         super()._load_from_state_dict(state_dict, prefix, *others)
-        if present:
+        if has_own_states:
             for name in self._defaults:  # the checkpoint keeps its own tensors
                 setattr(self, name, getattr(self, name).to(self.device, copy=True))
             self._computed = None
@@ -495,20 +487,13 @@ class ExactMetric(Mergeable, Metric):
         """
         self._computed = None
         self._forward_cache = None
-        before, cache_before = self.metric_state, cast("dict[str, Tensor] | None", self._cache)
+        before = self.metric_state
         super()._apply(fn, exclude_state)
-        cache: dict[str, Tensor] = {}
-        if cache_before is not None:  # the states of this process; the metric holds those of all processes
-            cache = {name: fn(state) for name, state in cache_before.items()}
-            self._cache = dict(cache)
-
         if _keeps_values(fn) and not any(state.is_meta for state in before.values()):
             return self
         for name, state in self.metric_state.items():
             _restore(state, before[name])
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
-            if cache_before is not None:
-                _restore(cache[name], cache_before[name])
         return self
 
     __hash__ = torch.nn.Module.__hash__
@@ -603,10 +588,7 @@ def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
     states = states_of(metric)
     totals = {}
     for name, state in states.states.items():
-        if states.reductions[name] == "sum":
-            totals[name] = state + before[name]
-        else:
-            totals[name] = torch.maximum(state, before[name])
+        totals[name] = COMBINE[states.reductions[name]](state, before[name])
     vars(metric).update(totals, _computed=None, _to_sync=metric.sync_on_compute)
 
 

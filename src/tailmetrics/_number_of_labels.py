@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-PROBLEMS = {
+PROBLEMS: Final = {
     "label_names": ("holds", "pass a name for every label"),
     "label_counts": ("holds", "pass a count for every label"),
     "buckets": ("holds", "pass a bucket for every label"),
@@ -41,20 +42,20 @@ def number_of_labels(
     number: int | None = None
     source = ""
     for argument, width in columns.items():
-        if number is not None and width != number:
+        if number is None:
+            number, source = width, f"{argument} has"
+        elif width != number:
             raise ValueError(
                 f"{caller}: {argument} has {width:,} columns, but {source} {number:,}; pass a column for every label "
                 "in both."
             )
-        if number is None:
-            number, source = width, f"{argument} has"
 
     if columns:
         source = "the data have"
     for argument, size in stated.items():
-        if number is not None and size != number:
-            problem, remedy = PROBLEMS.get(argument, ("was made for", remedy_of_metrics))
-            raise ValueError(f"{caller}: {argument} {problem} {size:,} labels, but {source} {number:,}; {remedy}.")
         if number is None:
             number, source = size, f"{argument} holds"
+        elif size != number:
+            verb, remedy = PROBLEMS.get(argument, ("was made for", remedy_of_metrics))
+            raise ValueError(f"{caller}: {argument} {verb} {size:,} labels, but {source} {number:,}; {remedy}.")
     return number

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from hashlib import sha256
 from struct import unpack
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -133,6 +134,9 @@ Reduction: TypeAlias = Literal["sum", "max"]
 REDUCTIONS: Final[dict[Any, Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "max"}
 """The name of each reduction, by the function that TorchMetrics stores for it."""
 
+COMBINE: Final[dict[Reduction, Callable[[Tensor, Tensor], Tensor]]] = {"sum": torch.add, "max": torch.maximum}
+"""What makes one state of two, by reduction."""
+
 
 @dataclass(frozen=True, eq=False)
 class MetricStates:
@@ -208,10 +212,7 @@ def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> d
     for name, state in metric.states.items():
         other, reduction = others[name].to(state.device), metric.reductions[name]
         check_fits(caller, largest_of(state, reduction) + largest_of(other, reduction))
-        if reduction == "sum":
-            states[name] = state + other
-        else:
-            states[name] = torch.maximum(state, other)
+        states[name] = COMBINE[reduction](state, other)
     return states
 
 
@@ -256,10 +257,10 @@ def _by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dty
     kinds: dict[tuple[Reduction, torch.dtype], dict[int, Tensor]] = {}
     for metric in metrics:
         for name, state in metric.states.items():
-            reduction, dtype = metric.reductions[name], torch.int64
-            if reduction == "max" and state.dtype in (torch.bool, torch.uint8):
+            dtype = state.dtype
+            if dtype == torch.bool:
                 dtype = torch.uint8  # gloo and nccl reduce uint8 and int64, but not bool
-            kinds.setdefault((reduction, dtype), {})[id(state)] = state
+            kinds.setdefault((metric.reductions[name], dtype), {})[id(state)] = state
     return {kind: list(states.values()) for kind, states in kinds.items()}
 
 
@@ -269,11 +270,13 @@ def _reduced(
     """Return states over all processes, sent as one vector of a type. Sums are sent with their largest number."""
     sizes = [state.numel() for state in states]
     packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
-    if packed.numel() and reduction == "sum":
+    if not packed.numel():
+        return list(states)
+    if reduction == "sum":
         packed = torch.cat([packed, packed.abs().amax().reshape(1) // UNIT + 1])
         distributed.all_reduce(packed, op=distributed.ReduceOp.SUM, group=group)
         check_fits(caller, int(packed[-1]) * UNIT)
-    elif packed.numel():
+    else:
         distributed.all_reduce(packed, op=distributed.ReduceOp.MAX, group=group)
     parts = torch.split(packed[: sum(sizes)], sizes)
     return [part.view(state.shape).to(state.dtype) for state, part in zip(states, parts, strict=True)]
@@ -324,10 +327,7 @@ def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], grou
     for name, state in metric.states.items():
         parts, reduction = gather(state, group=group), metric.reductions[name]
         check_fits(caller, sum(largest_of(part, reduction) for part in parts))
-        if reduction == "sum":
-            states[name] = torch.stack(parts).sum(dim=0)
-        else:
-            states[name] = torch.stack(parts).amax(dim=0)
+        states[name] = reduce(COMBINE[reduction], parts)
     return states
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_choice, check_count, check_counts, shape_of
+from tailmetrics._arguments import check_choice, check_count, check_counts, check_names, shape_of
 
 QuantileBy: TypeAlias = Literal["mass", "labels"]
 EqualCounts: TypeAlias = Literal["split", "together"]
@@ -167,9 +167,7 @@ class LabelBuckets:
         """
         caller = "LabelBuckets.from_assignment"
         assignment = check_counts(caller, "assignment", assignment)
-        if not isinstance(names, Sequence) or isinstance(names, str):
-            raise TypeError(f"{caller}: names={names!r} is no sequence; pass one name per bucket.")
-        names = tuple(str(name) for name in names)
+        names = check_names(caller, "names", names)
         if not names or len(set(names)) != len(names):
             raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")
         reserved = RESERVED_NAMES.intersection(names)
@@ -361,11 +359,10 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
     ('5+', '1-4', 'unseen')
     """
     if order is not None:
-        sorted_buckets = buckets_of(kind, torch.as_tensor(counts, device=getattr(counts, "device", "cpu"))[order])
+        counts = check_counts("LabelBuckets", "counts", counts)
+        sorted_buckets = buckets_of(kind, counts[order])
         assignment = torch.empty_like(order).scatter_(0, order, sorted_buckets.assignment)
-        return LabelBuckets(
-            assignment, sorted_buckets.names, torch.as_tensor(counts, device=getattr(counts, "device", "cpu"))
-        )
+        return LabelBuckets(assignment, sorted_buckets.names, counts)
     name, *parts = kind.split(":")
     try:
         arguments = ARGUMENT_READERS[name](parts)
@@ -456,14 +453,13 @@ RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+
 
 def _checked_names(caller: str, names: Any, usual_names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of buckets of seen labels as a tuple; raise unless there is one for each."""
-    if not isinstance(names, Sequence) or isinstance(names, str):
-        raise TypeError(f"{caller}: names={names!r} is no sequence; pass one name per bucket.")
-    if len(names) != len(usual_names):
+    checked = check_names(caller, "names", names)
+    if len(checked) != len(usual_names):
         raise ValueError(
             f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(usual_names)}; name each seen "
             "bucket, the most frequent first."
         )
-    return tuple(str(name) for name in names)
+    return checked
 
 
 def _contradicts_by_words(names: Sequence[str]) -> bool:
@@ -492,34 +488,29 @@ def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None
     """
     if _contradicts_by_words(names):
         return 0
-    upper_ends = [inf, *lows[:0:-1]]
-    for place, (name, low, upper_end) in enumerate(zip(names, lows[::-1], upper_ends, strict=True)):
-        if _states_other_counts(name, low, upper_end):
+    highs = [inf, *(low - 1 for low in lows[:0:-1])]
+    for place, (name, low, high) in enumerate(zip(names, lows[::-1], highs, strict=True)):
+        if _states_other_counts(name, low, high):
             return place
     return None
 
 
-def _states_other_counts(name: str, low: int, upper_end: float) -> bool:
-    """Return whether a name states a range of counts other than ``low`` to ``upper_end - 1``."""
+def _states_other_counts(name: str, low: int, high: float) -> bool:
+    """Return whether a name states a range of counts other than ``low`` to ``high``; of the head the end is free."""
     match = RANGE.search(name)
     if match is None:
         return False
     sign, first, last, plus = match.groups()
-    if not (sign or last or plus):
-        return False  # a number alone is no range
-    least: int | None = None
-    most: int | None = None
+    least, most = low, high
     if sign in ("<", "≤"):
         most = int(first)
-    else:
+    elif last:
+        least, most = int(first), int(last)
+    elif sign or plus:  # a number alone is no range
         least = int(first)
-        if last:
-            most = int(last)
 
-    if least is not None and abs(least - low) > 1:
+    if abs(least - low) > 1:
         return True
-    if most is None:
-        return False
-    if least is not None and upper_end == inf:
+    if high == inf:
         return most < low
-    return abs(most - upper_end + 1) > 1
+    return abs(most - high) > 1

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tailmetrics._arguments import INTEGERS, check_count, check_names, shape_of, writable_array
+from tailmetrics._arguments import check_count, check_names, whole_numbers
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Context
@@ -139,10 +139,10 @@ class LabelTree:
         for name in names_in_edges:
             nodes.setdefault(name, len(nodes))
 
-        parent_ids = []
-        for name in nodes:
-            parent = parents.get(name)
-            parent_ids.append(-1 if parent is None else nodes[parent])
+        parent_ids = torch.full((len(nodes),), -1, dtype=torch.int64, device=CPU)
+        for child, parent in parents.items():
+            if parent is not None:
+                parent_ids[nodes[child]] = nodes[parent]
         return cls(parent_ids, tuple(nodes), num_labels=len(labels))
 
     def of_labels(self, names: Sequence[str]) -> LabelTree:
@@ -166,13 +166,9 @@ class LabelTree:
     @property
     def edges(self) -> list[tuple[str, str]]:
         """The names of every node and of its parent, which is empty for a root."""
-        pairs = []
-        for node, parent in enumerate(self._parents.tolist()):
-            parent_name = ""
-            if parent >= 0:
-                parent_name = self.name_of(parent)
-            pairs.append((self.name_of(node), parent_name))
-        return pairs
+        names = [self.name_of(node) for node in range(len(self._parents))]
+        parent_names = [*names, ""]  # the last is for -1
+        return [(name, parent_names[parent]) for name, parent in zip(names, self._parents.tolist(), strict=True)]
 
     @property
     def digest_of_edges(self) -> str:
@@ -264,13 +260,12 @@ class LabelTree:
         reached = self._parents
         for _ in range(len(reached).bit_length()):
             reached = _parents_of(reached, reached)
-        node = -1
-        if len(reached):
-            node = int(reached.max())
-        if node < 0:
+        nodes_in_circles = reached[reached >= 0].tolist()
+        if not nodes_in_circles:
             return
-        circle = [node]
-        node = int(self._parents[node])
+
+        circle = [max(nodes_in_circles)]
+        node = int(self._parents[circle[0]])
         while node != circle[0]:
             circle.append(node)
             node = int(self._parents[node])
@@ -403,17 +398,7 @@ def _distinct_names(caller: str, names: Any) -> tuple[str, ...]:
 
 def _checked_parents(parents: Any) -> Tensor:
     """Return parents as an int64 vector on the CPU; raise unless each is a node or -1."""
-    nodes: Tensor | None
-    try:
-        device = parents.device if isinstance(parents, Tensor) else CPU
-        nodes = torch.as_tensor(writable_array(parents), device=device).detach().cpu()
-    except (TypeError, ValueError, RuntimeError):
-        nodes = None
-    if nodes is None or nodes.ndim != 1 or (nodes.dtype not in INTEGERS and len(nodes)):
-        raise TypeError(
-            f"LabelTree: parents is {shape_of(parents)}; pass a whole number per label, the id of its parent or -1."
-        )
-    nodes = nodes.to(torch.int64, copy=True)
+    nodes = whole_numbers("LabelTree", "parents", parents, "a whole number per label, the id of its parent or -1")
     wrong = ((nodes < -1) | (nodes >= len(nodes))).nonzero()
     if len(wrong):
         label = int(wrong[0])

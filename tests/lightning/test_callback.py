@@ -231,7 +231,7 @@ def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None
         ({"label_names": [None, "a"]}, r"label_names holds None of type NoneType; pass a list of texts\."),
         ({"name": 3}, "name=3 is no part of a file name"),
         ({"headline": "recall@7"}, r"headline='recall@7' is no metric here; choose one of 'recall@1'\."),
-        ({"label_counts": {"a": 1}}, "label_counts is a dict; pass a tensor or list of whole numbers, one per label"),
+        ({"label_counts": {"a": 1}}, "label_counts is dict; pass whole numbers, one per label"),
     ],
 )
 def test_the_callback_refuses_at_once(arguments: Mapping[str, Any], message: str) -> None:

@@ -209,14 +209,10 @@ class TopKCollection(MemberCollection):
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
-            self._warn_of_cutoffs(members, ranking)
+            if self._warns_of_cutoffs:
+                for sentence in whole_buckets(members, self.named):
+                    warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
         return ranking
-
-    def _warn_of_cutoffs(self, members: Sequence[TopKMetric], ranking: Ranking) -> None:
-        """Warn of buckets that hold at most k labels."""
-        if self._warns_of_cutoffs:
-            for sentence in whole_buckets(members, self.named):
-                warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
 
     def _reading_of(self, members: Sequence[TopKMetric]) -> tuple[dict[str, Any], Depth]:
         """Return the arguments of all batches, and how deep they are read."""
@@ -263,38 +259,33 @@ class TopKCollection(MemberCollection):
         """Add a ranking to all members, or to none if one of them refuses it."""
         if True in map(IS_SYNCED, members.values()):
             self.check_own_states("update")
-        prepared = self._prepared(ranking, members)
-        seen = self._with_queries(ranking)
-        self._before_adding()
-        for name in prepared:
-            metric = members[name]
-            number = metric.update_count + 1
-            if number > 2 and (number - 1) & (number - 2) == 0:
-                check_room(f"{type(metric).__name__}.update", metric.metric_state, metric.reductions)
-        self._note_stage()
-        self._carry_out(ranking, prepared, members)
-        vars(self).update(_queries_seen=seen)
+        batch = self._prepared(ranking, members)
+        self._carry_out(ranking, batch.amounts, members)
+        vars(self)["_queries_seen"] = batch.queries_seen
 
-    def _note_stage(self) -> None:
-        stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
-        if stage != self._stage:
-            self._enter_stage(stage)
+    def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> PreparedBatch:
+        """Return what a ranking adds to the states of each group; raise if a member refuses it.
 
-    def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> dict[str, Increments]:
-        """Return what a ranking adds to the states of each group, by the name of the member that holds them."""
+        States are reset if Lightning has read their values.
+        """
         leaders = [group[0] for group in self._groups.values()]
         for name in leaders:
             check_batch(members[name], ranking)
-        return {name: members[name].prepare(ranking) for name in leaders}
+        amounts = {name: members[name].prepare(ranking) for name in leaders}
 
-    def _with_queries(self, ranking: Ranking) -> QueriesSeen:
-        """Return the queries seen with those of a ranking; there are none where :meth:`_before_adding` will reset."""
         queries_seen = self._queries_seen
         if self._were_logged:
             queries_seen = QueriesSeen()
         if ranking.queries is not None:
             queries_seen = queries_seen.with_queries("TopKCollection", ranking.queries)
-        return queries_seen
+        self._before_adding()
+        for name in leaders:
+            metric = members[name]
+            number = metric.update_count + 1
+            if number > 2 and (number - 1) & (number - 2) == 0:
+                check_room(f"{type(metric).__name__}.update", metric.metric_state, metric.reductions)
+        self._note_stage()
+        return PreparedBatch(amounts, queries_seen)
 
     def _carry_out(
         self, ranking: Ranking, prepared: Mapping[str, Increments], members: Mapping[str, TopKMetric]
@@ -313,9 +304,8 @@ class TopKCollection(MemberCollection):
         for metric in updated:
             vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
         if len(prepared) < len(members):
-            for group in self._groups.values():
-                for name in group[1:]:
-                    members[name]._computed = None
+            for metric in members.values():
+                metric._computed = None
             self._share_again()
 
     @torch.jit.unused
@@ -325,15 +315,12 @@ class TopKCollection(MemberCollection):
         ranking = self.rank(*args, **kwargs)
         members = self.members()
         with one_thread():
-            prepared = self._prepared(ranking, members)
-        seen = self._with_queries(ranking)
-        self._before_adding()
-        self._note_stage()
+            batch = self._prepared(ranking, members)
         before = {metric: dict(vars(metric)) for metric in self._parts().values()}
         try:
             for metric in before:
                 start_batch(metric)
-            self._carry_out(ranking, prepared, members)
+            self._carry_out(ranking, batch.amounts, members)
             values = {name: value_of_batch(metric) for name, metric in members.items()}
             for metric, attributes in before.items():
                 end_batch(metric, attributes)
@@ -342,7 +329,7 @@ class TopKCollection(MemberCollection):
             for metric, attributes in before.items():
                 vars(metric).update(attributes)  # the states that were, which no batch has changed
             raise
-        vars(self).update(_queries_seen=seen)
+        vars(self)["_queries_seen"] = batch.queries_seen
         scalars = []
         for name, metric in members.items():
             if metric.keys():
@@ -507,6 +494,18 @@ class TopKCollection(MemberCollection):
                 values = [_stacked(step, keys) for step in val]
             figures.append(metric.plot(values, axis))
         return figures
+
+
+class PreparedBatch(NamedTuple):
+    """What a batch adds to a collection.
+
+    Attributes:
+        amounts: What is added to the states of each group, by the name of the member that holds them.
+        queries_seen: The queries of all batches, this one included.
+    """
+
+    amounts: dict[str, Increments]
+    queries_seen: QueriesSeen
 
 
 class TiedShare(NamedTuple):

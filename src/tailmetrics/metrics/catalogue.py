@@ -49,18 +49,12 @@ class _ListAggregation(Aggregation):
         """Return NaN for every cut-off and bucket."""
         return [[float("nan")] * self.num_buckets for _ in self.reading.ks]
 
-    def of_buckets(self, counts: Tensor, value: Callable[[Tensor, Tensor | None], float]) -> list[float]:
-        """Return the value of counts (L,), for each bucket where there are buckets.
-
-        Args:
-            counts: Shape (L,), a count of each label.
-            value: Called with the counts and the ids of the labels of a bucket; without buckets, with all counts and
-                None.
-        """
+    def by_bucket(self, counts: Tensor) -> list[Tensor]:
+        """Return the counts (L,) of the labels of each bucket; without buckets, all counts."""
         buckets = self.reading.buckets
         if buckets is None:
-            return [value(counts, None)]
-        return [value(counts[labels], labels) for labels in buckets.labels]
+            return [counts]
+        return [counts[labels] for labels in buckets.labels]
 
 
 class Exposure(_ListAggregation):
@@ -119,24 +113,22 @@ class Exposure(_ListAggregation):
         if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
 
-        values = []
-        for shown in self._shown_at_cutoffs(states):
-            values.append(self.of_buckets(shown, self._value))
+        values = [self._values_by_bucket(shown) for shown in self._shown_at_cutoffs(states)]
         if self.measure != "lift":
             return values
 
-        relevant = self.of_buckets(states["relevant"].cpu(), self._value)
+        relevant = self._values_by_bucket(states["relevant"].cpu())
         return [ratios(shown, relevant) for shown in values]
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
-        shown_at_cutoffs = self._shown_at_cutoffs(states)
+        counts_at_cutoffs = [self.by_bucket(shown) for shown in self._shown_at_cutoffs(states)]
         if self.measure in ("coverage", "gini", "entropy"):
-            return "labels", [self.of_buckets(shown, _number_of_labels) for shown in shown_at_cutoffs]
+            return "labels", [[len(counts) for counts in by_bucket] for by_bucket in counts_at_cutoffs]
         if self.measure != "mean":
             return None
         unit = by_weight("labels shown", self.weighted)
-        return unit, [self.of_buckets(shown, _number_shown) for shown in shown_at_cutoffs]
+        return unit, [[float(counts.sum()) for counts in by_bucket] for by_bucket in counts_at_cutoffs]
 
     def _shown_at_cutoffs(self, states: Mapping[str, Tensor]) -> list[Tensor]:
         """Return, for each cut-off, how often lists show each label, by weight if rows have weights."""
@@ -145,14 +137,17 @@ class Exposure(_ListAggregation):
             return counts
         return [self.row_format.floats(weights) for weights in counts]
 
-    def _value(self, counts: Tensor, labels: Tensor | None) -> float:
-        """Return the function of counts, with the facts of training of the same labels."""
-        facts = []
-        for fact in self.reading.formula.arguments.values():
-            if isinstance(fact, Tensor) and labels is not None:
-                fact = fact[labels]
-            facts.append(fact)
-        return self._function(counts, *facts)
+    def _values_by_bucket(self, counts: Tensor) -> list[float]:
+        """Return the function of the counts of each bucket, with the training counts of the same labels."""
+        facts = dict(self.reading.formula.arguments)
+        if "label_counts" not in facts:
+            return [self._function(bucket_counts) for bucket_counts in self.by_bucket(counts)]
+
+        training_counts = self.by_bucket(facts.pop("label_counts"))
+        values = []
+        for bucket_counts, bucket_training_counts in zip(self.by_bucket(counts), training_counts, strict=True):
+            values.append(self._function(bucket_counts, bucket_training_counts, **facts))
+        return values
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the measure, and the weight of each label in a mean over the labels shown."""
@@ -172,16 +167,6 @@ class Exposure(_ListAggregation):
         """Return for each cut-off the cells of labels that each row shows, and for a lift of its relevant labels."""
         increments = self.increments(ranking)
         return [(None, increments[f"shown_at_{k}"], increments.get("relevant")) for k in self.reading.ks]
-
-
-def _number_of_labels(counts: Tensor, _: Tensor | None) -> float:
-    """Return the number of labels of a bucket."""
-    return len(counts)
-
-
-def _number_shown(counts: Tensor, _: Tensor | None) -> float:
-    """Return how often the labels of a bucket are shown."""
-    return float(counts.sum())
 
 
 class Overlap(Exposure):
@@ -240,7 +225,7 @@ class LabelsFound(_ListAggregation):
 
     def _totals(self, flags: Tensor) -> list[int]:
         """Return the number of labels with a flag, by bucket."""
-        return [int(total) for total in self.of_buckets(flags.cpu(), lambda counts, _: _total(counts))]
+        return [_total(bucket_flags) for bucket_flags in self.by_bucket(flags.cpu())]
 
     def _labels_to_find(self, states: Mapping[str, Tensor]) -> list[int]:
         """Return the number of labels that could be found, by bucket."""
