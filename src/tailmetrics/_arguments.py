@@ -365,13 +365,15 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
     parameters: dict[str, Parameter] = {}
     by_name = False
     for base in metric.__mro__[: metric.__mro__.index(Metric)]:
-        if "__init__" not in vars(base):
+        constructor = vars(base).get("__init__")
+        if constructor is None:
             continue
-        constructor = vars(base)["__init__"]
         own = list(signature(constructor).parameters.values())[1:]
         for parameter in own:
-            if parameter.kind in NAMED and parameter.name not in parameters:
-                parameters[parameter.name] = parameter.replace(kind=Parameter.KEYWORD_ONLY) if by_name else parameter
+            if by_name and parameter.kind == Parameter.POSITIONAL_OR_KEYWORD:
+                parameter = parameter.replace(kind=Parameter.KEYWORD_ONLY)
+            if parameter.kind in NAMED:
+                parameters.setdefault(parameter.name, parameter)
 
         defaults = keyword_defaults(constructor)
         if defaults:
@@ -428,23 +430,26 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
         return {}  # copies are made without arguments; Python itself reports arguments that are missing
     constructor = _constructor(metric)
     accepted = arguments(metric)
-    allowed = accepted.keys() | KEYWORDS.keys()
-    unknown = [name for name in kwargs if name not in allowed]
+    unknown = [name for name in kwargs if name not in accepted and name not in KEYWORDS]
+    if unknown and not _takes_any_keyword(metric):
+        raise unknown_arguments(metric, unknown)
     try:
         constructor.bind(None, *args, **kwargs)
     except TypeError as error:
-        if unknown:
-            raise unknown_arguments(metric, unknown) from None
         names_text = ", ".join(accepted)
         raise TypeError(f"{metric.__name__}: {error}; it takes {names_text}, most of them by name only.") from None
-    if unknown and keyword_defaults(metric.__init__):
-        raise unknown_arguments(metric, unknown)
 
-    parameters = list(constructor.parameters.values())[1:]
-    names = [parameter.name for parameter in parameters if parameter.kind == Parameter.POSITIONAL_OR_KEYWORD]
+    parameters = constructor.parameters.items()
+    names = [name for name, parameter in parameters if parameter.kind == Parameter.POSITIONAL_OR_KEYWORD]
     names += [f"*{number}" for number in range(len(args))]
-    passed = dict(zip(names, args, strict=False)) | dict(kwargs)
+    passed = dict(zip(names[1:], args, strict=False)) | dict(kwargs)
     return {name: value for name, value in passed.items() if name not in KEYWORDS}
+
+
+def _takes_any_keyword(metric: type[Metric]) -> bool:
+    """Whether a constructor has ``**kwargs`` of any names, as that of a user's class may have."""
+    kinds = {parameter.kind for parameter in _constructor(metric).parameters.values()}
+    return Parameter.VAR_KEYWORD in kinds and not keyword_defaults(metric.__init__)
 
 
 @cache
