@@ -56,7 +56,7 @@ def test_by_labels_every_seen_label_weighs_one() -> None:
 def test_a_text_names_every_kind_with_its_arguments() -> None:
     """A text makes what a call makes; names are those given, head first, and as many as there are buckets."""
     counts = [150, 100, 101, 20, 3, 3, 0]
-    for text, made in {
+    for text, buckets in {
         "deciles": LabelBuckets.deciles(counts),
         "quantiles:3:labels": LabelBuckets.quantiles(counts, 3, by="labels"),
         "quantiles:2:mass:together": LabelBuckets.quantiles(counts, 2, ties="together"),
@@ -70,7 +70,7 @@ def test_a_text_names_every_kind_with_its_arguments() -> None:
             [0, 1, 0, 1, 2, 2, 3], ["many", "medium", "few", "unseen"]
         ),
     }.items():
-        assert buckets_of(text, counts) == made
+        assert buckets_of(text, counts) == buckets
     for text in ("fifths", "deciles:5", "quantiles", "quantiles:x", "quantiles:2:rows", "thresholds:1,x"):
         with pytest.raises(ValueError, match="cannot be read; pass 'deciles'"):
             buckets_of(text, counts)
@@ -257,9 +257,9 @@ def test_tokens_that_were_counted_as_labels_of_few_rows_are_told() -> None:
     ) as caught:
         novelty.bind(frequency)
     assert [warning.filename for warning in caught] == [__file__]
-    for batch, more in ((tokens, {"ignore_index": -100}), (tokens.flatten(), {})):
+    for batch, keywords in ((tokens, {"ignore_index": -100}), (tokens.flatten(), {})):
         novelty, frequency = NoveltyAtK(k=1), LabelFrequency(4)
-        frequency.update(batch, **more)
+        frequency.update(batch, **keywords)
         novelty.bind(frequency).update(shown, torch.tensor([0]))
         assert (frequency.num_rows, float(novelty.compute())) == (6, 1.0)  # -log2(3 / 6)
 

@@ -125,26 +125,32 @@ def test_chapters_are_buckets() -> None:
 # one level up
 
 
+def unpadded(ids: Tensor) -> list[list[int]]:
+    """The ids of each row without padding."""
+    return [[label for label in row if label >= 0] for row in ids.tolist()]
+
+
 @pytest.mark.parametrize("level", [0, 2, 30])
 def test_rolled_up_lists_keep_the_first_of_each_ancestor(level: int) -> None:
     """In each form of preds and of targets, with a row left out; scores keep the largest, targets the largest gain."""
-    of_level, mask = TREE.at_level(level), torch.arange(30) != 4
+    tree_level, mask = TREE.at_level(level), torch.arange(30) != 4
     nodes = sorted({up(label, level) for label in range(NUM_LABELS)})
     gains = torch.zeros(30, len(nodes), dtype=torch.float64)
-    for row, of_row in enumerate(BATCH.rows):
-        for label, gain in of_row.relevant.items():
+    for row, row_of_batch in enumerate(BATCH.rows):
+        for label, gain in row_of_batch.relevant.items():
             place = nodes.index(up(label, level))
             gains[row, place] = max(float(gains[row, place]), gain) if row != 4 else 0.0
-    wanted = [[] if row == 4 else listed(one.ranked, level) for row, one in enumerate(BATCH.rows)]
+    wanted = [listed(row.ranked, level) for row in BATCH.rows]
+    wanted[4] = []
     places = torch.arange(NUM_LABELS).expand(30, -1)
     for preds in (BATCH.ids, (BATCH.scores, places), BATCH.scores.masked_fill(BATCH.scores.isinf(), 0).to_sparse_csr()):
         if isinstance(preds, Tensor) and preds.is_sparse_csr:
             continue  # read as candidates are
         for target in (BATCH.target, BATCH.target.to_sparse_csr()):
-            found = TREE.roll_up(preds, target, level=level, row_mask=mask)
-            assert [[nodes[one] for one in ids if one >= 0] for ids in found.ids.tolist()] == wanted
+            ranking = TREE.roll_up(preds, target, level=level, row_mask=mask)
+            assert [[nodes[label] for label in ids] for ids in unpadded(ranking.ids)] == wanted
             dense = torch.zeros_like(gains)
-            entries = found.targets.entries
+            entries = ranking.targets.entries
             dense[entries.rows, entries.ids] = entries.gains
             assert torch.equal(dense, gains)
     best = torch.full((30, len(nodes)), -torch.inf)
@@ -152,11 +158,9 @@ def test_rolled_up_lists_keep_the_first_of_each_ancestor(level: int) -> None:
         column = nodes.index(up(label, level))
         best[:, column] = torch.maximum(best[:, column], BATCH.scores[:, label])
     ranking = TREE.roll_up(BATCH.scores, padded_ids(BATCH.target), level=level)
-    assert [[one for one in ids if one >= 0] for ids in ranking.ids.tolist()] == [
-        rank_scores(one) for one in best.tolist()
-    ]
+    assert unpadded(ranking.ids) == [rank_scores(scores) for scores in best.tolist()]
     assert torch.equal(TREE.roll_up(rank(BATCH.scores, BATCH.target), level=level).ids, ranking.ids)
-    assert of_level.tree.label_names == tuple(map(str, nodes))
+    assert tree_level.tree.label_names == tuple(map(str, nodes))
 
 
 def test_a_cut_list_is_rolled_up_as_deep_as_it_is_known() -> None:
@@ -174,9 +178,9 @@ def test_a_cut_list_is_rolled_up_as_deep_as_it_is_known() -> None:
 
 def test_a_class_of_each_row_stays_a_class() -> None:
     """And rows keep their weights and groups."""
-    more = {"row_weights": torch.tensor([1.0, 3.0]), "row_groups": torch.tensor([0, 1])}
+    row_arguments = {"row_weights": torch.tensor([1.0, 3.0]), "row_groups": torch.tensor([0, 1])}
     rolled = LabelTree([-1, 0, -1]).roll_up(
-        torch.tensor([[0.1, 0.9, 0.2], [0.3, 0.2, 0.9]]), torch.tensor([0, 1]), **more
+        torch.tensor([[0.1, 0.9, 0.2], [0.3, 0.2, 0.9]]), torch.tensor([0, 1]), **row_arguments
     )
     metric = fed(RecallAtK(k=1, weighted=True, row_groups=["x", "y"]), rolled)
     assert metric.compute().tolist() == [0.25, 1.0, 0.0]
@@ -241,11 +245,9 @@ def test_a_label_of_its_own_tree_adds_nothing_but_itself() -> None:
         ("HierarchicalRecallAtK", "RecallAtK"),
         ("HierarchicalF1AtK", "F1AtK"),
     ):
-        of_tree, of_lists = (
-            fed(getattr(tailmetrics, one)(k=[1, 4], buckets=BUCKETS, **more), *batch)
-            for one, more in ((name, {"tree": flat}), (plain, {}))
-        )
-        torch.testing.assert_close(of_tree.compute(), of_lists.compute(), equal_nan=True, rtol=1e-15, atol=0)
+        metric = fed(getattr(tailmetrics, name)(k=[1, 4], buckets=BUCKETS, tree=flat), *batch)
+        plain_metric = fed(getattr(tailmetrics, plain)(k=[1, 4], buckets=BUCKETS), *batch)
+        torch.testing.assert_close(metric.compute(), plain_metric.compute(), equal_nan=True, rtol=1e-15, atol=0)
 
 
 # the command line
@@ -273,18 +275,18 @@ def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
     ]
     usual += ["--metrics+=RecallAtK", "--metrics.k=1"]
     tree = ["--label-tree", str(tmp_path / "tree.csv")]
-    of_tree = ["--metrics+=HierarchicalF1AtK", "--metrics.k=1", "--metrics+=NearMissAtK", "--metrics.k=1"]
-    assert main([*usual, *of_tree, *tree]) == 0
+    tree_metrics = ["--metrics+=HierarchicalF1AtK", "--metrics.k=1", "--metrics+=NearMissAtK", "--metrics.k=1"]
+    assert main([*usual, *tree_metrics, *tree]) == 0
     printed = capsys.readouterr().out
     # q1: of cat and animal, animal is relevant, as of dog and animal; q2: nothing. Of dog, bus and car dog is near.
     assert "hierarchical_f1@1 │ 0.2500" in printed
     assert "near_miss@1       │ 0.3333" in printed
-    for more, words in (
-        ([*usual, *of_tree], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
+    for arguments, words in (
+        ([*usual, *tree_metrics], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
         ([*usual, "--label-tree", str(tmp_path / "two.csv")], "'dog' has two parents, 'animal' and 'vehicle'"),
         ([*usual, "--label-tree", str(tmp_path / "other.csv")], "columns 'code', 'above'"),
     ):
-        assert main(more) == 2
+        assert main(arguments) == 2
         error = capsys.readouterr().err
         assert any(word in error for word in words.split("|")), error
 

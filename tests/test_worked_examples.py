@@ -23,20 +23,22 @@ NAN = math.nan
 
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> Any:
     """The value that the oracle gives, once a metric of that name has given the same."""
-    value = oracle.evaluate(name, rows, setting)
-    known = {field.name: getattr(setting, field.name) for field in fields(Setting)}
-    given = {key: one for key, one in known.items() if key in arguments(REGISTRY[name]) and one is not None}
+    expected = oracle.evaluate(name, rows, setting)
+    settings = {field.name: getattr(setting, field.name) for field in fields(Setting)}
+    init_arguments = {
+        key: value for key, value in settings.items() if key in arguments(REGISTRY[name]) and value is not None
+    }
     if setting.average != "macro":
-        given.pop("labels", None)
+        init_arguments.pop("labels", None)
     if setting.assignment is not None:
         names = [f"bucket {number}" for number in range(setting.num_buckets)]
-        given["buckets"] = LabelBuckets.from_assignment(setting.assignment, names)
+        init_arguments["buckets"] = LabelBuckets.from_assignment(setting.assignment, names)
     else:
-        given["num_labels"] = max(1 + max([0, *row.ranked, *row.relevant]) for row in rows)
-        given["num_labels"] = max(given["num_labels"], setting.num_labels or 0)
+        init_arguments["num_labels"] = max(1 + max([0, *row.ranked, *row.relevant]) for row in rows)
+        init_arguments["num_labels"] = max(init_arguments["num_labels"], setting.num_labels or 0)
     if "label_counts" in arguments(REGISTRY[name]):
-        given["label_counts"] = setting.counts
-    metric = REGISTRY[name](**given)
+        init_arguments["label_counts"] = setting.counts
+    metric = REGISTRY[name](**init_arguments)
     target = padded([[*row.relevant] for row in rows]).long()
     ranked = padded([row.ranked for row in rows]).long()
     gains = padded([[*row.relevant.values()] for row in rows]).clamp(min=0)
@@ -46,8 +48,8 @@ def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> Any:
     else:
         size = metric.num_labels
         metric.update(Ranking.from_ids(ranked, target_ids=target, target_gains=gains, num_labels=size))
-    assert metric.compute().tolist() == pytest.approx(value, rel=1e-14, abs=1e-15, nan_ok=True)
-    return value
+    assert metric.compute().tolist() == pytest.approx(expected, rel=1e-14, abs=1e-15, nan_ok=True)
+    return expected
 
 
 def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:

@@ -15,7 +15,7 @@ BATCH = data(seed=1, num_rows=20)
 NAMES = sorted(REGISTRY)
 
 
-def made(name: str) -> Any:
+def open_metric(name: str) -> Any:
     """A metric that is bound later: by bucket where it can be."""
     buckets = {"buckets": "deciles"} if "buckets" in arguments(REGISTRY[name]) else {}
     return registered(name, **buckets)
@@ -37,10 +37,10 @@ def value_of(metric: Any) -> Tensor:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_default_device_changes_no_value(name: str) -> None:
     """A metric that is made, bound, updated and computed where new tensors have no memory."""
-    expected = value_of(bound(made(name)))
+    expected = value_of(bound(open_metric(name)))
     with torch.device("meta"):
         frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
-        metric = made(name)
+        metric = open_metric(name)
         if not metric.is_bound:
             metric.bind(frequency)
     metric.to_empty(device="cpu")
@@ -53,15 +53,17 @@ def test_a_default_device_changes_no_value(name: str) -> None:
 def test_a_metric_is_bound_after_to_empty(name: str) -> None:
     """As a model that is made on ``meta``."""
     with torch.device("meta"):
-        metric = made(name)
+        metric = open_metric(name)
     metric.to_empty(device="cpu")
-    torch.testing.assert_close(value_of(bound(metric)), value_of(bound(made(name))), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        value_of(bound(metric)), value_of(bound(open_metric(name))), rtol=0, atol=0, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_to_empty_keeps_what_was_counted(name: str) -> None:
     """It would leave the states as the memory is found; after a reset they are 0."""
-    metric = bound(made(name))
+    metric = bound(open_metric(name))
     expected = value_of(metric)
     metric.to_empty(device="cpu")
     torch.testing.assert_close(metric.compute(), expected, rtol=0, atol=0, equal_nan=True)

@@ -53,8 +53,8 @@ def test_an_ordered_sum_depends_on_its_terms_alone(width: int) -> None:
         assert torch.equal(torch.cat([ordered_sum(row[None]) for row in terms]), wanted)
         assert torch.equal(ordered_sum(terms.view(4, 16, width)).view(-1), wanted)
         assert torch.equal(ordered_sum(terms.t().contiguous().t()), wanted)
-        for more in (1, 2, 7, 64):
-            assert torch.equal(ordered_sum(torch.cat([terms, terms.new_zeros(64, more)], dim=1)), wanted)
+        for num_zeros in (1, 2, 7, 64):
+            assert torch.equal(ordered_sum(torch.cat([terms, terms.new_zeros(64, num_zeros)], dim=1)), wanted)
     assert torch.equal(terms, before)
     torch.testing.assert_close(wanted, terms.sum(dim=1), rtol=1e-14, atol=0)
 
@@ -77,7 +77,7 @@ def test_prefix_sums_are_ordered_sums(width: int) -> None:
         assert sums[end] == ordered_sum(terms[:end]), end
 
 
-def of_each(metrics: dict[str, Any], rankings: list[Ranking]) -> dict[str, Any]:
+def bits_of_each(metrics: dict[str, Any], rankings: list[Ranking]) -> dict[str, Any]:
     """The bits of each metric after the rankings."""
     return dict(zip(metrics, compute_all([*metrics.values()], rankings), strict=True))
 
@@ -95,10 +95,10 @@ def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, dep
     ]
     cases, fewer = (CASES_OF_A_KIND, ONE_OF_EACH) if depth == 40 else (cut_off_free, cut_off_free)
     metrics = {str(case): case.metric() for case in cases}
-    wanted = of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
+    wanted = bits_of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
     with force_plain(), OrderOfADevice():
-        together = of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
+        together = bits_of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
         rows = [rank(batch.scores[[row]], batch.target[[row]], depth=depth) for row in range(12)]
-        one_by_one = of_each({str(case): metrics[str(case)] for case in fewer}, rows)
-    for found in (together, one_by_one):
-        assert [case for case, value in found.items() if value != wanted[case]] == []
+        one_by_one = bits_of_each({str(case): metrics[str(case)] for case in fewer}, rows)
+    for bits_by_case in (together, one_by_one):
+        assert [case for case, value in bits_by_case.items() if value != wanted[case]] == []

@@ -28,9 +28,13 @@ def wanted() -> list[object]:
     return compute_all([*metrics_by_case().values()], rankings(BATCH, ROWS))
 
 
-def assert_same(found: list[object], wanted: list[object]) -> None:
+def assert_same(results: list[object], wanted: list[object]) -> None:
     """Name the metrics that differ."""
-    assert [str(case) for case, one, other in zip(EVERY_KIND, found, wanted, strict=True) if one != other] == []
+    differing = []
+    for case, bits_of_case, expected in zip(EVERY_KIND, results, wanted, strict=True):
+        if bits_of_case != expected:
+            differing.append(str(case))
+    assert differing == []
 
 
 @pytest.mark.parametrize(("size", "shuffled"), [(7, True), pytest.param(64, False, marks=pytest.mark.slow)])

@@ -132,9 +132,9 @@ def test_a_row_value_has_the_same_bits_wherever_it_stands() -> None:
         alone = [metric.row_values(rank(batch.scores[[row]], batch.target[[row]])) for row in range(33)]
         for key, values in together.items():
             columns = values if isinstance(values, tuple) else (values,)
-            ones = [one[key] if isinstance(one[key], tuple) else (one[key],) for one in alone]
+            columns_of_rows = [row[key] if isinstance(row[key], tuple) else (row[key],) for row in alone]
             for number, column in enumerate(columns):
-                rows = torch.cat([one[number] for one in ones])
+                rows = torch.cat([row_columns[number] for row_columns in columns_of_rows])
                 assert column.numpy().tobytes() == rows.numpy().tobytes(), f"{case} {key}"
 
 

@@ -22,14 +22,14 @@ def feeds(batch: Data) -> dict[str, tuple[str, Feed]]:
     graded = batch.target.is_floating_point()
     forms = TARGET_FORMS if graded else {**TARGET_FORMS, **MULTI_HOT_FORMS}
     beside_scores = forms if graded else {**forms, **INTEGER_FORMS}
-    found = {f"preds: {name}": ("dense", (form(batch), batch.target)) for name, form in SCORE_FORMS.items()}
-    found |= {f"target: {name}": ("dense", (batch.scores, form(batch.target))) for name, form in beside_scores.items()}
+    forms = {f"preds: {name}": ("dense", (form(batch), batch.target)) for name, form in SCORE_FORMS.items()}
+    forms |= {f"target: {name}": ("dense", (batch.scores, form(batch.target))) for name, form in beside_scores.items()}
     for (name, form), (other, target) in zip([*LIST_FORMS.items(), *LIST_FORMS.items()], forms.items(), strict=False):
         kind = "ids" if "ids" in name else "scored"
-        found[f"preds: {name}, target: {other}"] = (kind, (form(batch), target(batch.target)))
+        forms[f"preds: {name}, target: {other}"] = (kind, (form(batch), target(batch.target)))
     for kind, rankings in explicit_forms(batch).items():
-        found |= {f"explicit: {name}": (kind, (ranking,)) for name, ranking in rankings.items()}
-    return found
+        forms |= {f"explicit: {name}": (kind, (ranking,)) for name, ranking in rankings.items()}
+    return forms
 
 
 def ranked(feed: Feed) -> tailmetrics.Ranking:
@@ -62,10 +62,10 @@ def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Da
     )
     for number, (name, (kind, feed)) in enumerate(feeds(batch).items()):
         usable = [str(case) for case in CASES[number % 6 :: 6] if is_enough(case, kind)]
-        given = pickle.dumps(feed)
-        found = compute_all([metrics_by_case()[case] for case in usable], [ranked(feed)])
-        assert pickle.dumps(feed) == given or len(feed) == 1, f"{name}: inputs changed"
-        assert [case for case, value in zip(usable, found, strict=True) if value != wanted[case]] == [], name
+        feed_before = pickle.dumps(feed)
+        bits = compute_all([metrics_by_case()[case] for case in usable], [ranked(feed)])
+        assert pickle.dumps(feed) == feed_before or len(feed) == 1, f"{name}: inputs changed"
+        assert [case for case, value in zip(usable, bits, strict=True) if value != wanted[case]] == [], name
 
 
 @pytest.mark.parametrize("kind", ["integers", "ids of one label"])
@@ -112,12 +112,12 @@ def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
     whole = tailmetrics.rank(*rows, num_labels=40)
     left_out = whole.with_hits
     assert 0 < len(left_out.n_relevant) == len(left_out.length) < 20
-    found = []
+    bits = []
     for least in (1, 2**62):
         monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", least)
         ranking = tailmetrics.rank(*rows, num_labels=40)
-        found.append(compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]))
-    assert [str(case) for case, one, other in zip(cases, *found, strict=True) if one != other] == []
+        bits.append(compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]))
+    assert [str(case) for case, case_bits, expected in zip(cases, *bits, strict=True) if case_bits != expected] == []
 
 
 @pytest.mark.parametrize("row_mask", [KEPT, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"])
@@ -129,8 +129,10 @@ def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     metrics = [*metrics_by_case().values()]
     kept = [(GRADED.scores[row_mask], GRADED.target[row_mask])] if row_mask.any() else []
     wanted = compute_all(metrics, [tailmetrics.rank(*feed) for feed in kept])
-    found = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
-    assert [str(case) for case, one, other in zip(CASES, found, wanted, strict=True) if one != other] == []
+    bits = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
+    assert [
+        str(case) for case, case_bits, expected in zip(CASES, bits, wanted, strict=True) if case_bits != expected
+    ] == []
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +147,9 @@ def test_masked_rows_leave_no_trace_in_any_form_of_target(form: str, bits_of_kep
     """Per label, by ratio, by bucket and of what is shown: the bits of leaving the rows out, and so for training counts."""
     make = {**TARGET_FORMS, **MULTI_HOT_FORMS}[form]
     metrics = [metrics_by_case()[str(case)] for case in ONE_OF_EACH]
-    found = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=KEPT)])
-    pairs = zip(ONE_OF_EACH, found, bits_of_kept_rows, strict=True)
-    assert [str(case) for case, one, other in pairs if one != other] == []
+    bits = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=KEPT)])
+    pairs = zip(ONE_OF_EACH, bits, bits_of_kept_rows, strict=True)
+    assert [str(case) for case, case_bits, expected in pairs if case_bits != expected] == []
     masked, left_out = tailmetrics.LabelFrequency(40), tailmetrics.LabelFrequency(40)
     masked.update(make(BINARY.target), KEPT)
     left_out.update(make(BINARY.target[KEPT]))

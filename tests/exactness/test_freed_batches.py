@@ -33,18 +33,18 @@ def circles() -> Counter[str]:
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)
-    found = Counter(type(one).__name__ for one in gc.garbage)
+    types = Counter(type(value).__name__ for value in gc.garbage)
     gc.garbage.clear()
     gc.collect()
-    return found
+    return types
 
 
 def test_a_circle_is_seen() -> None:
     """A list in itself, and a tensor in it."""
     circles()
-    one: list[object] = [torch.zeros(1)]
-    one.append(one)
-    del one
+    circle: list[object] = [torch.zeros(1)]
+    circle.append(circle)
+    del circle
     assert circles() == {"list": 1, "Tensor": 1}
 
 
@@ -73,11 +73,11 @@ def test_a_collection_leaves_no_circle() -> None:
     assert circles() == {}
 
 
-@pytest.mark.parametrize("found", [2, 9], ids=["few lists", "most lists"])
-def test_rows_without_a_hit_leave_no_circle(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("num_hits", [2, 9], ids=["few lists", "most lists"])
+def test_rows_without_a_hit_leave_no_circle(num_hits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether they are left out or not: what stands for the others, or for all of them, does not hold the batch."""
     monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", 1)
-    lists, target = torch.arange(5).expand(10, 5).clone(), torch.tensor([[3]] * found + [[7]] * (10 - found))
+    lists, target = torch.arange(5).expand(10, 5).clone(), torch.tensor([[3]] * num_hits + [[7]] * (10 - num_hits))
     metrics = TopKCollection([RecallAtK(4), NDCGAtK(4), MRR()])
     metrics.update(lists, target)
     circles()

@@ -21,11 +21,11 @@ def exact_terms(metric: TopKMetric, ranking: Ranking) -> dict[str, tuple[Fractio
     """Numerator and denominator of each key: for a mean the sum of the rows that count and their number."""
     terms: dict[str, tuple[Fraction, Fraction]] = {}
     values: dict[str, Any] = metric.row_values(ranking)  # type: ignore[attr-defined]
-    for key, of_rows in values.items():
-        if isinstance(of_rows, tuple):
-            top, bottom = (sum(map(Fraction, part.tolist()), Fraction(0)) for part in of_rows)
+    for key, row_values in values.items():
+        if isinstance(row_values, tuple):
+            top, bottom = (sum(map(Fraction, part.tolist()), Fraction(0)) for part in row_values)
         else:
-            counted = [Fraction(value) for value in of_rows.tolist() if not isnan(value)]
+            counted = [Fraction(value) for value in row_values.tolist() if not isnan(value)]
             top, bottom = sum(counted, Fraction(0)), Fraction(len(counted))
         terms[key] = top, bottom
     return terms
@@ -49,13 +49,13 @@ def multiplied(case: Case, times: int) -> torch.Tensor:
     return metric.compute()
 
 
-def of_rows(case: Case) -> bool:
+def has_row_values(case: Case) -> bool:
     """Whether the metric is a mean over rows or a ratio of sums over rows, with a value per row to add up."""
     metric = case.metric()
     return isinstance(metric, RatioMetric) or (isinstance(metric, RowMeanMetric) and metric.average == "samples")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES_OF_A_KIND if of_rows(case)], ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES_OF_A_KIND if has_row_values(case)], ids=str)
 def test_a_billion_rows_are_added_up_exactly(case: Case) -> None:
     """1.57e9 rows: within 1e-12, relative, of the row values added up as fractions."""
     weighted = [(FIRST, TIMES), (SECOND, 1)]
@@ -65,10 +65,10 @@ def test_a_billion_rows_are_added_up_exactly(case: Case) -> None:
         for key, (top, bottom) in exact_terms(case.metric(), rank(finite(batch), batch.target)).items():
             tops[key] = tops.get(key, Fraction(0)) + times * top
             bottoms[key] = bottoms.get(key, Fraction(0)) + times * bottom
-    found = dict(zip(case.metric().keys(), multiplied(case, TIMES).reshape(-1).tolist(), strict=True))
+    values = dict(zip(case.metric().keys(), multiplied(case, TIMES).reshape(-1).tolist(), strict=True))
     for key, top in tops.items():
         wanted = float(top / bottoms[key]) if bottoms[key] else nan
-        assert (isnan(wanted) and isnan(found[key])) or found[key] == pytest.approx(wanted, rel=1e-12, abs=0), key
+        assert (isnan(wanted) and isnan(values[key])) or values[key] == pytest.approx(wanted, rel=1e-12, abs=0), key
 
 
 @pytest.mark.parametrize("case", CASES_OF_A_KIND, ids=str)

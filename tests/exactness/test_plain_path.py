@@ -167,8 +167,8 @@ def test_both_paths_give_the_same_bits(graded: bool) -> None:
             if len(feed) == 1:
                 continue  # a ranking that was made in the other form
             usable = [case for case in ONE_OF_EACH[number % 3 :: 3] if is_enough(case, kind)]
-            found = values(usable, tailmetrics.rank(*feed, num_labels=40))
-            assert [case for case, value in found.items() if value != wanted[case]] == [], name
+            bits_by_case = values(usable, tailmetrics.rank(*feed, num_labels=40))
+            assert [case for case, value in bits_by_case.items() if value != wanted[case]] == [], name
 
 
 def values(cases: list[Case], ranking: tailmetrics.Ranking) -> dict[str, object]:

@@ -32,7 +32,7 @@ class SplitSteps(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        largest = max((one.numel() for one in (*args, out) if isinstance(one, Tensor)), default=0)
+        largest = max((value.numel() for value in (*args, out) if isinstance(value, Tensor)), default=0)
         if torch.get_num_threads() > 1 and largest >= SPLIT and not any(view in func.name() for view in VIEWS):
             self.found.append(f"{func.name()} of {largest}")
         return out
@@ -56,7 +56,7 @@ Update = tuple[Any, tuple[Any, ...], dict[str, Any]]
 DECILES = tm.LabelBuckets.deciles(torch.arange(LABELS, 0, -1))
 
 
-def of_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> Update:
+def update_with_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> Update:
     """A matrix of scores and five relevant labels a row, in one of their forms."""
     scores = torch.rand(rows, labels, generator=torch.Generator().manual_seed(2))
     ids = _distinct(rows, labels, 5)
@@ -64,13 +64,13 @@ def of_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> U
     return metric, (scores, {"class": ids[:, 0], "ids": ids, "mask": mask, "gains": mask * 2.0}[kind]), {}
 
 
-def of_ten(rows: int, labels: int) -> Update:
+def update_of_ten(rows: int, labels: int) -> Update:
     """Ten metrics at three cut-offs in eleven buckets."""
     deciles = tm.LabelBuckets.deciles(torch.arange(labels, 0, -1))
-    return of_scores(ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels)
+    return update_with_scores(ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels)
 
 
-def of_sparse_targets() -> Update:
+def update_with_sparse_targets() -> Update:
     """40,000 rows, more than torch leaves to one thread: their row pointers are looked at, too."""
     rows = 40_000
     parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
@@ -78,7 +78,7 @@ def of_sparse_targets() -> Update:
     return tm.RecallAtK(3), (torch.arange(rows)[:, None] % 50 + torch.arange(3), target), {}
 
 
-def of_flat_queries() -> Update:
+def update_of_flat_queries() -> Update:
     """40,000 documents of 400 queries."""
     preds, target = torch.rand(2, 40_000, generator=torch.Generator().manual_seed(3)).unbind()
     return tm.RecallAtK(5), (preds, target > 0.9), {"indexes": torch.arange(40_000) % 400}
@@ -102,22 +102,22 @@ class Whole:
 
 UPDATES: dict[str, Callable[[], Update]] = {
     "ranked lists": lambda: (query_metrics(), (_distinct(4000, 100, 50), _distinct(4000, 100, 8)), {}),
-    "sparse targets": of_sparse_targets,
-    "one part of the selection": lambda: of_ten(512, 2000),
-    "two parts that are joined": lambda: of_ten(4500, 1000),
-    "many rows": lambda: of_ten(40_000, 40),
-    "exact ranks of one label": lambda: of_scores(tm.MRR(), "class"),
-    "exact ranks of several": lambda: of_scores(tm.MAP(), "ids"),
-    "a mask": lambda: of_scores(tm.RecallAtK(5), "mask"),
-    "gains": lambda: of_scores(tm.NDCGAtK(5), "gains"),
-    "decisions by label": lambda: of_scores(tm.F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
-    "decisions by bucket": lambda: of_scores(tm.F1AtThreshold(0.99, buckets=DECILES), "ids"),
-    "pairs": lambda: of_scores(tm.RowAUC(), "ids"),
-    "histograms": lambda: of_scores(tm.LabelAUC(num_labels=LABELS), "ids"),
-    "cross-entropy": lambda: of_scores(tm.CrossEntropy(), "class"),
-    "calibration": lambda: of_scores(tm.CalibrationErrorAtK(5), "class"),
-    "flat queries": of_flat_queries,
-    "a whole evaluation": lambda: of_scores(Whole(), "ids", 5000, 60),
+    "sparse targets": update_with_sparse_targets,
+    "one part of the selection": lambda: update_of_ten(512, 2000),
+    "two parts that are joined": lambda: update_of_ten(4500, 1000),
+    "many rows": lambda: update_of_ten(40_000, 40),
+    "exact ranks of one label": lambda: update_with_scores(tm.MRR(), "class"),
+    "exact ranks of several": lambda: update_with_scores(tm.MAP(), "ids"),
+    "a mask": lambda: update_with_scores(tm.RecallAtK(5), "mask"),
+    "gains": lambda: update_with_scores(tm.NDCGAtK(5), "gains"),
+    "decisions by label": lambda: update_with_scores(tm.F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
+    "decisions by bucket": lambda: update_with_scores(tm.F1AtThreshold(0.99, buckets=DECILES), "ids"),
+    "pairs": lambda: update_with_scores(tm.RowAUC(), "ids"),
+    "histograms": lambda: update_with_scores(tm.LabelAUC(num_labels=LABELS), "ids"),
+    "cross-entropy": lambda: update_with_scores(tm.CrossEntropy(), "class"),
+    "calibration": lambda: update_with_scores(tm.CalibrationErrorAtK(5), "class"),
+    "flat queries": update_of_flat_queries,
+    "a whole evaluation": lambda: update_with_scores(Whole(), "ids", 5000, 60),
 }
 
 
@@ -126,10 +126,10 @@ UPDATES: dict[str, Callable[[], Update]] = {
 @pytest.mark.parametrize("name", UPDATES)
 def test_no_step_behind_the_selection_is_split(name: str) -> None:
     """Of the second update, whatever is read and asked: reading, looking up, formulas, sums, a report's extra sums."""
-    metric, batch, more = UPDATES[name]()
-    metric.update(*batch, **more)
+    metric, batch, keywords = UPDATES[name]()
+    metric.update(*batch, **keywords)
     with SplitSteps() as steps:
-        metric.update(*batch, **more)
+        metric.update(*batch, **keywords)
     assert steps.found == []
 
 

@@ -44,13 +44,13 @@ def values(case: Case) -> dict[str, list[float]]:
     metric = Case(case.name, arguments, case.by).metric()
     for rows in (slice(0, 20), slice(20, ROWS)):
         metric.update(SCORES[rows], GAINS[rows])
-    found: dict[str, list[float]] = {}
+    values_by_key: dict[str, list[float]] = {}
     for key, value in metric.scalars().items():
-        found.setdefault(re.sub(r"/(decile_\d+|unseen)$", "", key), []).append(float(value))
-    return found
+        values_by_key.setdefault(re.sub(r"/(decile_\d+|unseen)$", "", key), []).append(float(value))
+    return values_by_key
 
 
-def found() -> dict[str, list[float]]:
+def all_values() -> dict[str, list[float]]:
     """Return the values of all cases by key; one key never names two numbers."""
     by_key: dict[str, list[float]] = {}
     with warnings.catch_warnings():
@@ -64,17 +64,18 @@ def found() -> dict[str, list[float]]:
     return by_key
 
 
-def same(one: list[float], other: list[float]) -> bool:
+def same(numbers: list[float], other_numbers: list[float]) -> bool:
     """Equal to 1e-12: the logarithms of two machines differ in the last bit."""
-    return len(one) == len(other) and all(
-        math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True)
+    return len(numbers) == len(other_numbers) and all(
+        math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b))
+        for a, b in zip(numbers, other_numbers, strict=True)
     )
 
 
 @pytest.fixture(scope="module")
 def now() -> dict[str, list[float]]:
     """The values of today."""
-    return found()
+    return all_values()
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
@@ -94,7 +95,7 @@ def test_this_version_has_written_all_its_values(now: dict[str, list[float]]) ->
 
 
 if __name__ == "__main__":
-    lines = [f"{json.dumps(key)}: {json.dumps(numbers)}" for key, numbers in sorted(found().items())]
+    lines = [f"{json.dumps(key)}: {json.dumps(numbers)}" for key, numbers in sorted(all_values().items())]
     target = FOLDER / f"{tailmetrics.__version__}.json"
     target.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     print(target, len(lines), "keys")

@@ -25,17 +25,17 @@ def peers() -> Iterator[tuple[Any, Callable[[], Any]]]:
     for k in (*KS, None):
         yield tm.MRR(k), lambda k=k: torcheval.reciprocal_rank(SCORES, CLASSES, k=k).mean()
     for average in ("weighted", "macro", "micro"):
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "average": average,
             "num_labels": SIZE,
             **({"labels": "union"} if average == "macro" else {}),
         }
         for metric, peer in ((tm.PrecisionAtK, precision_score), (tm.RecallAtK, recall_score), (tm.F1AtK, f1_score)):
             rule = {"average": average, "zero_division": 0}
-            yield metric(1, **given), lambda peer=peer, rule=rule: peer(CLASSES, SCORES.argmax(1), **rule)
+            yield metric(1, **arguments), lambda peer=peer, rule=rule: peer(CLASSES, SCORES.argmax(1), **rule)
         rule = {"average": average, "num_classes": SIZE}
-        yield tm.F1AtK(1, **given), lambda rule=rule: torcheval.multiclass_f1_score(SCORES, CLASSES, **rule)
-        yield tm.F1AtK(1, **given), lambda rule=rule: MulticlassF1Score(**rule)(SCORES, CLASSES)
+        yield tm.F1AtK(1, **arguments), lambda rule=rule: torcheval.multiclass_f1_score(SCORES, CLASSES, **rule)
+        yield tm.F1AtK(1, **arguments), lambda rule=rule: MulticlassF1Score(**rule)(SCORES, CLASSES)
     yield tm.CrossEntropy(), lambda: log_loss(CLASSES, SCORES.softmax(1), labels=range(SIZE))
 
 

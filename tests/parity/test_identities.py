@@ -40,6 +40,6 @@ def test_a_bucket_is_the_peer_with_the_targets_cut_to_it(measure: str, metric: t
             for number, row in enumerate(GRADED.rows)
         }
         judged = pytrec_eval.RelevanceEvaluator({query: docs for query, docs in qrels.items() if docs}, {measure})
-        values = [next(iter(of_query.values())) for of_query in judged.evaluate(run).values()]
+        values = [next(iter(measures.values())) for measures in judged.evaluate(run).values()]
         assert len(values) > 1
         assert bucket == pytest.approx(math.fsum(values) / len(values), rel=0, abs=1e-9)

@@ -44,9 +44,9 @@ def test_coverage_of_the_observed_labels() -> None:
     peer = napkinxc.coverage_at_k(true, ranked, k=10)
     np.testing.assert_allclose(metric.compute(), peer, rtol=0, atol=1e-9)
     observed = len({label for row in true for label in row})
-    known = tm.PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS, denominator="known")
-    known.update(BINARY.scores[:6], BINARY.target[:6])
-    np.testing.assert_allclose(known.compute(), peer * observed / NUM_LABELS, rtol=0, atol=1e-9)
+    over_all_labels = tm.PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS, denominator="known")
+    over_all_labels.update(BINARY.scores[:6], BINARY.target[:6])
+    np.testing.assert_allclose(over_all_labels.compute(), peer * observed / NUM_LABELS, rtol=0, atol=1e-9)
     assert observed < NUM_LABELS
 
 

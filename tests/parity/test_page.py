@@ -28,7 +28,7 @@ def test_the_cosine_of_two_full_lists_is_their_overlap() -> None:
     shown = torch.rand(9, 20, generator=torch.Generator().manual_seed(3)).argsort(dim=1)[:, :6]
     vectors = torch.zeros(9, 20, dtype=torch.float64).scatter_(1, shown, 1.0)
     two = itertools.combinations(torch.nn.functional.normalize(vectors, dim=1), 2)
-    cosines = [float(one @ other) for one, other in two]
+    cosines = [float(row @ other_row) for row, other_row in two]
     metric = PersonalizationAtK(k=6, num_labels=20)
     metric.update(shown, shown[:, 0])
     assert float(metric.compute()) == pytest.approx(1 - sum(cosines) / len(cosines), rel=0, abs=1e-9)

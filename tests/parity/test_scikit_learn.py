@@ -185,12 +185,12 @@ def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket() -> None:
                 metrics["above"] = REGISTRY[name.replace("AtK", "AtThreshold")](threshold, **rule)
             for scope, metric in metrics.items():
                 other = metric.clone()
-                for half, one in ((slice(0, 20), metric), (slice(20, None), other)):
+                for half, half_metric in ((slice(0, 20), metric), (slice(20, None), other)):
                     rows = {
                         "row_groups": torch.from_numpy(groups[half]),
                         "row_weights": torch.from_numpy(weights[half]),
                     }
-                    one.update(torch.from_numpy(scores[half]), torch.from_numpy(target[half]), **rows)
+                    half_metric.update(torch.from_numpy(scores[half]), torch.from_numpy(target[half]), **rows)
                 metric.merge_state(other)
                 wanted = [
                     _on_columns(peer, target[rows], shown[scope][rows], column, weights[rows], average, labels)

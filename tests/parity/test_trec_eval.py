@@ -86,8 +86,8 @@ def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str)
 )
 def test_measures_at_a_relevance_level(measure: str, metric: TopKMetric, level: int) -> None:
     """``-l 2`` is min_gain=2; nDCG keeps the gains at every level, and so do rows without a label of the level."""
-    given = {name: value for name, value in metric.settings().items() if name in ("k", "denominator")}
-    assert_rows(type(metric)(min_gain=level, **given), GRADED, judged("graded", level=level)[measure])
+    arguments = {name: value for name, value in metric.settings().items() if name in ("k", "denominator")}
+    assert_rows(type(metric)(min_gain=level, **arguments), GRADED, judged("graded", level=level)[measure])
 
 
 @pytest.mark.parametrize("k", KS)
