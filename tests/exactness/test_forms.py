@@ -63,9 +63,9 @@ def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Da
     for number, (name, (kind, feed)) in enumerate(feeds(batch).items()):
         usable = [str(case) for case in CASES[number % 6 :: 6] if is_enough(case, kind)]
         feed_before = pickle.dumps(feed)
-        bits = compute_all([metrics_by_case()[case] for case in usable], [ranked(feed)])
+        results = compute_all([metrics_by_case()[case] for case in usable], [ranked(feed)])
         assert pickle.dumps(feed) == feed_before or len(feed) == 1, f"{name}: inputs changed"
-        assert [case for case, value in zip(usable, bits, strict=True) if value != wanted[case]] == [], name
+        assert [case for case, value in zip(usable, results, strict=True) if value != wanted[case]] == [], name
 
 
 @pytest.mark.parametrize("kind", ["integers", "ids of one label"])
@@ -112,12 +112,12 @@ def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
     whole = tailmetrics.rank(*rows, num_labels=40)
     left_out = whole.with_hits
     assert 0 < len(left_out.n_relevant) == len(left_out.length) < 20
-    bits = []
+    results = []
     for least in (1, 2**62):
         monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", least)
         ranking = tailmetrics.rank(*rows, num_labels=40)
-        bits.append(compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]))
-    assert [str(case) for case, case_bits, expected in zip(cases, *bits, strict=True) if case_bits != expected] == []
+        results.append(compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]))
+    assert [str(case) for case, case_bits, expected in zip(cases, *results, strict=True) if case_bits != expected] == []
 
 
 @pytest.mark.parametrize("row_mask", [KEPT, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"])
@@ -129,9 +129,9 @@ def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     metrics = [*metrics_by_case().values()]
     kept = [(GRADED.scores[row_mask], GRADED.target[row_mask])] if row_mask.any() else []
     wanted = compute_all(metrics, [tailmetrics.rank(*feed) for feed in kept])
-    bits = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
+    results = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
     assert [
-        str(case) for case, case_bits, expected in zip(CASES, bits, wanted, strict=True) if case_bits != expected
+        str(case) for case, case_bits, expected in zip(CASES, results, wanted, strict=True) if case_bits != expected
     ] == []
 
 
@@ -147,8 +147,8 @@ def test_masked_rows_leave_no_trace_in_any_form_of_target(form: str, bits_of_kep
     """Per label, by ratio, by bucket and of what is shown: the bits of leaving the rows out, and so for training counts."""
     make = {**TARGET_FORMS, **MULTI_HOT_FORMS}[form]
     metrics = [metrics_by_case()[str(case)] for case in ONE_OF_EACH]
-    bits = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=KEPT)])
-    pairs = zip(ONE_OF_EACH, bits, bits_of_kept_rows, strict=True)
+    results = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=KEPT)])
+    pairs = zip(ONE_OF_EACH, results, bits_of_kept_rows, strict=True)
     assert [str(case) for case, case_bits, expected in pairs if case_bits != expected] == []
     masked, left_out = tailmetrics.LabelFrequency(40), tailmetrics.LabelFrequency(40)
     masked.update(make(BINARY.target), KEPT)
