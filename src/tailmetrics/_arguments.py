@@ -176,9 +176,8 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
 
 def real_number(value: Any) -> float | None:
     """Return a number, NumPy's and tensors without axes included, as float; None for anything else, a bool included."""
-    if isinstance(value, (str, bytes)) or _is_bool(value):
-        return None
-    if not isinstance(value, (int, float)) and getattr(value, "ndim", None) != 0:
+    is_number = isinstance(value, (int, float)) or getattr(value, "ndim", None) == 0
+    if not is_number or _is_bool(value):
         return None
     try:
         return float(value)

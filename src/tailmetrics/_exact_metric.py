@@ -608,12 +608,9 @@ def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]
         metrics: Those that are to be computed, in the same order on every process; a state of several is sent once.
     """
     groups = grouped(((metric.process_group or distributed.group.WORLD, metric.device), metric) for metric in metrics)
-    keys = list(groups)
-    if len(keys) > 1:
-        keys.sort(key=lambda key: order_of(key[0]))
+    ordered_groups = sorted(groups.items(), key=lambda item: order_of(item[0][0]))
     try:
-        for group, device in keys:
-            members = groups[group, device]
+        for (group, device), members in ordered_groups:
             totals = over_processes(caller, [states_of(metric) for metric in members], group, device)
             for metric, states in zip(members, totals, strict=True):
                 vars(metric)["_over_processes"] = states  # setting an attribute of a module costs twenty times as much

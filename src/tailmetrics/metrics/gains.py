@@ -58,11 +58,13 @@ def _gained(gains: Tensor, gain: Gain) -> Tensor:
     return gains
 
 
-def _largest_gain(ranking: Ranking) -> float:
+def _largest_gain(ranks: TargetRanks) -> float:
     """Return the largest gain of a batch; 0 if all gains are 1."""
-    if ranking.binary:
+    if ranks.binary:
         return 0.0
-    gains = ranking.targets.entries.gains
+    gains: Tensor | None = ranks.target_gains
+    if isinstance(ranks, Ranking):
+        gains = ranks.targets.entries.gains
     if gains is None or not gains.numel():
         return 0.0
     return float(gains.max())
@@ -336,10 +338,7 @@ class NDCGAtK(TopKMetric):
 def _check_largest_gain(caller: str, ranks: TargetRanks, arguments: Mapping[str, Any]) -> None:
     """Raise unless ``max_gain`` is a number that no gain exceeds."""
     max_gain = check_number(caller, "max_gain", arguments["max_gain"], SMALLEST_GAIN, LARGEST_GRADE)
-    if isinstance(ranks, Ranking):
-        _check_below(max_gain, caller, ranks)
-    elif not ranks.binary and ranks.target_gains.numel():
-        _check_gain_below(max_gain, caller, float(ranks.target_gains.max()))
+    _check_gains_below(max_gain, caller, ranks)
 
 
 @partial(takes_arrays, check=_check_largest_gain)
@@ -365,23 +364,18 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     deepest = k if isinstance(k, int) else max(k)
     within, target_ranks = ranks.within(k)[..., :deepest], ranks.target_ranks[..., :deepest]
     satisfies = torch.where(within, _exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain, 0.0)
-    value = reads_on = None
+    value = satisfies.new_zeros(satisfies.shape[:-1])
+    reads_on = torch.ones_like(value)
     # one rank behind the other: a scan adds and multiplies in an order that depends on the device
     for rank, chance in zip(target_ranks.unbind(-1), satisfies.unbind(-1), strict=True):
-        here = chance / rank if reads_on is None else reads_on * chance / rank
-        value = here if value is None else value + here
-        reads_on = 1 - chance if reads_on is None else reads_on * (1 - chance)
-    if value is None:
-        return torch.zeros_like(ranks.n_relevant, dtype=satisfies.dtype)
+        value = value + reads_on * chance / rank
+        reads_on = reads_on * (1 - chance)
     return value
 
 
-def _check_below(max_gain: float, caller: str, ranking: Ranking) -> None:
+def _check_gains_below(max_gain: float, caller: str, ranks: TargetRanks) -> None:
     """Raise if a gain is above the largest gain there can be."""
-    _check_gain_below(max_gain, caller, _largest_gain(ranking))
-
-
-def _check_gain_below(max_gain: float, caller: str, largest: float) -> None:
+    largest = _largest_gain(ranks)
     if largest > max_gain:
         raise ValueError(
             f"{caller}: target holds the gain {largest:g}, above max_gain={max_gain:g}; pass the "
@@ -420,7 +414,7 @@ class ERRAtK(TopKMetric):
             max_gain = check_number(self._caller, "max_gain", max_gain, SMALLEST_GAIN, LARGEST_GRADE)
         self.max_gain = max_gain
         most = max_gain or 1.0
-        formula = hit_formula(err_at_k, {"max_gain": most}, check=partial(_check_below, most), is_averaged=False)
+        formula = hit_formula(err_at_k, {"max_gain": most}, check=partial(_check_gains_below, most), is_averaged=False)
         super().__init__(k, formula, **kwargs)
 
 

@@ -59,7 +59,14 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
-    return divide(ranks.real_hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
+    return divide(ranks.real_hits_at(k), _number_predicted(ranks, k, denominator))
+
+
+def _number_predicted(ranks: TargetRanks, k: Cutoff, denominator: Denominator) -> Tensor | int:
+    """Return the number of labels in the top k, or k itself."""
+    if denominator == "predicted":
+        return ranks.length_at(k)
+    return ranks.cutoffs(k)
 
 
 def _hits_of_k(ranks: TargetRanks, k: Cutoff, **_: str) -> Tensor:
@@ -227,8 +234,7 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
-    listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
-    return divide(2 * ranks.real_hits_at(k), listed + ranks.n_relevant)
+    return divide(2 * ranks.real_hits_at(k), _number_predicted(ranks, k, denominator) + ranks.n_relevant)
 
 
 @final
@@ -299,8 +305,8 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
 
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
-    listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
-    return divide(*f_beta(beta)(ranks.hits_at(k), listed, ranks.n_relevant))
+    predicted = _number_predicted(ranks, k, denominator)
+    return divide(*f_beta(beta)(ranks.hits_at(k), predicted, ranks.n_relevant))
 
 
 @final
@@ -507,16 +513,23 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 
     Source: TorchMetrics, ``retrieval_fall_out``.
     """
-    num_labels = ranks.num_labels if num_labels is None else num_labels
-    if num_labels is None:
-        num_labels = ranks.documents  # those of a flat query are all there are
-    if num_labels is None:
+    size = _number_of_labels(ranks, num_labels)
+    if size is None:
         raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels.")
-    n = ranks.n_relevant
-    size = num_labels
-    if isinstance(num_labels, Tensor):
-        size = num_labels.to(n.device)
-    return divide(ranks.length_at(k) - ranks.hits_at(k), size - n)
+    return divide(ranks.length_at(k) - ranks.hits_at(k), size - ranks.n_relevant)
+
+
+def _number_of_labels(ranks: TargetRanks, num_labels: Tensor | int | None) -> Tensor | int | None:
+    """Return the number of labels that a list ranks, or those of each bucket; None if nothing tells it.
+
+    The documents of a flat query are all that there are.
+    """
+    for number in (num_labels, ranks.num_labels, ranks.documents):
+        if isinstance(number, Tensor):
+            return number.to(ranks.n_relevant.device)
+        if number is not None:
+            return number
+    return None
 
 
 def _check_repeated(caller: str, ranking: Ranking) -> None:
@@ -530,15 +543,10 @@ def _check_repeated(caller: str, ranking: Ranking) -> None:
 
 def _has_irrelevant_labels(ranking: Ranking, ranks: TargetRanks, num_labels: Tensor | int | None = None) -> Tensor:
     """Return whether a row has an irrelevant label."""
-    n = ranks.n_relevant
-    size: Tensor | int = EVERYTHING  # the formula asks where nothing tells
-    for known_size in (num_labels, ranking.num_labels, ranking.documents):
-        if known_size is not None:
-            size = known_size
-            break
-    if isinstance(size, Tensor):
-        size = size.to(n.device)
-    return (size - n) > 0
+    size = _number_of_labels(ranking, num_labels)
+    if size is None:
+        size = EVERYTHING  # the formula raises
+    return (size - ranks.n_relevant) > 0
 
 
 @final

@@ -265,22 +265,12 @@ class _PropensityMetric(TopKMetric):
         self.label_counts = label_counts
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says
-        try:
-            self.weights = (
-                None
-                if weights is None
-                else torch.as_tensor(weights, device=getattr(weights, "device", "cpu"))
-                .detach()
-                .cpu()
-                .double()
-                .reshape(-1)
-            )
-        except (TypeError, ValueError, RuntimeError):
-            raise TypeError(
-                f"{caller}: weights is a {type(weights).__name__}; pass a tensor or list of numbers, one per label."
-            ) from None
+        self.weights: Tensor | None = None
+        needs: tuple[str, ...] = ("label_counts", "num_train")
+        if weights is not None:
+            self.weights = _vector_of_weights(caller, weights)
+            needs = ()
         formula = Formula(function, arguments, value_format=WEIGHT, is_averaged=True)
-        needs = () if self.weights is not None else ("label_counts", "num_train")
         super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
 
     def _reconcile_facts(self) -> None:
@@ -289,15 +279,28 @@ class _PropensityMetric(TopKMetric):
         super()._reconcile_facts()
         if self.num_train is not None:
             self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=FEWEST_ROWS)
-        weights = self.weights
-        if weights is not None:
-            self._take_num_labels("weights", len(weights))
+        if self.weights is not None:
+            self._take_num_labels("weights", len(self.weights))
+            self._set_weights(self.weights, "weights holds")
         elif self.label_counts is not None and self.num_train is not None:
             weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
-        if weights is not None:  # known before a batch comes
-            source = f"a={self.a}, b={self.b} give" if self.weights is None else "weights holds"
-            _check_weights(self._caller, source, weights)
-            self.formula = self.formula.with_arguments(weights=LabelWeights(weights))
+            self._set_weights(weights, f"a={self.a}, b={self.b} give")
+
+    def _set_weights(self, weights: Tensor, source: str) -> None:
+        """Set the inverse propensities of the formula; raise unless states can hold their sums."""
+        _check_weights(self._caller, source, weights)
+        self.formula = self.formula.with_arguments(weights=LabelWeights(weights))
+
+
+def _vector_of_weights(caller: str, weights: Any) -> Tensor:
+    """Return inverse propensities as a float64 vector on the CPU."""
+    try:
+        vector: Tensor = torch.as_tensor(weights, device=getattr(weights, "device", "cpu"))
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: weights is a {type(weights).__name__}; pass a tensor or list of numbers, one per label."
+        ) from None
+    return vector.detach().cpu().double().reshape(-1)
 
 
 @final

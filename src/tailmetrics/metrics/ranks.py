@@ -49,7 +49,8 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
 
     Source: Voorhees, The TREC-8 question answering track report (1999).
     """
-    ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
+    if k is None:
+        ranks, k = ranks.exact, EVERYTHING
     if isinstance(ranks, ExpectedRanks):
         return ranks.reciprocal_of_first(k)
     return ranks.first_within(k) / ranks.first_rank.to(real_dtype(ranks.first_rank.device))
@@ -110,7 +111,8 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4;
     Kaggle, ``ml_metrics.apk``, which divides by min(k, n).
     """
-    ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
+    if k is None:
+        ranks, k = ranks.exact, EVERYTHING
     if isinstance(ranks, ExpectedRanks):
         total = ranks.sum_of_precisions(k)
     else:
@@ -245,7 +247,8 @@ class KForRecall(TopKMetric):
         caller = self._caller
         self.min_recall = check_number(caller, "min_recall", min_recall, SMALLEST_RECALL, 1.0)
         check_choice(caller, "statistic", statistic, RowStatistic)
-        miss_value = None if miss_value is None else check_count(caller, "miss_value", miss_value, minimum=0)
+        if miss_value is not None:
+            miss_value = check_count(caller, "miss_value", miss_value, minimum=0)
         formula = Formula(
             k_for_recall,
             {"min_recall": self.min_recall},
