@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, Final, cast
 
@@ -79,39 +81,61 @@ class AlternativeStates(ExactMetric):
         return {name: self.state(name).clone() for name in self._places}
 
 
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """A member of a collection under another ranking of its rows.
+
+    Attributes:
+        ranking_name: The name of the ranking.
+        member_name: The name of the member.
+        member: The member, which is bound.
+        aggregation: Its aggregation, reading that ranking.
+    """
+
+    ranking_name: str
+    member_name: str
+    member: TopKMetric
+    aggregation: Aggregation
+
+    @cached_property
+    def states(self) -> dict[str, State]:
+        """The states of the aggregation by short name."""
+        return self.aggregation.states()
+
+    def full_name(self, state_name: str) -> str:
+        """Return the name of a state among those of all alternatives."""
+        return f"{self.ranking_name} {self.member_name} {state_name}"
+
+
 class Alternatives:
     """Other rankings of the rows of a collection, and the values of its members under each of them.
 
     Args:
         members: The members, by name; all bound.
-        rankings: The names of the rankings.
-        aggregations: By ranking and name of the member: the aggregation of the member that reads this ranking. Members
-            that have no value there are left out.
+        ranking_names: The names of the rankings.
+        alternatives: The members under these rankings; those that have no value there are left out.
         depends_on: What numbers depend on beside the members.
 
     Attributes:
-        states: The states of all these aggregations.
+        states: The states of all alternatives.
     """
 
     def __init__(
         self,
         members: Mapping[str, TopKMetric],
-        rankings: Sequence[str],
-        aggregations: Mapping[tuple[str, str], Aggregation],
+        ranking_names: Sequence[str],
+        alternatives: Sequence[Alternative],
         depends_on: str = "",
     ) -> None:
         self._members = members
-        self._rankings = rankings
-        self._aggregations = aggregations
-        self._declared: dict[tuple[str, str], dict[str, State]] = {}
+        self._ranking_names = ranking_names
+        self._alternatives = alternatives
         shapes: dict[str, tuple[int, ...]] = {}
         maxima: list[str] = []
-        for (ranking_name, member_name), aggregation in aggregations.items():
-            declared = aggregation.states()
-            self._declared[ranking_name, member_name] = declared
-            num_groups = len(members[member_name].group_keys())
-            for state_name, state in declared.items():
-                full_name = _full_name(ranking_name, member_name, state_name)
+        for alternative in alternatives:
+            num_groups = len(alternative.member.group_keys())
+            for state_name, state in alternative.states.items():
+                full_name = alternative.full_name(state_name)
                 shapes[full_name] = (num_groups, *state.shape)
                 if state.reduce == "max":
                     maxima.append(full_name)
@@ -124,13 +148,13 @@ class Alternatives:
 
     def __bool__(self) -> bool:
         """Whether there is a value to accumulate."""
-        return bool(self._aggregations)
+        return bool(self._alternatives)
 
-    def note(self, addition: Addition, ranking_name: str, member_name: str, increments: Increments, rows: Any) -> None:
-        """Note what a batch adds to the states of one member under one ranking."""
-        rows = self._members[member_name].accepted_groups_and_weights(rows)
-        for state_name, declared in self._declared[ranking_name, member_name].items():
-            state = self.states.state(_full_name(ranking_name, member_name, state_name))
+    def note(self, addition: Addition, alternative: Alternative, increments: Increments, rows: Any) -> None:
+        """Note what a batch adds to the states of an alternative."""
+        rows = alternative.member.accepted_groups_and_weights(rows)
+        for state_name, declared in alternative.states.items():
+            state = self.states.state(alternative.full_name(state_name))
             addition.note(state, increments[state_name], rows, declared.reduce)
 
     def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
@@ -144,30 +168,25 @@ class Alternatives:
         sending = []
         if states.will_send:
             sending.append(states)
-        values: dict[str, dict[str, Tensor]] = {ranking_name: {} for ranking_name in self._rankings}
+        values: dict[str, dict[str, Tensor]] = {ranking_name: {} for ranking_name in self._ranking_names}
         with sent_together("TopKCollection", sending), states.over_all_processes():
-            for (ranking_name, member_name), aggregation in self._aggregations.items():
-                member = self._members[member_name]
+            for alternative in self._alternatives:
+                member = alternative.member
                 if member._update_count != states._update_count:
                     continue
-                group_states = self._group_states(ranking_name, member_name)
-                value = member.shaped([aggregation.values(group) for group in group_states])
-                for key, scalar in member.scalars(value).items():
-                    values[ranking_name][named(key)] = scalar
+                group_values = [alternative.aggregation.values(group) for group in self._group_states(alternative)]
+                for key, scalar in member.scalars(member.shaped(group_values)).items():
+                    values[alternative.ranking_name][named(key)] = scalar
         return values
 
-    def _group_states(self, ranking_name: str, member_name: str) -> list[dict[str, Tensor]]:
+    def _group_states(self, alternative: Alternative) -> list[dict[str, Tensor]]:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
-        group_states: list[dict[str, Tensor]] = [{} for _ in self._members[member_name].group_keys()]
-        for state_name in self._declared[ranking_name, member_name]:
-            state = self.states.state(_full_name(ranking_name, member_name, state_name))
+        group_states: list[dict[str, Tensor]] = [{} for _ in alternative.member.group_keys()]
+        for state_name in alternative.states:
+            state = self.states.state(alternative.full_name(state_name))
             for group, states in enumerate(group_states):
                 states[state_name] = state[group]
         return group_states
-
-
-def _full_name(ranking_name: str, member_name: str, state_name: str) -> str:
-    return f"{ranking_name} {member_name} {state_name}"
 
 
 class OtherOrders(Alternatives):
@@ -179,16 +198,16 @@ class OtherOrders(Alternatives):
     """
 
     def __init__(self, members: Mapping[str, TopKMetric], orders: Sequence[Ties]) -> None:
-        aggregations: dict[tuple[str, str], Aggregation] = {}
+        alternatives = []
         for order, (name, member) in product(orders, members.items()):
             if order in member.aggregation.tie_rules:
                 reading = cast("Ranks", member.reading).with_ties(order)
-                aggregations[order, name] = member.aggregation.bound(reading)
-        super().__init__(members, orders, aggregations)
+                alternatives.append(Alternative(order, name, member, member.aggregation.bound(reading)))
+        super().__init__(members, orders, alternatives)
 
     def depths(self) -> list[Depth]:
         """Return how deep the aggregations read a batch."""
-        return [cast("Ranks", aggregation.reading).required_depth for aggregation in self._aggregations.values()]
+        return [alternative.aggregation.reading.required_depth for alternative in self._alternatives]
 
     def note_amounts(
         self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Increments]
@@ -206,15 +225,16 @@ class OtherOrders(Alternatives):
 
         self.states.make_writable()
         member_increments = dict(prepared)
-        for (order, name), aggregation in self._aggregations.items():
+        for alternative in self._alternatives:
+            name, aggregation = alternative.member_name, alternative.aggregation
             if cast("Ranks", aggregation.reading).has_no_ties(ranking):
-                member = self._members[name].aggregation
+                usual = alternative.member.aggregation
                 if name not in member_increments:
-                    member_increments[name] = member.increments(ranking)
-                increments = aggregation.of_other_order(member, member_increments[name])
+                    member_increments[name] = usual.increments(ranking)
+                increments = aggregation.of_other_order(usual, member_increments[name])
             else:
                 increments = aggregation.increments(ranking)
-            self.note(addition, order, name, increments, ranking.rows)
+            self.note(addition, alternative, increments, ranking.rows)
         return [self.states]
 
 
@@ -235,12 +255,12 @@ class ReferenceModels(Alternatives):
             references = [reference for reference in references if reference != "popularity"]
         else:
             self._counts = RankedCounts(counts)
-        aggregations: dict[tuple[str, str], Aggregation] = {}
+        alternatives = []
         for reference, (name, member) in product(references, members.items()):
             if _has_value(member, reference):
                 reading = ReferenceRanks(cast("Ranks", member.reading))
-                aggregations[reference, name] = member.aggregation.bound(reading)
-        super().__init__(members, references, aggregations, identity(counts))
+                alternatives.append(Alternative(reference, name, member, member.aggregation.bound(reading)))
+        super().__init__(members, references, alternatives, identity(counts))
 
     def note_amounts(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
         """Note the amounts of a batch in ``addition``; return the metrics whose states it changes."""
@@ -248,12 +268,9 @@ class ReferenceModels(Alternatives):
             return []
 
         self.states.make_writable()
-        rankings: dict[str, ReferenceRanking] = {}
-        for reference in self._rankings:
-            rankings[reference] = self.ranked_by(cast("Reference", reference), ranking)
-        for (reference, name), aggregation in self._aggregations.items():
-            increments = aggregation.increments(rankings[reference])
-            self.note(addition, reference, name, increments, ranking.rows)
+        for alternative in self._alternatives:
+            reference_ranking = self.ranked_by(cast("Reference", alternative.ranking_name), ranking)
+            self.note(addition, alternative, alternative.aggregation.increments(reference_ranking), ranking.rows)
         return [self.states]
 
     def ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
@@ -289,9 +306,17 @@ class ReferenceModels(Alternatives):
         names = []
         for name, member in self._members.items():
             has_mean_by_bucket = member.buckets is not None and member.aggregation.row_terms == "mean"
-            if has_mean_by_bucket and {("chance", name), ("attainable", name)} <= self._aggregations.keys():
+            if has_mean_by_bucket and self._by_reference(name).keys() >= {"chance", "attainable"}:
                 names.append(name)
         return names
+
+    def _by_reference(self, name: str) -> dict[str, Aggregation]:
+        """Return the aggregations of a member by reference."""
+        return {
+            alternative.ranking_name: alternative.aggregation
+            for alternative in self._alternatives
+            if alternative.member_name == name
+        }
 
     def above_chance(self, name: str, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
         """Return by key, for each row, (value - chance) and (attainable - chance), shape (N,) each.
@@ -301,10 +326,10 @@ class ReferenceModels(Alternatives):
         """
         if name not in self.adjusted:
             return {}
-        member = self._members[name]
+        member, aggregations = self._members[name], self._by_reference(name)
         values = member.row_values(ranking)
-        chance = member.row_values_of(self._aggregations["chance", name], self.ranked_by("chance", ranking))
-        best = member.row_values_of(self._aggregations["attainable", name], self.ranked_by("attainable", ranking))
+        chance = member.row_values_of(aggregations["chance"], self.ranked_by("chance", ranking))
+        best = member.row_values_of(aggregations["attainable"], self.ranked_by("attainable", ranking))
         return {key: (value - chance[key], best[key] - chance[key]) for key, value in values.items()}
 
 
