@@ -159,7 +159,8 @@ class Mergeable:
         parts = self._parts()
         problems = []
         for name, part in parts.items():
-            problem = problem_with_names(part, state_dict, f"{name}." if name else "")
+            prefix = f"{name}." if name else ""
+            problem = problem_with_names(part, entries_under(state_dict, prefix), name)
             if problem is not None:
                 problems.append(problem)
         if problems and (strict or len(problems) == len(parts)):
@@ -455,7 +456,7 @@ class ExactMetric(Mergeable, Metric):
         has_own_states = not entries.keys().isdisjoint(self._defaults)
         problem = None
         if strict and entries:
-            problem = problem_with_names(self, state_dict, prefix)
+            problem = problem_with_names(self, entries, prefix.removesuffix("."))
         elif strict:
             missing_keys += [prefix + name for name, is_persistent in self._persistent.items() if is_persistent]
         if problem is None and has_own_states:
@@ -531,30 +532,29 @@ def entries_under(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return entries
 
 
-def problem_with_names(metric: ExactMetric, state_dict: Mapping[str, Any], prefix: str) -> str | None:
-    """Return a text that says why ``state_dict`` does not hold all states of a metric; None if it holds them.
+def problem_with_names(metric: ExactMetric, entries: Mapping[str, Any], member: str) -> str | None:
+    """Return a text that says why loaded states are not all states of a metric; None if they are.
 
     Args:
         metric: The metric.
-        state_dict: States by name.
-        prefix: What the names of the states of this metric begin with.
+        entries: The loaded states by name.
+        member: The name of the metric in its collection or model; empty for a metric by itself.
     """
     kind = type(metric).__name__
-    names = list(entries_under(state_dict, prefix))
-    if not names:
-        member = f" ({prefix[:-1]!r})" if prefix else ""
+    if not entries:
+        place = f" ({member!r})" if member else ""
         return (
-            f"state_dict holds no state of {kind}{member}; call persistent(True) of the metric or collection "
+            f"state_dict holds no state of {kind}{place}; call persistent(True) of the metric or collection "
             "before state_dict()."
         )
     own_names = list(metric.metric_state)
     if not own_names:
         return f"{kind} is not bound yet, and has no states; call bind(frequency) before load_state_dict."
 
-    missing = [name for name in own_names if name not in names]
+    missing = [name for name in own_names if name not in entries]
     if not missing:
         return None
-    others = [name for name in names if name not in own_names]
+    others = [name for name in entries if name not in own_names]
     if not others:
         return f"{missing[0]} is missing; pass all that state_dict() returned."
     remedy = "Make this metric with the same arguments, buckets, counts and number of labels."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from platform import python_version
 from typing import Any, Final
@@ -63,27 +64,24 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
     counts[-4:] = 0
     frequency = LabelFrequency.from_counts(counts, NUM_TRAIN)
 
-    def checked(**bucket_arguments: Any) -> None:
-        _check_laws(_Case(metric, {**arguments, **bucket_arguments}, frequency))
+    _check_laws(_Case(metric, arguments, frequency))
+    for by_bucket in _arguments_by_bucket(metric, arguments):
+        _check_laws(_Case(metric, {**arguments, **by_bucket}, frequency))
 
-    checked()
+
+def _arguments_by_bucket(metric: type[TopKMetric], arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments by which a class has values by bucket; none if it takes no buckets, or has some already."""
     if "buckets" in arguments:
-        return
-    scopes: list[dict[str, str]] = [{}]
+        return []
+    choices: list[dict[str, Any]] = [{"buckets": "deciles"}]
     if "scope" in taken(metric) and "scope" not in arguments:
-        scopes = [{"scope": "bucket"}, {"scope": "global"}]
-    for scope in scopes:
-        if _accepts_buckets(metric, arguments, scope):
-            checked(buckets="deciles", **scope)
-
-
-def _accepts_buckets(metric: type[TopKMetric], arguments: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
-    """Whether a class takes buckets; one that does not raises when it is made."""
-    try:
-        metric(**arguments, buckets="deciles", **scope)
-    except ValueError:
-        return False
-    return True
+        choices = [{"buckets": "deciles", "scope": scope} for scope in ("bucket", "global")]
+    accepted = []
+    for choice in choices:
+        with suppress(ValueError):  # raised when a metric is made
+            metric(**arguments, **choice)
+            accepted.append(choice)
+    return accepted
 
 
 class _Case:

@@ -305,7 +305,7 @@ class TopKCollection(MemberCollection):
             vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
         if len(prepared) < len(members):
             for metric in members.values():
-                metric._computed = None
+                vars(metric)["_computed"] = None
             self._share_again()
 
     @torch.jit.unused
