@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import ExactMetric, sent_together
+from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics._transfer import identity
 from tailmetrics.metrics._aggregations import Aggregation
 from tailmetrics.metrics._metric import TopKMetric
@@ -69,8 +69,7 @@ class AlternativeStates(ExactMetric):
     def make_writable(self) -> None:
         """Copy tensors that cannot be changed in place, as a reset under ``inference_mode`` makes them."""
         for name, tensor in self.metric_state.items():
-            if tensor.is_inference():
-                vars(self)[name] = tensor.clone()
+            vars(self)[name] = writable(tensor)
 
     def update(self) -> None:
         """Raise: a collection adds batches to the states."""
