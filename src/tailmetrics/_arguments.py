@@ -448,7 +448,8 @@ def passed_arguments(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[
 def _takes_any_keyword(metric: type[Metric]) -> bool:
     """Whether a constructor has ``**kwargs`` of any names, as that of a user's class may have."""
     kinds = {parameter.kind for parameter in _constructor(metric).parameters.values()}
-    return Parameter.VAR_KEYWORD in kinds and not keyword_defaults(metric.__init__)
+    has_typed_keywords = get_args(get_type_hints(metric.__init__).get("kwargs")) != ()
+    return Parameter.VAR_KEYWORD in kinds and not has_typed_keywords
 
 
 @cache

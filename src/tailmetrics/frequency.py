@@ -7,8 +7,9 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
-from tailmetrics._arguments import INTEGERS, check_count, check_counts, shape_of
+from tailmetrics._arguments import INTEGERS, TorchMetricsArguments, check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import EqualCounts, LabelBuckets, QuantileBy
 from tailmetrics.ranking import Ranking
@@ -50,7 +51,7 @@ class LabelFrequency(ExactMetric):
     counts: Tensor
     rows: Tensor
 
-    def __init__(self, num_labels: int, *, validate_args: bool = True, **kwargs: Any) -> None:
+    def __init__(self, num_labels: int, *, validate_args: bool = True, **kwargs: Unpack[TorchMetricsArguments]) -> None:
         super().__init__(**kwargs)
         self.validate_args = validate_args
         self.num_labels = check_count("LabelFrequency", "num_labels", num_labels)
