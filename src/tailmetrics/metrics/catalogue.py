@@ -122,13 +122,19 @@ class Exposure(_ListAggregation):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
-        counts_at_cutoffs = [self.by_bucket(shown) for shown in self._shown_at_cutoffs(states)]
+        denominators: list[list[float]] = []
+        for shown in self._shown_at_cutoffs(states):
+            counts_by_bucket = self.by_bucket(shown)
+            if self.measure == "mean":
+                denominators.append([float(counts.sum()) for counts in counts_by_bucket])
+            else:
+                denominators.append([len(counts) for counts in counts_by_bucket])
+
+        if self.measure == "mean":
+            return by_weight("labels shown", self.weighted), denominators
         if self.measure in ("coverage", "gini", "entropy"):
-            return "labels", [[len(counts) for counts in by_bucket] for by_bucket in counts_at_cutoffs]
-        if self.measure != "mean":
-            return None
-        unit = by_weight("labels shown", self.weighted)
-        return unit, [[float(counts.sum()) for counts in by_bucket] for by_bucket in counts_at_cutoffs]
+            return "labels", denominators
+        return None
 
     def _shown_at_cutoffs(self, states: Mapping[str, Tensor]) -> list[Tensor]:
         """Return, for each cut-off, how often lists show each label, by weight if rows have weights."""
