@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
@@ -194,6 +195,24 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
         needed = f"above {low} and below {high}" if inside else f"between {low} and {high}"
         raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number {needed}.")
     return number
+
+
+@dataclass(frozen=True)
+class NumberRange:
+    """The numbers that an argument takes, between ``low`` and ``high``; ``inside`` excludes both ends."""
+
+    argument: str
+    low: float
+    high: float
+    inside: bool = False
+
+    def checked(self, caller: str, value: Any) -> float:
+        """Return ``value`` as a float if it lies in the range."""
+        return check_number(caller, self.argument, value, self.low, self.high, self.inside)
+
+    def check(self, caller: str, _: Any, arguments: Mapping[str, Any]) -> None:
+        """Raise unless the argument of a formula lies in the range."""
+        self.checked(caller, arguments[self.argument])
 
 
 def writable_array(value: Any) -> Any:

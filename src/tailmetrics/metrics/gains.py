@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import log
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_number
+from tailmetrics._arguments import NumberRange, check_choice
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
 from tailmetrics.metrics._batches import warn_once
 from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
@@ -30,8 +30,8 @@ LARGEST_GRADE = 100
 """Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room for sums."""
 
 
-SMALLEST_GAIN = 1e-30
-"""Smallest value of ``max_gain``."""
+MAX_GAIN: Final = NumberRange("max_gain", 1e-30, LARGEST_GRADE)
+PERSISTENCE: Final = NumberRange("persistence", 0.0, 1.0, inside=True)
 
 LARGEST_EXPONENT = 1024
 """The first power of two that float64 does not hold."""
@@ -337,8 +337,7 @@ class NDCGAtK(TopKMetric):
 
 def _check_largest_gain(caller: str, ranks: TargetRanks, arguments: Mapping[str, Any]) -> None:
     """Raise unless ``max_gain`` is a number that no gain exceeds."""
-    max_gain = check_number(caller, "max_gain", arguments["max_gain"], SMALLEST_GAIN, LARGEST_GRADE)
-    _check_gains_below(max_gain, caller, ranks)
+    _check_gains_below(MAX_GAIN.checked(caller, arguments["max_gain"]), caller, ranks)
 
 
 @partial(takes_arrays, check=_check_largest_gain)
@@ -411,18 +410,14 @@ class ERRAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, *, max_gain: float | None = None, **kwargs: Unpack[RankArguments]) -> None:
         if max_gain is not None:
-            max_gain = check_number(self._caller, "max_gain", max_gain, SMALLEST_GAIN, LARGEST_GRADE)
+            max_gain = MAX_GAIN.checked(self._caller, max_gain)
         self.max_gain = max_gain
         most = max_gain or 1.0
         formula = hit_formula(err_at_k, {"max_gain": most}, check=partial(_check_gains_below, most), is_averaged=False)
         super().__init__(k, formula, **kwargs)
 
 
-def _check_persistence(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
-    check_number(caller, "persistence", arguments["persistence"], 0.0, 1.0, inside=True)
-
-
-@partial(takes_arrays, check=_check_persistence)
+@partial(takes_arrays, check=PERSISTENCE.check)
 def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
 
@@ -484,5 +479,5 @@ class RBPAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RankArguments]) -> None:
-        self.persistence = check_number(self._caller, "persistence", persistence, 0.0, 1.0, inside=True)
+        self.persistence = PERSISTENCE.checked(self._caller, persistence)
         super().__init__(k, hit_formula(rbp_at_k, {"persistence": self.persistence}, is_additive=True), **kwargs)

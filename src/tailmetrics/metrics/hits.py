@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_number
+from tailmetrics._arguments import NumberRange, check_choice
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LabelArguments, MacroOf, RankArguments
 from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, f_beta
@@ -280,11 +279,10 @@ class F1AtK(TopKMetric):
         super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
 
 
-def _check_beta(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
-    check_number(caller, "beta", arguments["beta"], 0.0, math.inf, inside=True)
+BETA: Final = NumberRange("beta", 0.0, math.inf, inside=True)
 
 
-@partial(takes_arrays, check=_check_beta)
+@partial(takes_arrays, check=BETA.check)
 def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
 
@@ -347,7 +345,7 @@ class FBetaAtK(TopKMetric):
         macro: MacroOf | None = None,
         **kwargs: Unpack[LabelArguments],
     ) -> None:
-        self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)
+        self.beta = BETA.checked(self._caller, beta)
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
         formula = hit_formula(f_beta_at_k, {"beta": self.beta, "denominator": denominator})
         super().__init__(k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from math import log
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count, check_counts, check_number
+from tailmetrics._arguments import NumberRange, check_choice, check_count, check_counts
 from tailmetrics.metrics._aggregations import RatioOfSums
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
 from tailmetrics.metrics._formulas import Formula, takes_arrays
@@ -35,7 +35,9 @@ PRESETS = {"default": (0.55, 1.5), "wikipedia": (0.5, 0.4), "amazon": (0.6, 2.6)
 
 FEWEST_ROWS = 3
 """With fewer training rows N, ln N - 1 is negative."""
-RANGE_OF_A, RANGE_OF_B, RANGE_OF_GAMMA = (0.0, 10.0), (1e-6, 1e6), (0.0, 10.0)
+A: Final = NumberRange("a", 0.0, 10.0)
+B: Final = NumberRange("b", 1e-6, 1e6)
+GAMMA: Final = NumberRange("gamma", 0.0, 10.0)
 
 
 def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: float = 1.5) -> Tensor:
@@ -60,7 +62,7 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     caller = "inverse_propensities"
     counts = check_counts(caller, "label_counts", label_counts)
     num_train = check_count(caller, "num_train", num_train, minimum=FEWEST_ROWS)
-    a, b = check_number(caller, "a", a, *RANGE_OF_A), check_number(caller, "b", b, *RANGE_OF_B)
+    a, b = A.checked(caller, a), B.checked(caller, b)
     c = (log(num_train) - 1) * (b + 1) ** a
     inverse: Tensor = 1 + c * (counts.double() + b).pow(-a)
     return inverse
@@ -85,7 +87,7 @@ def inverse_popularity(label_counts: Any, gamma: float = 1.5) -> Tensor:
     """
     caller = "inverse_popularity"
     counts = check_counts(caller, "label_counts", label_counts).double().clamp(min=1)
-    gamma = check_number(caller, "gamma", gamma, *RANGE_OF_GAMMA)
+    gamma = GAMMA.checked(caller, gamma)
     return (counts.max() / counts).pow((gamma + 1) / 2)
 
 
@@ -260,8 +262,8 @@ class _PropensityMetric(TopKMetric):
         preset_a, preset_b = PRESETS[check_choice(caller, "preset", preset, tuple(PRESETS))]
         if preset != "default" and (a is not None or b is not None):
             raise ValueError(f"{caller}: preset={preset!r} sets a and b; pass either the preset or a and b.")
-        self.a = check_number(caller, "a", preset_a if a is None else a, *RANGE_OF_A)
-        self.b = check_number(caller, "b", preset_b if b is None else b, *RANGE_OF_B)
+        self.a = A.checked(caller, preset_a if a is None else a)
+        self.b = B.checked(caller, preset_b if b is None else b)
         self.label_counts = label_counts
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says

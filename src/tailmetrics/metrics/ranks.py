@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import check_choice, check_count, check_number, number_text
+from tailmetrics._arguments import NumberRange, check_choice, check_count, number_text
 from tailmetrics.metrics._aggregations import MedianOfRows, RowStatistic
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
 from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
@@ -25,8 +24,8 @@ from tailmetrics.ranking._target_ranks import n_or_one
 
 __all__ = ["MAP", "MRR", "KForRecall"]
 
-SMALLEST_RECALL = 1e-30
-"""Smallest value of ``min_recall``; a recall of 0 takes no prediction."""
+MIN_RECALL: Final = NumberRange("min_recall", 1e-30, 1.0)
+"""A recall of 0 takes no prediction."""
 
 
 @takes_arrays
@@ -164,11 +163,7 @@ class MAP(TopKMetric):
         super().__init__(k, hit_formula(average_precision, {"denominator": denominator}, optional_k=True), **kwargs)
 
 
-def _check_min_recall(caller: str, _: TargetRanks, arguments: Mapping[str, Any]) -> None:
-    check_number(caller, "min_recall", arguments["min_recall"], SMALLEST_RECALL, 1.0)
-
-
-@partial(takes_arrays, depth=Depth(), check=_check_min_recall)
+@partial(takes_arrays, depth=Depth(), check=MIN_RECALL.check)
 def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     """Smallest k with h_k / n >= min_recall.
 
@@ -245,7 +240,7 @@ class KForRecall(TopKMetric):
         **kwargs: Unpack[RankArguments],
     ) -> None:
         caller = self._caller
-        self.min_recall = check_number(caller, "min_recall", min_recall, SMALLEST_RECALL, 1.0)
+        self.min_recall = MIN_RECALL.checked(caller, min_recall)
         check_choice(caller, "statistic", statistic, RowStatistic)
         if miss_value is not None:
             miss_value = check_count(caller, "miss_value", miss_value, minimum=0)
