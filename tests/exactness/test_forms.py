@@ -22,14 +22,16 @@ def feeds(batch: Data) -> dict[str, tuple[str, Feed]]:
     graded = batch.target.is_floating_point()
     forms = TARGET_FORMS if graded else {**TARGET_FORMS, **MULTI_HOT_FORMS}
     beside_scores = forms if graded else {**forms, **INTEGER_FORMS}
-    forms = {f"preds: {name}": ("dense", (form(batch), batch.target)) for name, form in SCORE_FORMS.items()}
-    forms |= {f"target: {name}": ("dense", (batch.scores, form(batch.target))) for name, form in beside_scores.items()}
+    feeds_by_name = {f"preds: {name}": ("dense", (form(batch), batch.target)) for name, form in SCORE_FORMS.items()}
+    feeds_by_name |= {
+        f"target: {name}": ("dense", (batch.scores, form(batch.target))) for name, form in beside_scores.items()
+    }
     for (name, form), (other, target) in zip([*LIST_FORMS.items(), *LIST_FORMS.items()], forms.items(), strict=False):
         kind = "ids" if "ids" in name else "scored"
-        forms[f"preds: {name}, target: {other}"] = (kind, (form(batch), target(batch.target)))
+        feeds_by_name[f"preds: {name}, target: {other}"] = (kind, (form(batch), target(batch.target)))
     for kind, rankings in explicit_forms(batch).items():
-        forms |= {f"explicit: {name}": (kind, (ranking,)) for name, ranking in rankings.items()}
-    return forms
+        feeds_by_name |= {f"explicit: {name}": (kind, (ranking,)) for name, ranking in rankings.items()}
+    return feeds_by_name
 
 
 def ranked(feed: Feed) -> tailmetrics.Ranking:

@@ -405,17 +405,15 @@ class AreaOfAllCells(LabelAreas):
 
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
-        assignment = self._assignment(len(states["scores"]))
-        height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
-        totals = []
-        for name in ("relevant", "scores"):
-            total = torch.zeros(self.num_buckets, self.bins, dtype=torch.int64, device="cpu")
-            blocks = zip(torch.split(states[name], height), torch.split(assignment, height), strict=True)
-            for histograms, labels in blocks:
-                total.index_add_(0, labels, histograms.cpu())
-            totals.append(total)
-        relevant, scores = totals
+        relevant = self._totals(states["relevant"])
+        scores = self._totals(states["scores"])
         return AREAS[self.area](relevant, scores - relevant, self._all_equal)
+
+    def _totals(self, histograms: Tensor) -> Tensor:
+        """Return the sum of the histograms of the labels of each bucket, (G, B), on the CPU."""
+        totals = histograms.new_zeros(self.num_buckets, self.bins)
+        assignment = self._assignment(len(histograms)).to(histograms.device)
+        return totals.index_add_(0, assignment, histograms).cpu()
 
 
 class AreaOfEachLabel(LabelAreas):
@@ -665,7 +663,7 @@ def _count_pairs(
 
 def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None) -> Tensor:
     """Return how many labels each row retrieves, (N, 1), or how many of each bucket, (N, G)."""
-    counts = []
+    counts = [torch.zeros(0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device)]
     for _, block in dense_blocks(ranking, num_labels):
         retrieved = (block > -torch.inf).to(torch.int64)
         if buckets is None:
@@ -673,8 +671,6 @@ def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets |
         else:
             by_bucket = retrieved.new_zeros(len(block), len(buckets))
             counts.append(by_bucket.index_add_(1, buckets.assignment.to(block.device), retrieved))
-    if not counts:
-        return torch.zeros(0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device)
     return torch.cat(counts)
 
 
@@ -692,7 +688,8 @@ def _scores_and_counts_above(
     Returns:
         Shape (T,) each.
     """
-    parts = []
+    nothing = entries.ids[:0]
+    parts = [(nothing.to(torch.float32), nothing, nothing)]
     for first, block in dense_blocks(ranking, num_labels):
         inside = (entries.rows >= first) & (entries.rows < first + len(block))
         rows, ids = entries.rows[inside] - first, entries.ids[inside]
@@ -705,9 +702,6 @@ def _scores_and_counts_above(
             missing = num_labels - ranking.documents[rows + first]
             same = torch.where(own > -torch.inf, same, same - missing)
         parts.append((own, above, same - 1))
-    if not parts:
-        nothing = entries.ids[:0]
-        return nothing.to(torch.float32), nothing, nothing
     own, above, tied = (torch.cat(part) for part in zip(*parts, strict=True))
     return own, above, tied
 
