@@ -167,7 +167,7 @@ class LabelBuckets:
         """
         caller = "LabelBuckets.from_assignment"
         assignment = check_counts(caller, "assignment", assignment)
-        names = check_names(caller, "names", names)
+        names = tuple(map(str, check_names(caller, "names", names)))  # plain texts, also for NumPy's
         if not names or len(set(names)) != len(names):
             raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")
         reserved = RESERVED_NAMES.intersection(names)
