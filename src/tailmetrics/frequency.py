@@ -177,12 +177,13 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     batch.form, batch.target, batch.gains = target_as_tensor(context.caller, batch.target)
     if batch.row_mask is not None:
         batch.row_mask = as_tensor(context.caller, "row_mask", batch.row_mask)
-    if context.ignore_index is not None and _holds_ids(context, batch, num_labels):
-        if batch.form == "target":
-            _flatten_tokens(context, batch, context.ignore_index)
-        without_ignored(context.caller, batch, context.ignore_index)
-    elif context.ignore_index is None and context.validate:
-        _holds_ids(context, batch, num_labels)  # raises for what may be either
+    ignore_index = context.ignore_index
+    if ignore_index is not None or context.validate:
+        holds_ids = _holds_ids(context, batch, num_labels)  # raises for what may be either
+        if ignore_index is not None and holds_ids:
+            if batch.form == "target":
+                _flatten_tokens(context, batch, ignore_index)
+            without_ignored(context.caller, batch, ignore_index)
 
     target = batch.target
     num_rows = target.shape[0] if target.ndim else 0

@@ -49,3 +49,12 @@ def compute_all(metrics: Sequence[TopKMetric], rankings: Iterable[Ranking]) -> l
         for metric in metrics:
             metric.update(ranking)
     return [bits(metric) for metric in metrics]
+
+
+def differing(cases: Iterable[Any], results: Sequence[object], expected: Sequence[object]) -> list[str]:
+    """The cases whose result is not the expected one."""
+    names = []
+    for case, result, expected_result in zip(cases, results, expected, strict=True):
+        if result != expected_result:
+            names.append(str(case))
+    return names

@@ -7,7 +7,7 @@ import torch
 
 import tailmetrics
 from cases import FEW, Case, Data, data
-from exactness.bits import EVERY_KIND, bits, compute_all
+from exactness.bits import EVERY_KIND, bits, compute_all, differing
 from exactness.shared_metrics import metrics_by_case
 from tailmetrics import Ranking
 
@@ -28,20 +28,12 @@ def wanted() -> list[object]:
     return compute_all([*metrics_by_case().values()], rankings(BATCH, ROWS))
 
 
-def assert_same(results: list[object], wanted: list[object]) -> None:
-    """Name the metrics that differ."""
-    differing = []
-    for case, bits_of_case, expected in zip(EVERY_KIND, results, wanted, strict=True):
-        if bits_of_case != expected:
-            differing.append(str(case))
-    assert differing == []
-
-
 @pytest.mark.parametrize(("size", "shuffled"), [(7, True), pytest.param(64, False, marks=pytest.mark.slow)])
 def test_batch_size_does_not_show(size: int, shuffled: bool, wanted: list[object]) -> None:
     """Graded gains, ties, empty targets and empty lists, in batches of 7 of a shuffling sampler, of 64 and all rows."""
     order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(0)) if shuffled else torch.arange(ROWS)
-    assert_same(compute_all([*metrics_by_case().values()], rankings(BATCH, size, order)), wanted)
+    results = compute_all([*metrics_by_case().values()], rankings(BATCH, size, order))
+    assert differing(EVERY_KIND, results, wanted) == []
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 4])
@@ -56,7 +48,7 @@ def test_merged_states_are_those_of_one_run(ranks: int, wanted: list[object]) ->
     for number, part in enumerate(parts[1:]):
         for metric, other in zip(parts[0], part, strict=True):
             metric.merge_state(other if number % 2 else other.metric_state)
-    assert_same([bits(metric) for metric in parts[0]], wanted)
+    assert differing(EVERY_KIND, [bits(metric) for metric in parts[0]], wanted) == []
 
 
 @pytest.mark.parametrize("case", [case for case in FEW if case.name in ("NDCGAtK", "PropensityScoredNDCGAtK")], ids=str)

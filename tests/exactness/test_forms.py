@@ -9,7 +9,7 @@ import tailmetrics
 from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
 from exactness.bits import EVERY_KIND as CASES
-from exactness.bits import ONE_OF_EACH, bits, compute_all
+from exactness.bits import ONE_OF_EACH, bits, compute_all, differing
 from exactness.shared_metrics import metrics_by_case
 from tailmetrics.metrics import TopKMetric
 
@@ -67,7 +67,7 @@ def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Da
         feed_before = pickle.dumps(feed)
         results = compute_all([metrics_by_case()[case] for case in usable], [ranked(feed)])
         assert pickle.dumps(feed) == feed_before or len(feed) == 1, f"{name}: inputs changed"
-        assert [case for case, value in zip(usable, results, strict=True) if value != wanted[case]] == [], name
+        assert differing(usable, results, [wanted[case] for case in usable]) == [], name
 
 
 @pytest.mark.parametrize("kind", ["integers", "ids of one label"])
@@ -119,7 +119,7 @@ def test_rows_without_a_hit_add_what_they_would_add_if_they_were_read(
         monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", least)
         ranking = tailmetrics.rank(*rows, num_labels=40)
         results.append(compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]))
-    assert [str(case) for case, case_bits, expected in zip(cases, *results, strict=True) if case_bits != expected] == []
+    assert differing(cases, *results) == []
 
 
 @pytest.mark.parametrize("row_mask", [KEPT, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"])
@@ -132,9 +132,7 @@ def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     kept = [(GRADED.scores[row_mask], GRADED.target[row_mask])] if row_mask.any() else []
     wanted = compute_all(metrics, [tailmetrics.rank(*feed) for feed in kept])
     results = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
-    assert [
-        str(case) for case, case_bits, expected in zip(CASES, results, wanted, strict=True) if case_bits != expected
-    ] == []
+    assert differing(CASES, results, wanted) == []
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +148,7 @@ def test_masked_rows_leave_no_trace_in_any_form_of_target(form: str, bits_of_kep
     make = {**TARGET_FORMS, **MULTI_HOT_FORMS}[form]
     metrics = [metrics_by_case()[str(case)] for case in ONE_OF_EACH]
     results = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=KEPT)])
-    pairs = zip(ONE_OF_EACH, results, bits_of_kept_rows, strict=True)
-    assert [str(case) for case, case_bits, expected in pairs if case_bits != expected] == []
+    assert differing(ONE_OF_EACH, results, bits_of_kept_rows) == []
     masked, left_out = tailmetrics.LabelFrequency(40), tailmetrics.LabelFrequency(40)
     masked.update(make(BINARY.target), KEPT)
     left_out.update(make(BINARY.target[KEPT]))
