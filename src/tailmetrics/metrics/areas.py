@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
-from tailmetrics.buckets import LabelBuckets, number_of_buckets
+from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
 from tailmetrics.metrics._aggregations import Aggregation, Values
 from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
@@ -739,7 +739,7 @@ class Pairs(AllScores):
         """Return the counts of pairs, which all such metrics share."""
         ranking, num_labels, buckets = self.relevant(ranking), self._num_labels_of(ranking), self.buckets
         assert num_labels is not None
-        key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope), self.leaves_out)
+        key = ("pairs", num_labels, digest_of_buckets(buckets), self.scope, self.leaves_out)
         return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope, self.leaves_out))
 
     def values(self, ranking: Ranking, ranks: Any) -> Tensor:
