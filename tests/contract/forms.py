@@ -23,9 +23,9 @@ def scores_in_another_layout(scores: Tensor) -> Tensor:
 def candidates(batch: Data, seed: int = 3) -> tuple[Tensor, Tensor]:
     """The retrieved labels of each row with their scores, shuffled, -1 in between."""
     ids = batch.ids
-    found = torch.where(ids >= 0, batch.scores.gather(1, ids.clamp(min=0)), 0.5)
+    scores = torch.where(ids >= 0, batch.scores.gather(1, ids.clamp(min=0)), 0.5)
     order = torch.rand(ids.shape, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
-    return found.gather(1, order), ids.gather(1, order)
+    return scores.gather(1, order), ids.gather(1, order)
 
 
 def csr_scores(batch: Data, seed: int = 4) -> Tensor:

@@ -19,12 +19,12 @@ BATCH = data(seed=3, num_rows=9)
 
 def states(collection: TopKCollection) -> dict[str, Any]:
     """Every state of every member, and the number of updates."""
-    found = {
+    states = {
         f"{name} {state}": value.tolist()
         for name, member in collection.members().items()
         for state, value in member.metric_state.items()
     }
-    return found | {name: member.update_count for name, member in collection.members().items()}
+    return states | {name: member.update_count for name, member in collection.members().items()}
 
 
 def fails_while_adding(metric: TopKMetric) -> None:
@@ -39,9 +39,9 @@ def fails_while_adding(metric: TopKMetric) -> None:
             increments[name] = PerRow(last.values[..., None].expand(*last.values.shape, 3), last.fixed_point)
         elif isinstance(last, AtCells):
             increments[name] = AtCells(last.cells.double(), last.amounts, last.rows)
-        for name, one in increments.items():
-            if isinstance(one, InBlocks):
-                increments[name] = InBlocks(lambda one=one: first_and_no_more(one))
+        for name, increment in increments.items():
+            if isinstance(increment, InBlocks):
+                increments[name] = InBlocks(lambda increment=increment: first_and_no_more(increment))
         return increments
 
     vars(aggregation)["increments"] = broken
@@ -82,7 +82,7 @@ def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> Non
 
 def doubled(value: Any) -> Any:
     """Twice a number, or each of a nested list."""
-    return [doubled(one) for one in value] if isinstance(value, list) else 2 * value
+    return [doubled(part) for part in value] if isinstance(value, list) else 2 * value
 
 
 def reductions(metric: TopKMetric) -> set[str]:

@@ -41,9 +41,11 @@ GIVEN = {
 def formula(name: str) -> Callable[[Any], Any]:
     """A function of the library, of a ranking alone."""
     function = getattr(functional, name)
-    known = inspect.signature(function).parameters
-    given = {key: value for key, value in GIVEN.items() if key in known and (key != "denominator" or "average" in name)}
-    return lambda ranking: function(ranking, **given)
+    parameters = inspect.signature(function).parameters
+    arguments = {
+        key: value for key, value in GIVEN.items() if key in parameters and (key != "denominator" or "average" in name)
+    }
+    return lambda ranking: function(ranking, **arguments)
 
 
 PER_ROW = {name for name in vars(functional) if not name.startswith("_")} - NOT_PER_ROW - {"cross_entropy"}
@@ -58,12 +60,12 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def assert_same_bits(found: Any, wanted: Any) -> None:
+def assert_same_bits(value: Any, wanted: Any) -> None:
     """One tensor or a pair."""
-    for one, other in zip(
-        found if isinstance(found, tuple) else [found], wanted if isinstance(wanted, tuple) else [wanted], strict=True
+    for part, wanted_part in zip(
+        value if isinstance(value, tuple) else [value], wanted if isinstance(wanted, tuple) else [wanted], strict=True
     ):
-        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(part, wanted_part, rtol=0, atol=0, equal_nan=True)
 
 
 BACKENDS = {"recall_at_k": "aot_eager", "ndcg_at_k": "aot_eager", "average_precision": "eager"}
@@ -82,21 +84,21 @@ def test_formulas_compile_without_a_graph_break(name: str) -> None:
         lambda ranking: [FORMULAS[name](ranking) for name in names], fullgraph=True, backend=BACKENDS.get(name, "eager")
     )
     for graded, bucketed in ((True, False), (False, True)):
-        found, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
+        ranking, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
         if bucketed:
-            found, wanted = found.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
-        for one, value in zip(names, compiled(found), strict=True):
-            assert_same_bits(value, FORMULAS[one](wanted))
+            ranking, wanted = ranking.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
+        for name, value in zip(names, compiled(ranking), strict=True):
+            assert_same_bits(value, FORMULAS[name](wanted))
 
 
 @pytest.mark.parametrize(("graded", "bucketed"), [(True, True), (False, False)])
 def test_ndcg_compiles_in_the_other_cases_too(graded: bool, bucketed: bool) -> None:
     """With gains by bucket and without them overall: it reads the most."""
-    found, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
+    ranking, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
     if bucketed:
-        found, wanted = found.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
+        ranking, wanted = ranking.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
     compiled = torch.compile(FORMULAS["ndcg_at_k"], fullgraph=True, backend="eager")
-    assert_same_bits(compiled(found), FORMULAS["ndcg_at_k"](wanted))
+    assert_same_bits(compiled(ranking), FORMULAS["ndcg_at_k"](wanted))
 
 
 @pytest.mark.parametrize("buckets", [None, BUCKETS], ids=["overall", "by bucket"])

@@ -55,8 +55,8 @@ def test_collections_of_several_workers_have_the_bits_of_one(sent: bool) -> None
             arrived.load_state_dict(unpacked(packed(part)))  # what it had counted is gone
         merged.merge_state(arrived)
         merged.compute()
-    for one, other in ((merged, whole), (parts[0], fed_with(many(), [BATCHES[0]]))):
-        for name, metric in one.members().items():
+    for collection, other in ((merged, whole), (parts[0], fed_with(many(), [BATCHES[0]]))):
+        for name, metric in collection.members().items():
             assert bits(metric) == bits(other.members()[name])
     fed_with(merged, [BATCHES[0]])
     assert {key: float(value) for key, value in merged.compute().items()} != {
@@ -85,19 +85,19 @@ BY_OTHERS = tm.LabelBuckets.deciles(training_counts().flip(0))
 )  # fmt: skip
 def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted: str) -> None:
     """Each argument by name, of a member also which one; merged, and loaded, alone and in collections."""
-    mine, other = (
+    metric, other = (
         tm.TopKCollection({"first": tm.MRR(), "second": here}),
         tm.TopKCollection({"first": tm.MRR(), "second": there}),
     )
     before = states(here)
     for there_is, refuse in (
         ("there", lambda: here.merge_state(there)),
-        ("there", lambda: mine.merge_state(other)),
+        ("there", lambda: metric.merge_state(other)),
     ):
         with pytest.raises(ValueError, match=wanted.format(there=there_is)):
             refuse()
     with pytest.raises(ValueError, match=r"TopKCollection.merge_state: .* member 2 \('second'\)"):
-        mine.merge_state(other)
+        metric.merge_state(other)
     assert states(here) == before
 
 
@@ -330,12 +330,12 @@ def test_copies_share_the_process_group() -> None:
     module = nn.Module()
     module.metrics = tm.TopKCollection([metric])
     module.same = metric
-    for made in (metric.clone(), copy.deepcopy(metric), copy.deepcopy(module).same):
-        assert made.process_group is group
-        assert states(made) == states(metric)
+    for metric_copy in (metric.clone(), copy.deepcopy(metric), copy.deepcopy(module).same):
+        assert metric_copy.process_group is group
+        assert states(metric_copy) == states(metric)
         before = states(metric)
-        fed_with(made, [BATCHES[1]])
-        assert states(metric) == before != states(made)
+        fed_with(metric_copy, [BATCHES[1]])
+        assert states(metric) == before != states(metric_copy)
     copied = copy.deepcopy(module)
     assert copied.same is next(iter(copied.metrics.members().values()))
 

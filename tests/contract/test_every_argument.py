@@ -72,12 +72,12 @@ WITH: dict[str, dict[str, Any]] = {
 
 def made(name: str, argument: str, value: Any) -> TopKMetric:
     """A metric with all that it needs, and one argument of this value."""
-    given = {key: one for key, one in WITH.get(argument, {}).items() if key in arguments(REGISTRY[name])}
+    options = {key: option for key, option in WITH.get(argument, {}).items() if key in arguments(REGISTRY[name])}
     if argument == "num_labels" and value != NUM_LABELS and name.startswith(("Propensity", "Popularity", "Novelty")):
-        given["label_counts"] = torch.cat([COUNTS, COUNTS[:1]])
+        options["label_counts"] = torch.cat([COUNTS, COUNTS[:1]])
     if argument == "num_labels" and "tree" in arguments(REGISTRY[name]):
-        given["tree"] = LabelTree([-1] * value)
-    return registered(name, **{**given, argument: value})
+        options["tree"] = LabelTree([-1] * value)
+    return registered(name, **{**options, argument: value})
 
 
 def two_metrics(name: str, argument: str) -> tuple[TopKMetric, TopKMetric]:
@@ -164,14 +164,14 @@ def test_shared_states_are_told_apart_where_other_rows_count() -> None:
     collection = MetricCollection({"all": all_rows, "without": without})
     for target in ([1, 2], [1, 3]):
         collection.update(ids, torch.tensor(target))
-    found = {key: float(value) for key, value in collection.compute().items()}
-    assert found == {"all": 11 / 4, "without": pytest.approx(19 / 6, abs=1e-12)}
+    scalars = {key: float(value) for key, value in collection.compute().items()}
+    assert scalars == {"all": 11 / 4, "without": pytest.approx(19 / 6, abs=1e-12)}
 
 
 def test_the_two_values_of_an_argument_are_all_accepted() -> None:
     """No class has an argument that the table does not know."""
-    known = {argument for metric in REGISTRY.values() for argument in arguments(metric)}
-    assert known - {*PRESENTATION, "denominator"} == VALUES.keys()
+    tried_arguments = {argument for metric in REGISTRY.values() for argument in arguments(metric)}
+    assert tried_arguments - {*PRESENTATION, "denominator"} == VALUES.keys()
 
 
 # what an update is given, and how a batch is to be read, in each form of input
@@ -227,49 +227,49 @@ GIVEN: dict[str, Given] = {
 }
 
 
-def dense(given: Given) -> Tensor:
-    return SCORES.index_fill(1, torch.tensor([7]), float("nan")) if given.broken else SCORES
+def dense(fault: Given) -> Tensor:
+    return SCORES.index_fill(1, torch.tensor([7]), float("nan")) if fault.broken else SCORES
 
 
-def lists(given: Given) -> Tensor:
-    return IDS.index_copy(1, torch.tensor([1]), IDS[:, :1]) if given.twice else IDS
+def lists(fault: Given) -> Tensor:
+    return IDS.index_copy(1, torch.tensor([1]), IDS[:, :1]) if fault.twice else IDS
 
 
-def flat(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def flat(fault: Given) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Documents of eight queries, with what each is and its label; the ignored ones are marked by their target."""
-    relevant = GAINS if given.target is GAINS else torch.nn.functional.one_hot(CLASSES, NUM_LABELS).float()
-    if "ignore_index" in given.reading:
+    relevant = GAINS if fault.target is GAINS else torch.nn.functional.one_hot(CLASSES, NUM_LABELS).float()
+    if "ignore_index" in fault.reading:
         relevant[:3, 1:] = IGNORED
     labels = torch.arange(NUM_LABELS).repeat(ROWS)
-    labels = labels.index_fill(0, torch.tensor([1]), 0) if given.twice else labels
-    return dense(given).flatten(), relevant.flatten(), torch.arange(ROWS).repeat_interleave(NUM_LABELS), labels
+    labels = labels.index_fill(0, torch.tensor([1]), 0) if fault.twice else labels
+    return dense(fault).flatten(), relevant.flatten(), torch.arange(ROWS).repeat_interleave(NUM_LABELS), labels
 
 
-def updated(form: str, metric: TopKMetric, given: Given, reading: dict[str, Any], rows: dict[str, Any]) -> None:
+def updated(form: str, metric: TopKMetric, fault: Given, reading: dict[str, Any], rows: dict[str, Any]) -> None:
     """Add the batch in a form."""
     preds: dict[str, Callable[[], Any]] = {
-        "scores": lambda: dense(given),
-        "ids": lambda: lists(given),
-        "candidates": lambda: (LISTED, lists(given)),
-        "CSR": lambda: csr(lists(given)),
-        "gradients": lambda: dense(given).clone().requires_grad_(),
-        "ranking of scores": lambda: rank(dense(given), given.target, 6, **reading, **rows),
-        "ranking of ids": lambda: rank(lists(given), given.target, **reading, **rows),
+        "scores": lambda: dense(fault),
+        "ids": lambda: lists(fault),
+        "candidates": lambda: (LISTED, lists(fault)),
+        "CSR": lambda: csr(lists(fault)),
+        "gradients": lambda: dense(fault).clone().requires_grad_(),
+        "ranking of scores": lambda: rank(dense(fault), fault.target, 6, **reading, **rows),
+        "ranking of ids": lambda: rank(lists(fault), fault.target, **reading, **rows),
         "ranking beside arguments": lambda: rank(SCORES, CLASSES, NUM_LABELS),
     }
     if form == "flat":
-        scores, target, queries, _ = flat(given)
+        scores, target, queries, _ = flat(fault)
         rows = {name: queries if name == "indexes" else value for name, value in rows.items()}
-        metric.update(scores, target, **(rows if "indexes" in given.rows else {"indexes": queries, **rows}))
+        metric.update(scores, target, **(rows if "indexes" in fault.rows else {"indexes": queries, **rows}))
     elif form == "documents with labels":
-        scores, target, queries, labels = flat(given)
+        scores, target, queries, labels = flat(fault)
         metric.update(Ranking.from_flat(scores, target, queries, labels, num_labels=NUM_LABELS, **reading, **rows))
     elif form == "ranking beside arguments":
         metric.update(preds[form](), **rows)
     elif form in ("ranking of scores", "ranking of ids"):
         metric.update(preds[form]())
     else:
-        metric.update(preds[form](), given.target, **rows)
+        metric.update(preds[form](), fault.target, **rows)
 
 
 def csr(ids: Tensor) -> Tensor:
@@ -289,11 +289,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 """What lets a class see one row among eight."""
 
 
-def outcome(form: str, name: str, given: Given, with_it: bool) -> Tensor | str:
+def outcome(form: str, name: str, fault: Given, with_it: bool) -> Tensor | str:
     """The value with or without the argument, or what it is refused with."""
     try:
-        metric = registered(name, **OPTIONS.get(name, {}), **(given.metric | given.reading if with_it else {}))
-        updated(form, metric, given, given.reading if with_it else {}, given.rows if with_it else {})
+        metric = registered(name, **OPTIONS.get(name, {}), **(fault.metric | fault.reading if with_it else {}))
+        updated(form, metric, fault, fault.reading if with_it else {}, fault.rows if with_it else {})
     except (TypeError, ValueError) as error:
         return str(error)
     return metric.compute()
@@ -312,36 +312,36 @@ def changes_nothing(argument: str, form: str, name: str) -> bool:
 
 def pairs_of_updates() -> Iterator[tuple[str, str]]:
     """Each argument in each form; beside a ranking only what says which rows count and how."""
-    for argument, given in GIVEN.items():
-        beside = given.rows or argument == "ignore_index"
-        yield from ((argument, form) for form in FORMS if form != "ranking beside arguments" or beside)
+    for argument, fault in GIVEN.items():
+        is_beside_ranking = fault.rows or argument == "ignore_index"
+        yield from ((argument, form) for form in FORMS if form != "ranking beside arguments" or is_beside_ranking)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("argument", "form"), list(pairs_of_updates()))
 def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -> None:
     """In every form of input, of one class of three by turns, on a batch on which it matters: never neither."""
-    given = GIVEN[argument]
+    fault = GIVEN[argument]
     accepted = 0
     turn = [*GIVEN].index(argument) + FORMS.index(form)
     for number, name in enumerate(REGISTRY):
         if (number + turn) % 3:
             continue
-        without, found = (outcome(form, name, given, with_it) for with_it in (False, True))
-        accepted += isinstance(found, Tensor)
-        if isinstance(found, Tensor) and not given.broken:
+        without, result = (outcome(form, name, fault, with_it) for with_it in (False, True))
+        accepted += isinstance(result, Tensor)
+        if isinstance(result, Tensor) and not fault.broken:
             with force_plain():
-                plain = outcome(form, name, given, True)
+                plain = outcome(form, name, fault, True)
             assert isinstance(plain, Tensor), (name, plain)
-            assert torch.equal(plain.nan_to_num(-1), found.nan_to_num(-1)), (name, found, plain)
+            assert torch.equal(plain.nan_to_num(-1), result.nan_to_num(-1)), (name, result, plain)
         if changes_nothing(argument, form, name):
             continue
-        if isinstance(found, str):
-            assert found.startswith((name, "rank", "Ranking")), found
-            assert argument != "validate_args" or found != without, (name, found)
+        if isinstance(result, str):
+            assert result.startswith((name, "rank", "Ranking")), result
+            assert argument != "validate_args" or result != without, (name, result)
         elif isinstance(without, Tensor):
-            changed = found.shape != without.shape or not torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
-            assert changed, (name, found)
+            changed = result.shape != without.shape or not torch.equal(result.nan_to_num(-1), without.nan_to_num(-1))
+            assert changed, (name, result)
     refused = form == "ranking beside arguments" or (argument == "indexes" and form != "flat")
     refused |= argument == "duplicates" and form == "CSR"
     assert accepted == 0 if refused else accepted > 3

@@ -48,16 +48,16 @@ def test_queries_have_the_bits_of_rows(case: Case) -> None:
 @pytest.mark.parametrize("how", ["update", "forward", "collection"])
 def test_a_query_that_returns_is_another_query_and_is_warned_of(how: str) -> None:
     """The same number in two batches, with other documents: two rows, and one warning; none after a reset."""
-    made = TopKCollection([MRR()]) if how == "collection" else MRR()
-    add: Any = made if how == "forward" else made.update
+    metric = TopKCollection([MRR()]) if how == "collection" else MRR()
+    add: Any = metric if how == "forward" else metric.update
     for _ in range(2):
         for query in (7, 8):
             add(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]), indexes=torch.tensor([query, query]))
         with pytest.warns(UserWarning, match="the query 7 of indexes was in an earlier update"):
             add(torch.tensor([0.9, 0.1]), torch.tensor([0, 1]), indexes=torch.tensor([7, 7]))
-        values = made.compute()
+        values = metric.compute()
         assert float(values["mrr"] if how == "collection" else values) == pytest.approx((1 + 1 + 1 / 2) / 3)
-        made.reset()
+        metric.reset()
 
 
 @pytest.mark.parametrize("how", ["update", "forward"])
@@ -112,11 +112,11 @@ def test_documents_to_ignore_are_left_out() -> None:
     preds, target, ids = PREDS, TARGET.long(), IDS
     ignored = torch.arange(len(ids)) % 5 == 0
     ignored |= ids == ids[1]
-    found = MRR(ignore_index=-100)
-    found.update(preds, target.masked_fill(ignored, -100), indexes=ids)
+    metric = MRR(ignore_index=-100)
+    metric.update(preds, target.masked_fill(ignored, -100), indexes=ids)
     wanted = MRR()
     wanted.update(preds[~ignored], target[~ignored], indexes=ids[~ignored])
-    assert bits_of(found.compute()) == bits_of(wanted.compute())
+    assert bits_of(metric.compute()) == bits_of(wanted.compute())
 
 
 WRONG: dict[str, tuple[Any, Any, Any]] = {

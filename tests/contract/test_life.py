@@ -81,17 +81,17 @@ def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
     assert metric.state_dict() == {}, "nothing is saved unless it is asked for"
     before, loaded, buffer = states(metric), fed(case.metric(), BATCHES[2:]), io.BytesIO()
     loaded.compute()
-    for one in (metric, loaded):
-        one.persistent(True)
+    for holder in (metric, loaded):
+        holder.persistent(True)
     assert set(metric.state_dict()) == set(metric.metric_state)
     torch.save(metric.state_dict(), buffer)
     buffer.seek(0)
     loaded.load_state_dict(torch.load(buffer, weights_only=True))  # what it had counted is gone
     pickled = [pickle.loads(pickler.dumps(metric)) for pickler in (pickle, ForkingPickler)]
-    for made in (*pickled, metric.clone(), copy.deepcopy(metric)):
-        assert type(made) is type(metric) and made is not metric
-        assert states(made) == before
-        assert bits(fed(made, BATCHES[2:])) == bits_of_every_batch(case)
+    for metric_copy in (*pickled, metric.clone(), copy.deepcopy(metric)):
+        assert type(metric_copy) is type(metric) and metric_copy is not metric
+        assert states(metric_copy) == before
+        assert bits(fed(metric_copy, BATCHES[2:])) == bits_of_every_batch(case)
         assert states(metric) == before
     assert bits(fed(loaded, BATCHES[2:])) == bits_of_every_batch(case)
     assert states(metric) == before
@@ -243,14 +243,14 @@ def test_completed_late_a_metric_is_the_same_metric() -> None:
 
 def test_a_checkpoint_of_an_unbound_metric_and_of_other_buckets_is_refused() -> None:
     """States carry the buckets they were counted in: those of others do not load, whatever their shape."""
-    one = RecallAtK(k=1, buckets=LabelBuckets.from_assignment([0] * 20 + [1] * 20, ["head", "tail"]))
+    metric_of_halves = RecallAtK(k=1, buckets=LabelBuckets.from_assignment([0] * 20 + [1] * 20, ["head", "tail"]))
     other = RecallAtK(k=1, buckets=LabelBuckets.from_assignment([0] * 21 + [1] * 19, ["head", "tail"]))
-    for metric in (one, other):
+    for metric in (metric_of_halves, other):
         metric.persistent(True)
     with pytest.raises(ValueError, match="states are of a metric with other arguments or other buckets"):
-        other.load_state_dict(one.state_dict())
+        other.load_state_dict(metric_of_halves.state_dict())
     with pytest.raises(ValueError, match="buckets is LabelBuckets .* here and LabelBuckets .* there"):
-        other.merge_state(one)
+        other.merge_state(metric_of_halves)
 
 
 def test_a_collection_is_saved_and_renamed() -> None:
@@ -262,8 +262,8 @@ def test_a_collection_is_saved_and_renamed() -> None:
     whole, loaded = new.clone(), fed(new.clone(), BATCHES[:1])
     for batch in BATCHES:
         assert str(whole(batch.scores, batch.target)) == str(fed(new.clone(), [batch]).compute())
-    for one in (whole, loaded):
-        one.persistent(True)
+    for holder in (whole, loaded):
+        holder.persistent(True)
     loaded.load_state_dict(whole.state_dict())
     assert str(fed(loaded).compute()) == str(fed(whole).compute())
     assert [key.replace("test/", "val/") for key in whole.clone(prefix="test/").compute()] == list(whole.compute())

@@ -33,21 +33,21 @@ def made(is_metric: bool) -> Any:
     return tm.TopKCollection([tm.NDCGAtK(k=[1, 5]), tm.F1AtK(**by_label), tm.RecallAtK(**by_label), coverage])
 
 
-def parts_of(one: Any) -> list[Any]:
+def parts_of(metric: Any) -> list[Any]:
     """The metric, or the members of a collection."""
-    return [one] if isinstance(one, tm.NDCGAtK) else list(one._modules.values())
+    return [metric] if isinstance(metric, tm.NDCGAtK) else list(metric._modules.values())
 
 
-def fed(one: Any, numbers: Any) -> Any:
+def fed(metric: Any, numbers: Any) -> Any:
     """The metric or collection after the batches of these numbers."""
     for number in numbers:
-        one.update(BATCHES[number].scores, BATCHES[number].target)
-    return one
+        metric.update(BATCHES[number].scores, BATCHES[number].target)
+    return metric
 
 
 def bits(value: Any) -> Any:
     """The bits of a value, or of each of a dict."""
-    return {key: bits_of(one) for key, one in value.items()} if isinstance(value, dict) else bits_of(value)
+    return {key: bits_of(scalar) for key, scalar in value.items()} if isinstance(value, dict) else bits_of(value)
 
 
 class Life:
@@ -105,8 +105,8 @@ class Life:
 
     def add(self, numbers: list[int]) -> None:
         """Each process has one batch more, unless that was refused."""
-        for some, number in zip(self.lists, numbers, strict=True):
-            some += [] if self.synced else [number]
+        for numbers_of_rank, number in zip(self.lists, numbers, strict=True):
+            numbers_of_rank += [] if self.synced else [number]
 
     def do_update(self, numbers: list[int], own: int) -> None:
         with self.refused():
@@ -125,8 +125,8 @@ class Life:
                 call(*NAN)
 
     def do_compute(self, numbers: list[int], own: int) -> None:
-        found, every = self.one.compute(), self.plain(self.lists[0] + self.lists[1]).compute()
-        assert bits(found) == bits(every), self.done
+        value, every = self.one.compute(), self.plain(self.lists[0] + self.lists[1]).compute()
+        assert bits(value) == bits(every), self.done
 
     def do_sync(self, numbers: list[int], own: int) -> None:
         chosen = [number for number, _ in enumerate(parts_of(self.one)) if self.chance.random() < 0.5]
@@ -145,7 +145,7 @@ class Life:
 
     def do_save(self, numbers: list[int], own: int) -> None:
         if not self.synced:  # a state_dict of all processes is another thing than that of one
-            self.saved.append((self.one.state_dict(), [list(some) for some in self.lists]))
+            self.saved.append((self.one.state_dict(), [list(numbers) for numbers in self.lists]))
 
     def do_load(self, numbers: list[int], own: int) -> None:
         if self.saved:
@@ -153,7 +153,7 @@ class Life:
             with self.refused():
                 self.one.load_state_dict(dict(data))
             if not self.synced:
-                self.lists = [list(some) for some in lists]
+                self.lists = [list(numbers) for numbers in lists]
 
     def do_load_wrong(self, numbers: list[int], own: int) -> None:
         with pytest.raises(ValueError, match="holds no state|call unsync"):

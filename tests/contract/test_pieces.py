@@ -35,10 +35,10 @@ def test_the_best_of_pieces_have_the_bits_of_the_whole(k: int, pieces: int) -> N
     whole = rank(scores, target, depth=k)
     assert torch.equal(merged.ids, whole.ids)
     for metric in (tm.RecallAtK(k=k), tm.NDCGAtK(k=k), tm.MRR(k=k)):
-        of_pieces, of_whole = metric.clone(), metric.clone()
-        of_pieces.update(merged)
-        of_whole.update(whole)
-        assert bits_of(of_pieces.compute()) == bits_of(of_whole.compute())
+        from_pieces, from_whole = metric.clone(), metric.clone()
+        from_pieces.update(merged)
+        from_whole.update(whole)
+        assert bits_of(from_pieces.compute()) == bits_of(from_whole.compute())
 
 
 @pytest.mark.parametrize("complete", [True, False])

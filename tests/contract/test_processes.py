@@ -18,7 +18,7 @@ from exactness.bits import ONE_OF_EACH, bits_of
 WORLD = 3
 COUNTS = training_counts()
 Batch = tuple[Tensor, Tensor]
-Found = dict[str, Any]
+Results = dict[str, Any]
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_to_all", "barrier", "broadcast",
     "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter",
@@ -82,7 +82,7 @@ def per_label() -> tm.TopKCollection:
 COLLECTIONS = {"ten": ten, "per label": per_label}
 
 
-def of_torchmetrics() -> list[MetricCollection]:
+def torchmetrics_collections() -> list[MetricCollection]:
     """Collections whose members must not be merged, however the first batches of the processes differ."""
     members = {
         "p": tm.PrecisionAtK(k=1),
@@ -150,80 +150,86 @@ def counted() -> Iterator[list[tuple[str, str, int]]]:
         yield calls
 
 
-def of_one_process(rank: int, world: int) -> Found:
+def results_of_process(rank: int, world: int) -> Results:
     """Run every check; what one process alone would find is computed by the tests."""
-    found: Found = {}
-    for check in (of_each_metric, of_collections, of_what_differs, of_options, of_groups):
-        found |= check(rank)
-    return found
+    results: Results = {}
+    for check in (
+        results_of_metrics,
+        results_of_collections,
+        results_of_differences,
+        results_of_options,
+        results_of_groups,
+    ):
+        results |= check(rank)
+    return results
 
 
-def of_each_metric(rank: int) -> Found:
+def results_of_metrics(rank: int) -> Results:
     """Every metric: compute; states by hand; a value that is not synchronised; forward that is."""
-    found = {}
+    results = {}
     for case in ONE_OF_EACH:
         metric = fed(case.metric(), dealt(rank))
-        found[f"{case}"] = bits(metric.compute())
+        results[f"{case}"] = bits(metric.compute())
     for case in ONE_OF_EACH[::6]:
         metric = fed(case.metric(), dealt(rank))
         before = bits(metric.metric_state)
         metric.sync()
-        found[f"{case} by hand"] = bits(metric.metric_state)
+        results[f"{case} by hand"] = bits(metric.metric_state)
         metric.unsync()
         assert bits(metric.metric_state) == before
         metric.compute()
         metric.update(*step(rank))
-        found[f"{case} later"] = bits(metric.compute())
-        found[f"{case} local"] = bits(fed(case.metric(sync_on_compute=False), [step(rank)]).compute())
-        found[f"{case} step"] = bits(case.metric(dist_sync_on_step=True)(*step(rank)))
-    return found
+        results[f"{case} later"] = bits(metric.compute())
+        results[f"{case} local"] = bits(fed(case.metric(sync_on_compute=False), [step(rank)]).compute())
+        results[f"{case} step"] = bits(case.metric(dist_sync_on_step=True)(*step(rank)))
+    return results
 
 
-def of_collections(rank: int) -> Found:
+def results_of_collections(rank: int) -> Results:
     """Values, also of later batches of one process alone, of labels and training counts; and each collective."""
-    found: Found = {}
+    results: Results = {}
     for name, make in COLLECTIONS.items():
         collection = fed(make(), dealt(rank))
         collection.items(keep_base=True, copy_state=False)  # ties the states of members that were never updated
         own = [id(state) for metric in collection.members().values() for state in metric.metric_state.values()]
         with counted() as calls:
-            found[name] = bits(collection.compute())
+            results[name] = bits(collection.compute())
         again = [id(state) for metric in collection.members().values() for state in metric.metric_state.values()]
         assert own == again, "compute gives back the very states, so that members still share them"
-        found[f"{name}, calls"] = calls
+        results[f"{name}, calls"] = calls
         if rank == 0:  # the others cannot know of it, and have computed since their last batch
             collection.update(*step(0))
-        found[f"{name}, later"] = bits(collection.compute())
-    for number, collection in enumerate(of_torchmetrics()):
-        found[f"pattern {number}"] = bits(fed(collection, PATTERNS[rank]).compute())
-    found["values of labels"] = bits(fed(per_label(), dealt(rank)).per_label())
+        results[f"{name}, later"] = bits(collection.compute())
+    for number, collection in enumerate(torchmetrics_collections()):
+        results[f"pattern {number}"] = bits(fed(collection, PATTERNS[rank]).compute())
+    results["values of labels"] = bits(fed(per_label(), dealt(rank)).per_label())
     frequency = fed(tm.LabelFrequency(NUM_LABELS), [(target,) for _, target in dealt(rank)])  # type: ignore[misc]
     with counted() as calls:
-        found["counts"] = bits(frequency.compute())
+        results["counts"] = bits(frequency.compute())
     bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
-    found["bound"] = bits(fed(bound, dealt(rank)).compute())
-    return found | {"counts, calls": len(calls), "rows": frequency.num_rows}
+    results["bound"] = bits(fed(bound, dealt(rank)).compute())
+    return results | {"counts, calls": len(calls), "rows": frequency.num_rows}
 
 
-def of_what_differs(rank: int) -> Found:
+def results_of_differences(rank: int) -> Results:
     """The last process holds something else: the error of each, and whether the metric is as before."""
-    found: Found = {}
-    for name, (one, other, _) in DIFFERENT.items():
-        metric = (other if rank == WORLD - 1 else one)()
+    results: Results = {}
+    for name, (usual, other, _) in DIFFERENT.items():
+        metric = (other if rank == WORLD - 1 else usual)()
         members = list(metric.members().values()) if isinstance(metric, tm.TopKCollection) else [metric]
         before = [bits(member.metric_state) for member in members]
         try:
-            found[name] = f"no error, but {metric.compute()}"
+            results[name] = f"no error, but {metric.compute()}"
         except ValueError as error:
-            found[name] = str(error)
+            results[name] = str(error)
         assert [bits(member.metric_state) for member in members] == before
         assert not any(member._is_synced for member in members), name
-    return found | {"agreed": bits(fed(tm.RecallAtK(k=3), dealt(rank)).compute())}
+    return results | {"agreed": bits(fed(tm.RecallAtK(k=3), dealt(rank)).compute())}
 
 
-def of_options(rank: int) -> Found:
+def results_of_options(rank: int) -> Results:
     """TorchMetrics' own ways: a function of one's own, no synchronisation, no cache; a compute that fails."""
-    found: Found = {}
+    results: Results = {}
     gathered: list[int] = []
 
     def own(tensor: Any, group: Any = None) -> Any:
@@ -231,23 +237,23 @@ def of_options(rank: int) -> Found:
         return gather_all_tensors(tensor, group)
 
     metric = fed(tm.RecallAtK(k=3, dist_sync_fn=own), dealt(rank))
-    found["own function"] = bits(metric.compute()), len(gathered), len(metric.metric_state)
+    results["own function"] = bits(metric.compute()), len(gathered), len(metric.metric_state)
     collection = tm.TopKCollection([tm.RecallAtK(k=3, dist_sync_fn=own), tm.PrecisionAtK(k=3)])
-    found["own function in a collection"] = bits(fed(collection, dealt(rank)).compute()), len(gathered)
+    results["own function in a collection"] = bits(fed(collection, dealt(rank)).compute()), len(gathered)
     for option in ({"sync_on_compute": False}, {"distributed_available_fn": lambda: False}):
         with counted() as calls:
             alone = bits(fed(tm.RecallAtK(k=3, **option), [step(rank)]).compute())
             together = fed(tm.TopKCollection([tm.RecallAtK(k=3, **option)]), [step(rank)]).compute()
         assert calls == []
-        found[f"not {next(iter(option))}"] = alone, bits(together["recall@3"])
+        results[f"not {next(iter(option))}"] = alone, bits(together["recall@3"])
     metric = tm.RecallAtK(k=3)
     metric.sync_on_compute = False
     with counted() as calls:
-        found["sync_on_compute set later"] = bits(fed(metric, [step(rank)]).compute())
+        results["sync_on_compute set later"] = bits(fed(metric, [step(rank)]).compute())
     assert calls == []
     metric = fed(tm.RecallAtK(k=3, compute_with_cache=False), dealt(rank))
     with counted() as calls:
-        found["not cached"] = bits(metric.compute()), len(calls)
+        results["not cached"] = bits(metric.compute()), len(calls)
         metric.compute()
     for rows in (2**35, 2**36):  # in each of three processes: the largest limb is 2^25 times as large
         metric = fed(tm.RecallAtK(k=1), [HIT])
@@ -255,34 +261,34 @@ def of_options(rank: int) -> Found:
             state.mul_(rows)
         before = bits(metric.metric_state)
         try:
-            found[f"{rows} rows"] = float(metric.compute())
+            results[f"{rows} rows"] = float(metric.compute())
         except ValueError as error:
-            found[f"{rows} rows"] = str(error)
+            results[f"{rows} rows"] = str(error)
         assert bits(metric.metric_state) == before
     unbound = tm.RecallAtK(k=3, buckets="deciles")
     with pytest.raises(ValueError, match="RecallAtK: buckets='deciles' has no label counts yet"):
         unbound.compute()
-    return found | {"not cached, calls": len(calls), "unbound": unbound._is_synced}
+    return results | {"not cached, calls": len(calls), "unbound": unbound._is_synced}
 
 
-def of_groups(rank: int) -> Found:
+def results_of_groups(rank: int) -> Results:
     """Members of different process groups, in the order that each process likes."""
-    made = [distributed.new_group([0, 1]), distributed.new_group([2])]
-    mine, ranks = (made[0], [0, 1]) if rank < 2 else (made[1], [2])
-    members = {"all": tm.RecallAtK(k=3, name="all"), "mine": tm.RecallAtK(k=3, name="mine", process_group=mine)}
+    groups = [distributed.new_group([0, 1]), distributed.new_group([2])]
+    group, ranks = (groups[0], [0, 1]) if rank < 2 else (groups[1], [2])
+    members = {"all": tm.RecallAtK(k=3, name="all"), "mine": tm.RecallAtK(k=3, name="mine", process_group=group)}
     names = sorted(members, reverse=bool(rank % 2))
     collection = fed(tm.TopKCollection([members[name] for name in names]), [step(rank)])
     with counted() as calls:
         values = collection.compute()
     with pytest.raises(ValueError, match="is not in process_group; compute in the processes of the group only"):
-        tm.RecallAtK(k=3, process_group=made[1] if rank < 2 else made[0]).compute()
+        tm.RecallAtK(k=3, process_group=groups[1] if rank < 2 else groups[0]).compute()
     return {"all": bits(values["all"]), "mine": bits(values["mine"]), "ranks": ranks, "group calls": len(calls)}
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
     """What each process found; one start of processes for all."""
-    return processes.run_on_ranks(of_one_process, WORLD, tmp_path_factory.mktemp("ranks"))
+    return processes.run_on_ranks(results_of_process, WORLD, tmp_path_factory.mktemp("ranks"))
 
 
 def alone(metric: Any, batches: list[Batch]) -> Any:
@@ -292,41 +298,41 @@ def alone(metric: Any, batches: list[Batch]) -> Any:
 
 
 @pytest.mark.slow
-def test_uneven_batches_and_a_rank_without_any(results: list[Found]) -> None:
+def test_uneven_batches_and_a_rank_without_any(results: list[Results]) -> None:
     """compute, sync and forward on every rank give what one process gives; ranks keep their own rows in between."""
-    for rank, found in enumerate(results):
+    for rank, rank_results in enumerate(results):
         for case in ONE_OF_EACH:
-            assert found[str(case)] == alone(case.metric(), ALL), case
+            assert rank_results[str(case)] == alone(case.metric(), ALL), case
         for case in ONE_OF_EACH[::6]:
             metric = case.metric()
-            assert found[f"{case} later"] == alone(metric, [*ALL, *STEPS]), case
-            assert found[f"{case} local"] == alone(metric, [step(rank)]), case
-            assert found[f"{case} step"] == alone(metric, STEPS), case
+            assert rank_results[f"{case} later"] == alone(metric, [*ALL, *STEPS]), case
+            assert rank_results[f"{case} local"] == alone(metric, [step(rank)]), case
+            assert rank_results[f"{case} step"] == alone(metric, STEPS), case
             metric.reset()
-            assert found[f"{case} by hand"] == bits(fed(metric, ALL).metric_state), case
+            assert rank_results[f"{case} by hand"] == bits(fed(metric, ALL).metric_state), case
 
 
 @pytest.mark.slow
-def test_collections_give_the_bits_of_one_process(results: list[Found]) -> None:
+def test_collections_give_the_bits_of_one_process(results: list[Results]) -> None:
     """Also after one of them was given more rows; of labels, of buckets that are bound, and whatever hits first."""
     frequency = fed(tm.LabelFrequency(NUM_LABELS), [(target,) for _, target in ALL])  # type: ignore[misc]
     bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
-    of_patterns = [batch for batches in PATTERNS for batch in batches]
-    for found in results:
+    pattern_batches = [batch for batches in PATTERNS for batch in batches]
+    for rank_results in results:
         for name, make in COLLECTIONS.items():
-            assert found[name] == alone(make(), ALL)
-            assert found[f"{name}, later"] == alone(make(), [*ALL, step(0)])
-        for number, collection in enumerate(of_torchmetrics()):
+            assert rank_results[name] == alone(make(), ALL)
+            assert rank_results[f"{name}, later"] == alone(make(), [*ALL, step(0)])
+        for number, collection in enumerate(torchmetrics_collections()):
             named = collection.items(keep_base=True)
-            values = {key: fed(metric.clone(), of_patterns).compute() for key, metric in named}
-            assert list(found[f"pattern {number}"].values()) == list(bits(values).values())
-        assert found["values of labels"] == bits(fed(per_label(), ALL).per_label())
-        assert (found["counts"], found["rows"]) == (bits(frequency.compute()), frequency.num_rows)
-        assert found["bound"] == alone(bound, ALL)
+            values = {key: fed(metric.clone(), pattern_batches).compute() for key, metric in named}
+            assert list(rank_results[f"pattern {number}"].values()) == list(bits(values).values())
+        assert rank_results["values of labels"] == bits(fed(per_label(), ALL).per_label())
+        assert (rank_results["counts"], rank_results["rows"]) == (bits(frequency.compute()), frequency.num_rows)
+        assert rank_results["bound"] == alone(bound, ALL)
 
 
 @pytest.mark.slow
-def test_a_collection_takes_at_most_four_collectives(results: list[Found]) -> None:
+def test_a_collection_takes_at_most_four_collectives(results: list[Results]) -> None:
     """One to agree, one per kind of reduction and type; as many numbers as states, and one by which sums are checked."""
     sizes = {}
     for name, make in COLLECTIONS.items():
@@ -335,46 +341,46 @@ def test_a_collection_takes_at_most_four_collectives(results: list[Found]) -> No
         metrics = [metric for metric in collection.members().values() if metric.keys()]
         states = {id(state): state.numel() for metric in metrics for state in metric.metric_state.values()}
         sizes[name] = sum(states.values())
-    for found in results:
-        assert [call[:2] for call in found["ten, calls"]] == [("all_reduce", "torch.int64")] * 2
-        types = [call[:2] for call in found["per label, calls"]]
+    for rank_results in results:
+        assert [call[:2] for call in rank_results["ten, calls"]] == [("all_reduce", "torch.int64")] * 2
+        types = [call[:2] for call in rank_results["per label, calls"]]
         assert len(types) <= 4
         assert sorted(set(types)) == [("all_reduce", f"torch.{kind}") for kind in ("int64", "uint8")]
         for name, size in sizes.items():
-            assert sum(numel for _, _, numel in found[f"{name}, calls"][1:]) == size + 1
-        assert found["counts, calls"] == 2
+            assert sum(numel for _, _, numel in rank_results[f"{name}, calls"][1:]) == size + 1
+        assert rank_results["counts, calls"] == 2
 
 
 @pytest.mark.slow
-def test_processes_that_differ_raise_everywhere(results: list[Found]) -> None:
+def test_processes_that_differ_raise_everywhere(results: list[Results]) -> None:
     """Each names the metric and says what differs; then processes that agree still meet."""
-    for rank, found in enumerate(results):
-        for name, (one, other, words) in DIFFERENT.items():
-            caller = type((other if rank == WORLD - 1 else one)()).__name__
-            said = f"{caller}: processes do not hold the same metrics, so nothing was added up: "
-            assert found[name].startswith(said), found[name]
-            assert words in found[name]
-            assert f"on process {WORLD - 1}" in found[name]
-            assert "Make the same metrics" in found[name]
-        assert found["agreed"] == alone(tm.RecallAtK(k=3), ALL)
+    for rank, rank_results in enumerate(results):
+        for name, (usual, other, words) in DIFFERENT.items():
+            caller = type((other if rank == WORLD - 1 else usual)()).__name__
+            start = f"{caller}: processes do not hold the same metrics, so nothing was added up: "
+            assert rank_results[name].startswith(start), rank_results[name]
+            assert words in rank_results[name]
+            assert f"on process {WORLD - 1}" in rank_results[name]
+            assert "Make the same metrics" in rank_results[name]
+        assert rank_results["agreed"] == alone(tm.RecallAtK(k=3), ALL)
 
 
 @pytest.mark.slow
-def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Found]) -> None:
+def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Results]) -> None:
     """A function of one's own for each state; none at all; without a cache each time; members in groups of their own."""
     wanted = alone(tm.RecallAtK(k=3), ALL)
-    for rank, found in enumerate(results):
-        value, calls, states = found["own function"]
+    for rank, rank_results in enumerate(results):
+        value, calls, states = rank_results["own function"]
         assert (value, calls) == (wanted, states + 1), "one call by which processes agree what they add up"
-        both = alone(tm.TopKCollection([tm.RecallAtK(k=3), tm.PrecisionAtK(k=3)]), ALL)
-        assert found["own function in a collection"] == (both, 2 * (states + 1))
+        values = alone(tm.TopKCollection([tm.RecallAtK(k=3), tm.PrecisionAtK(k=3)]), ALL)
+        assert rank_results["own function in a collection"] == (values, 2 * (states + 1))
         local = alone(tm.RecallAtK(k=3), [step(rank)])
-        assert found["not sync_on_compute"] == found["not distributed_available_fn"] == (local, local)
-        assert found["sync_on_compute set later"] == local
-        assert (found["not cached"], found["not cached, calls"]) == ((wanted, 2), 4)
-        assert not found["unbound"]
-        assert found[f"{2**35} rows"] == 0.5
-        assert found[f"{2**36} rows"].startswith("RecallAtK: a state would hold a number of up to 6,9")
-        assert found["all"] == alone(tm.RecallAtK(k=3), STEPS)
-        assert found["mine"] == alone(tm.RecallAtK(k=3), [step(rank) for rank in found["ranks"]])
-        assert found["group calls"] == 4
+        assert rank_results["not sync_on_compute"] == rank_results["not distributed_available_fn"] == (local, local)
+        assert rank_results["sync_on_compute set later"] == local
+        assert (rank_results["not cached"], rank_results["not cached, calls"]) == ((wanted, 2), 4)
+        assert not rank_results["unbound"]
+        assert rank_results[f"{2**35} rows"] == 0.5
+        assert rank_results[f"{2**36} rows"].startswith("RecallAtK: a state would hold a number of up to 6,9")
+        assert rank_results["all"] == alone(tm.RecallAtK(k=3), STEPS)
+        assert rank_results["mine"] == alone(tm.RecallAtK(k=3), [step(rank) for rank in rank_results["ranks"]])
+        assert rank_results["group calls"] == 4

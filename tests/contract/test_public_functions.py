@@ -72,8 +72,8 @@ def test_every_other_name_does_what_it_is_for(name: str) -> None:
 def test_no_public_name_is_forgotten() -> None:
     """Those of the package, of functional, and the class methods that make a ranking."""
     bases = {"RatioMetric", "RowMeanMetric", "TopKMetric"}
-    known = {*REGISTRY, *RANKINGS, *OTHERS, *bases, "Ranking", "functional"}
-    assert set(tailmetrics.__all__) <= known, set(tailmetrics.__all__) - known
+    names = {*REGISTRY, *RANKINGS, *OTHERS, *bases, "Ranking", "functional"}
+    assert set(tailmetrics.__all__) <= names, set(tailmetrics.__all__) - names
     assert {name for name in vars(Ranking) if name.startswith("from_")} <= RANKINGS.keys()
 
 
@@ -83,9 +83,9 @@ def test_no_public_name_is_forgotten() -> None:
 def hints(metric: type) -> dict[str, Any]:
     """The types of a constructor's arguments, those of its keywords included."""
     own = next(base for base in metric.__mro__ if "__init__" in vars(base))
-    found = get_type_hints(vars(own)["__init__"], include_extras=True)
-    (keywords,) = get_args(found.pop("kwargs"))
-    return {**get_type_hints(keywords), **found}
+    hints = get_type_hints(vars(own)["__init__"], include_extras=True)
+    (keywords,) = get_args(hints.pop("kwargs"))
+    return {**get_type_hints(keywords), **hints}
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -105,7 +105,9 @@ def test_help_shows_every_argument_with_its_meaning(name: str) -> None:
     assert "kwargs: See" not in metric.__doc__.replace("kwargs: See :class:`torchmetrics.Metric`", "")
 
 
-@pytest.mark.parametrize("function", [rank, TopKCollection, evaluate, compare_runs], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "function", [rank, TopKCollection, evaluate, compare_runs], ids=lambda function: function.__name__
+)
 def test_arguments_of_how_a_batch_is_read_are_shown_and_named(function: Any) -> None:
     """By signature and help, with default and meaning; an error for an argument that is not known says what was meant."""
     shape = inspect.signature(function).parameters
@@ -135,11 +137,13 @@ def test_an_argument_of_how_a_batch_is_read_is_known_everywhere() -> None:
 
 def test_defaults_of_the_signature_are_those_of_torchmetrics() -> None:
     """A metric made with every default of its signature is the metric made without them."""
-    defaults = {name: one.default for name, one in inspect.signature(RecallAtK).parameters.items() if name != "k"}
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(RecallAtK).parameters.items() if name != "k"
+    }
     assert repr(RecallAtK(1, **defaults)) == repr(RecallAtK(1))
-    made, plain = RecallAtK(1, **defaults), RecallAtK(1)
+    explicit, plain = RecallAtK(1, **defaults), RecallAtK(1)
     for name in KEYWORDS:
-        assert getattr(made, name, None) == getattr(plain, name, None), name
+        assert getattr(explicit, name, None) == getattr(plain, name, None), name
 
 
 def test_a_copy_has_the_type_of_what_was_copied() -> None:
@@ -166,8 +170,8 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
         assert metric.shares_states
         if not depends_on_labels(metric):
             renumbered = BATCH.scores[:, ORDER], BATCH.target[:, ORDER]
-            found, wanted = fed(case.metric(), *renumbered), fed(case.metric(), BATCH.scores, BATCH.target)
-            assert torch.equal(found.compute(), wanted.compute()), str(case)
+            renumbered_metric, wanted = fed(case.metric(), *renumbered), fed(case.metric(), BATCH.scores, BATCH.target)
+            assert torch.equal(renumbered_metric.compute(), wanted.compute()), str(case)
 
 
 @pytest.mark.filterwarnings("ignore:.*as logits are")
@@ -176,10 +180,14 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
 )
 def test_what_is_known_of_single_labels(name: str, cut: Any, ks: tuple[int, ...]) -> None:
     """Columns are named by cut-offs, or by thresholds, which formulas know by their number."""
-    metric, of_means = (REGISTRY[name](cut, average=average, num_labels=NUM_LABELS) for average in ("none", "macro"))
-    assert (metric.aggregation.keeps_labels, of_means.aggregation.keeps_labels, metric.reading.ks) == (True, True, ks)
-    found = fed(TopKCollection([metric]), BATCH.scores, BATCH.target).per_label()
-    assert {f"{metric.stem}@{metric.aggregation.cut_name(k)}" for k in metric.cutoffs} <= found.keys()
+    metric, mean_metric = (REGISTRY[name](cut, average=average, num_labels=NUM_LABELS) for average in ("none", "macro"))
+    assert (metric.aggregation.keeps_labels, mean_metric.aggregation.keeps_labels, metric.reading.ks) == (
+        True,
+        True,
+        ks,
+    )
+    columns = fed(TopKCollection([metric]), BATCH.scores, BATCH.target).per_label()
+    assert {f"{metric.stem}@{metric.aggregation.cut_name(k)}" for k in metric.cutoffs} <= columns.keys()
 
 
 def test_references_and_orders_may_be_asked_for_later() -> None:
@@ -187,16 +195,18 @@ def test_references_and_orders_may_be_asked_for_later() -> None:
     names: Any = ["chance", "attainable"]
     members = [tailmetrics.RecallAtK(3, buckets=BUCKETS), tailmetrics.NDCGAtK([1, 3])]
     early, later = TopKCollection([member.clone() for member in members], references=names), TopKCollection(members)
-    for one in (early, later.with_references(names).with_orders()):
-        fed(one, BATCH.scores, BATCH.target)
-    values, found = later.compute(), later.references()
-    assert str(found) == str(early.references())
+    for collection in (early, later.with_references(names).with_orders()):
+        fed(collection, BATCH.scores, BATCH.target)
+    values, references = later.compute(), later.references()
+    assert str(references) == str(early.references())
     assert later.reference_models.adjusted
     for name in later.reference_models.adjusted:
         for key, (own, most) in later.reference_models.above_chance(
             name, later.rank(BATCH.scores, BATCH.target)
         ).items():
-            wanted = (values[key] - found["chance"][key]) / (found["attainable"][key] - found["chance"][key])
+            wanted = (values[key] - references["chance"][key]) / (
+                references["attainable"][key] - references["chance"][key]
+            )
             assert float(own.nansum() / most.nansum()) == pytest.approx(float(wanted), nan_ok=True)
     orders = later.orders()
     for key in orders["worst"]:
@@ -216,7 +226,7 @@ def test_a_formula_by_itself_is_its_metric() -> None:
     """With the defaults of both: the mean of the rows, or the ratio of the sums of rows."""
     kept = BATCH.target.any(dim=1)
     batch = BATCH.scores[kept].clamp(min=-9), BATCH.target[kept]
-    known = {"k": 3, "weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS, "tree": TREE}
+    arguments = {"k": 3, "weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS, "tree": TREE}
     names = {name.replace("_", ""): name for name in vars(functional)} | {
         "mrr": "reciprocal_rank",
         "map": "average_precision",
@@ -226,10 +236,12 @@ def test_a_formula_by_itself_is_its_metric() -> None:
         formula = getattr(functional, names.get(name.lower(), ""), None)
         if formula is None or name == "KForRecall":  # whose rows make a median
             continue
-        given = {key: value for key, value in known.items() if key in inspect.signature(formula).parameters}
-        found = formula(rank(*batch), **given)
-        found = found[0].sum() / found[1].sum() if isinstance(found, tuple) else found.double().mean()
-        assert float(fed(metric(**given), *batch).compute()) == pytest.approx(float(found), rel=1e-12), name
+        metric_arguments = {
+            key: value for key, value in arguments.items() if key in inspect.signature(formula).parameters
+        }
+        value = formula(rank(*batch), **metric_arguments)
+        value = value[0].sum() / value[1].sum() if isinstance(value, tuple) else value.double().mean()
+        assert float(fed(metric(**metric_arguments), *batch).compute()) == pytest.approx(float(value), rel=1e-12), name
         tried += 1
     assert tried >= 20
 
@@ -237,5 +249,8 @@ def test_a_formula_by_itself_is_its_metric() -> None:
 def test_which_direction_is_better() -> None:
     """Higher, but for losses, errors, concentration and popularity; a share of what is shown has no direction."""
     lower = "CalibrationErrorAtK CoverageError CrossEntropy FallOutAtK GiniAtK KForRecall PopularityAtK PopularityLiftAtK RankingLoss"
-    assert {name for name, one in REGISTRY.items() if one.higher_is_better is False} == {*lower.split(), "TieRateAtK"}
-    assert {name for name, one in REGISTRY.items() if one.higher_is_better is None} == {"PredictionProportionAtK"}
+    assert {name for name, metric in REGISTRY.items() if metric.higher_is_better is False} == {
+        *lower.split(),
+        "TieRateAtK",
+    }
+    assert {name for name, metric in REGISTRY.items() if metric.higher_is_better is None} == {"PredictionProportionAtK"}

@@ -44,12 +44,12 @@ def test_tracker_of_a_collection_follows_every_key() -> None:
     for batch in EPOCHS:
         tracker.increment()
         tracker.update(batch.scores, batch.target)
-    found, best = tracker.compute_all(), tracker.best_metric()
+    values, best = tracker.compute_all(), tracker.best_metric()
     for metric in (RecallAtK(k=[1, 3]), MRR()):
         epochs = [metric.scalars(alone(metric, batch)) for batch in EPOCHS]
         for key in metric.keys():  # noqa: SIM118 - a metric is no dict
             wanted = torch.stack([epoch[key] for epoch in epochs])
-            assert bits_of(found[f"val/{key}"]) == bits_of(wanted)
+            assert bits_of(values[f"val/{key}"]) == bits_of(wanted)
             assert best[f"val/{key}"] == wanted.max().item()
 
 
@@ -87,9 +87,9 @@ def test_minimum_maximum_and_running_value() -> None:
 def test_a_collection_inside_another_adds_no_batch_twice(compute_groups):
     """TorchMetrics takes a member once for each key: a member of one key is right there, one of several is refused."""
     scores, target = torch.eye(8)[:6], torch.arange(6)
-    one = MetricCollection({"n": TopKCollection([RecallAtK(k=1)])}, compute_groups=compute_groups)
-    one.update(scores, target)
-    assert {key: float(value) for key, value in one.compute().items()} == {"n_recall@1": 1.0}
+    collection = MetricCollection({"n": TopKCollection([RecallAtK(k=1)])}, compute_groups=compute_groups)
+    collection.update(scores, target)
+    assert {key: float(value) for key, value in collection.compute().items()} == {"n_recall@1": 1.0}
     two = MetricCollection({"n": TopKCollection([RecallAtK(k=[1, 3])])}, compute_groups=compute_groups)
     for add in (two.update, two):
         with pytest.raises(
