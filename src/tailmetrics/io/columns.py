@@ -58,6 +58,17 @@ UNQUOTED_SEPARATORS: Mapping[str, str] = MappingProxyType({"tsv": "\t"})
 """Format of text tables without quotes -> what separates their fields."""
 TEXT_TABLES = ("csv", *UNQUOTED_SEPARATORS)
 """The formats of text tables, whose first line names the columns."""
+CLAUSES: Mapping[str, str] = MappingProxyType(
+    {
+        "ids": "{!r} are the items of a row",
+        "labels": "{!r} are the items of a row",
+        "rank": "{!r} is the rank, least first",
+        "distance": "{!r} is the distance, least first",
+    }
+)
+"""Role -> what a reading says about its column, if not the name of the role."""
+CLAUSES_WITHOUT_COLUMN = MappingProxyType({("rank", ORDER): "best first", ("gain", NONE): "each is relevant"})
+"""Role and what stands for its column -> what a reading says."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
 """The option with the separator of the entries of lists in text."""
@@ -304,35 +315,13 @@ class Reading:
             form += " without a line of names"
 
         clauses = []
-        if self.query:
-            clauses.append(f"{self.key!r} is the query")
-        if self.is_listed:
-            clauses.append(f"{self._path(self.item)!r} are the items of a row")
-        else:
-            clauses.append(f"{self.item!r} is the item")
-        clauses.append(self._value_clause())
+        for role, name in self._names().items():
+            clause = CLAUSES.get(role, f"{{!r}} is the {role}").format(name)
+            clauses.append(CLAUSES_WITHOUT_COLUMN.get((role, name), clause))
         text = f"{form}: {', '.join(clauses)}"
         if self.unread:
             text += f"; not read: {names_in_words(self.unread)}"
         return text
-
-    def _value_clause(self) -> str:
-        if self.value is not None:
-            clause = f"{self._path(self.value)!r} is the {self.value_role}"
-            if self.least_first:
-                clause += ", least first"
-            return clause
-        if self.value_role == ORDER:
-            return "best first"
-        if self.opening.role == "pairs":
-            return "pairs"
-        return "each is relevant"
-
-    def _path(self, name: str) -> str:
-        """Return a name behind that of the column that holds it."""
-        if self.within:
-            return f"{self.within}.{name}"
-        return name
 
     @property
     def options(self) -> str:
@@ -468,9 +457,7 @@ class ColumnError(DataFileError):
         if opening.in_memory:
             hint = "; ".join(question.remedy or f"rename a column to {question.role!r}" for question in questions)
         else:
-            hint = _hint(opening, questions, is_alone)
-        if opening.form in TEXT_TABLES and len(columns) == 1 and opening.delimiter is None:
-            hint = f"--delimiter C, what separates its fields; {hint}"
+            hint = _hint(opening, questions, is_alone, len(columns))
         super().__init__(opening.path, problem, "", hint)
 
     def with_options_of_this_file(self) -> ColumnError:
@@ -478,7 +465,7 @@ class ColumnError(DataFileError):
         return ColumnError(self.opening, self.columns, self.questions, is_alone=False)
 
 
-def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool) -> str:
+def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
     """Return the options of the command line that answer all questions about a file."""
     own_option = OPTIONS[opening.role]
     roles = {question.role for question in questions}
@@ -490,8 +477,12 @@ def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool) -> st
         separator = ", and "
     hint = separator.join(question.options(option) for question in questions)
 
+    if opening.form not in TEXT_TABLES:
+        return hint
+    if num_columns == 1 and opening.delimiter is None:
+        return f"--delimiter C, what separates its fields; {hint}"
     lacking = {question.role for question in questions if NAME in question.names}
-    if opening.form in TEXT_TABLES and lacking >= {"query", "item"} and not opening.columns.by_place:
+    if lacking >= {"query", "item"} and not opening.columns.by_place:
         places = f"places, such as --{own_option}.query 0 --{own_option}.item 1"
         hint += f"; without a line of names: {places}, or --{own_option.replace('columns', 'format')}"
     return hint

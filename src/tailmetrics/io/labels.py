@@ -321,8 +321,8 @@ class NameGathering:
         return rule.number(self._database, self._paths[0])
 
 
-def sources_with_names(sources: Sequence[Source], strings: bool | None) -> list[Source]:
-    """Read the labels of all files as names, or else as numbers, and return the files that still have names.
+def read_alike(sources: Sequence[Source], strings: bool | None) -> None:
+    """Read the labels of all files as names, or else as numbers where files can be read so.
 
     Args:
         sources: The files.
@@ -334,7 +334,6 @@ def sources_with_names(sources: Sequence[Source], strings: bool | None) -> list[
             source.read_as_names()
         elif strings is False or not (strings or are_named):
             source.read_as_numbers()
-    return [source for source in sources if source.string_ids]
 
 
 def number_strings(
@@ -345,23 +344,23 @@ def number_strings(
     Args:
         sources: The files.
         label_names: Names of the labels in the order of their ids; None to collect them from the files.
-        strings: As for :func:`sources_with_names`.
+        strings: As for :func:`read_alike`.
         memory: As for :func:`read`.
 
     Raises:
         DataFileError: If one file has names and another has numbers.
         ValueError: If ``label_names`` repeats a name.
     """
-    named = [source for source in sources if source.string_ids]
     if strings or label_names is None:
-        named = sources_with_names(sources, strings)
+        read_alike(sources, strings)
+    named = [source for source in sources if source.string_ids]
+    numbered = [source for source in sources if not source.string_ids]
     if not named:
         return label_names
     if label_names is None:
-        for source in sources:
-            if not source.string_ids:
-                problem = f"has strings for label ids, but {source.path} has numbers"
-                raise DataFileError(named[0].path, problem, hint=numbers_hint(source))
+        if numbered:
+            problem = f"has strings for label ids, but {numbered[0].path} has numbers"
+            raise DataFileError(named[0].path, problem, hint=numbers_hint(numbered[0]))
         gathering = NameGathering(memory)
         for source in named:
             gathering.add(source)

@@ -25,7 +25,7 @@ from tailmetrics.io.labels import (
     NumberSource,
     number_strings,
     numbers_hint,
-    sources_with_names,
+    read_alike,
 )
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
@@ -337,7 +337,7 @@ def gathered_labels(
             label_names = list(other_names["label_names"])
             return Labels(label_names, len(label_names), len(label_names))
 
-    sources_with_names(sources, string_ids)
+    read_alike(sources, string_ids)
     numbered = [source for source in sources if not source.string_ids]
     named = [opened for opened in inputs if opened.content not in numbered]
     are_numbers = bool(numbered) and num_labels is not None and string_ids is None

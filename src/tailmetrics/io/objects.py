@@ -357,7 +357,10 @@ def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
     hint = f"--part {next(iter(parts))}"
     if opening.in_memory:
         hint = f"pass {opening.path}[SUBSET][SPLIT]."
-    raise DataFileError(opening.path, f"holds the parts {names_in_words(parts)}, and no part {name!r}", hint=hint)
+    problem = f"holds the parts {names_in_words(parts)}"
+    if name is not None:
+        problem += f", and no part {name!r}"
+    raise DataFileError(opening.path, problem, hint=hint)
 
 
 # -- in memory --------------------------------------------------------------------------------------------------------
