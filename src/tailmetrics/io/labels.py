@@ -490,20 +490,19 @@ def _matching(names: Sequence[str], name: str | None, aliases: Sequence[str]) ->
 
 def _in_order(path: FilePath, entries: Entries, num_labels: int | None, names: Sequence[str] | None) -> Array:
     """Return counts in the order of the label ids; a label that the file leaves out has the count 0."""
-    counts: dict[int, int] = {}
+    if all(name is None for _, name, _ in entries):
+        return np.array([parse_int64(path, "count", text, line) for line, _, text in entries], np.int64)
+
     ids = None
     if names is not None:
         ids = {name: place for place, name in enumerate(names)}
-    size = num_labels
+    counts: dict[int, int] = {}
     for line, name, text in entries:
-        if name is None:
-            label, size = len(counts), len(entries)
-        else:
-            label = _label_id(path, name, line, ids, num_labels)
+        label = _label_id(path, str(name), line, ids, num_labels)
         if label in counts:
             raise DataFileError(path, f"counts the label {label} twice", f"line {line}", "add its counts up.")
         counts[label] = parse_int64(path, "count", text, line)
-    ordered = np.zeros(size or max(counts, default=-1) + 1, dtype=np.int64)
+    ordered = np.zeros(num_labels or max(counts) + 1, dtype=np.int64)
     ordered[list(counts)] = list(counts.values())
     return ordered
 
