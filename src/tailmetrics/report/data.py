@@ -241,8 +241,12 @@ class ReportData:
         return self._mappings(ORDERS)
 
     def _mappings(self, names: Iterable[str]) -> dict[str, dict[str, float]]:
-        mappings = {name: values_by_key(self.records, name) for name in names}
-        return {name: values for name, values in mappings.items() if values}
+        mappings = {}
+        for name in names:
+            values = values_by_key(self.records, name)
+            if values:
+                mappings[name] = values
+        return mappings
 
     @cached_property
     def at_half_the_rows(self) -> dict[str, float]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
@@ -269,16 +269,6 @@ class Document:
             warnings=list(map(translate, self.warnings)),
             below=translate(self.below),
         )
-
-
-class Documented(Protocol):
-    """A report or a comparison, as renderers take it."""
-
-    def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return the content that every renderer shows."""
-
-    def translate(self, text: str) -> str:
-        """Return a sentence in the words of the field."""
 
 
 def today() -> str:

@@ -30,11 +30,8 @@ _OF_LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
-        **{
-            raised: rf"$^\mathrm{{{letter}}}$"
-            for raised, letter in zip(RAISED, LETTERS, strict=True)
-            if raised != letter
-        },
+        **{raised: rf"$^\mathrm{{{letter}}}$" for raised, letter in zip(RAISED, LETTERS, strict=True)},
+        "q": "q",
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )

@@ -50,7 +50,9 @@ def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
 
     number, limit = WRONG, f"the first {WRONG}"
     if table.buckets is not None:
-        number = 1 if brief else MISSED
+        number = MISSED
+        if brief:
+            number = 1
         limit = f"at most {number} of each bucket"
     labels = table.most("missed", number, from_each_bucket=True)
     caption = sentences(
@@ -83,14 +85,12 @@ def _label_table(table: LabelTable, labels: Sequence[int], what: str, brief: boo
     """Return the columns of some labels; a table of missed labels has no column of wrong ones, and vice versa."""
     cells = table.cells(labels)
     left_out = {*BRIEF_COLUMNS, *TEST_COLUMNS} - {what}
-    columns = {name: name.partition("@")[0] for name in cells}
-    columns = {name: stem for name, stem in columns.items() if stem not in left_out}
-    if brief:
-        columns = {name: stem for name, stem in columns.items() if stem in BRIEF_COLUMNS[what]}
-
-    shown = Table([], [[] for _ in labels], texts=len(columns.keys() & TEXT_COLUMNS))
-    for name in columns:
-        shown.add(name, [_cell(value, name) for value in cells[name]])
+    shown = Table([], [[] for _ in labels], texts=len(cells.keys() & TEXT_COLUMNS))
+    for name, values in cells.items():
+        stem = name.partition("@")[0]
+        if stem in left_out or (brief and stem not in BRIEF_COLUMNS[what]):
+            continue
+        shown.add(name, [_cell(value, name) for value in values])
     return shown
 
 
@@ -108,7 +108,9 @@ def blind_spots_section(report: ReportData, brief: bool) -> Section:
     if labels is None or not spots:
         return Section("blind_spots", "Blind spots")
 
-    shown = spots[:BRIEF_BLIND_SPOTS] if brief else spots
+    shown = spots
+    if brief:
+        shown = spots[:BRIEF_BLIND_SPOTS]
     table = Table.from_items(shown, SPOT_COLUMNS, texts=4).without_empty_columns()
     caption = sentences(
         f"{BLIND_SPOT}{_at_k(labels)}, {len(spots):,} in all",

@@ -13,7 +13,8 @@ from tailmetrics.report.records import Record
 from tailmetrics.report.text import escaped_lines
 
 if TYPE_CHECKING:
-    from tailmetrics.report.document import Documented, Section
+    from tailmetrics.report.document import Section
+    from tailmetrics.report.pages import Shown
 
 LINE = 76
 """Letters of a line of a table in a paper, in small print, with three between columns."""
@@ -32,7 +33,7 @@ TABLE = r"""\begin{table}
 """
 
 
-def latex(shown: Documented, references: bool = False) -> str:
+def latex(shown: Shown, references: bool = False) -> str:
     r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
     document = shown.document(references=references)
     sections = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tailmetrics.report.document import Documented
+    from tailmetrics.report.pages import Shown
 
 HEIGHT, WIDTH = 3.4, 7.5
 """Height and width of a panel, in inches."""
@@ -31,7 +31,7 @@ WIDTHS = {"thin": (0.8, 0.6)}
 """Width and opacity of lines of a style, if they differ from those of the others."""
 
 
-def picture(shown: Documented) -> Figure:
+def picture(shown: Shown) -> Figure:
     """Return the drawings of a report or a comparison as a figure, two in a line."""
     document = shown.document()
     # a comparison has two drawings of each metric: lines of the runs, and their differences
@@ -42,11 +42,18 @@ def picture(shown: Documented) -> Figure:
     return figure
 
 
-def figures(shown: Documented) -> Iterator[tuple[str, Figure]]:
-    """Yield each drawing alone, for a paper, with a name for its file."""
+def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
+    """Yield each drawing alone, for a paper, with a name for its file, which no other drawing has."""
     document = shown.document()
+    names: set[str] = set()
     for chart in document.charts:
-        yield re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_"), _figure([chart], document.runs, 1)[0]
+        name = opening = re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_")
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{opening}_{number}"
+        names.add(name)
+        yield name, _figure([chart], document.runs, 1)[0]
 
 
 def _figure(charts: Sequence[Chart], runs: Sequence[str], columns: int, above: float = 0.0) -> tuple[Figure, int]:

@@ -19,6 +19,9 @@ SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
+VALUE_COLUMNS = ("key", "metric", "k", "bucket", "row_group", "summary", "value")
+FURTHER_COLUMNS = ("count", "count_of", *REFERENCES, *ORDERS, "at_half_the_rows", "error_bound")
+"""The fields of a record before and after the interval in a table of values."""
 INTERVAL_COLUMNS = ("low", "high", "n", "confidence", "interval_method", "interval_reason", "clusters")
 """The parts of an interval in a table of values."""
 
@@ -218,26 +221,8 @@ class Record:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as one line of a table, with the parts of the interval as columns."""
-        return {
-            "key": self.key,
-            "metric": self.metric,
-            "k": self.k,
-            "bucket": self.bucket,
-            "row_group": self.row_group,
-            "summary": self.summary,
-            "value": self.value,
-            **interval_columns(self.interval),
-            "count": self.count,
-            "count_of": self.count_of,
-            "chance": self.chance,
-            "popularity": self.popularity,
-            "attainable": self.attainable,
-            "worst": self.worst,
-            "expected": self.expected,
-            "best": self.best,
-            "at_half_the_rows": self.at_half_the_rows,
-            "error_bound": self.error_bound,
-        }
+        columns = {name: getattr(self, name) for name in (*VALUE_COLUMNS, *FURTHER_COLUMNS)}
+        return {**dict.fromkeys(VALUE_COLUMNS), **interval_columns(self.interval), **columns}
 
 
 NO_RECORD = Record("", "", math.nan)

@@ -29,7 +29,10 @@ def warnings_of(report: ReportData, with_orders: bool) -> list[str]:
 
 
 def _on_ties(report: ReportData, with_orders: bool) -> Iterator[str]:
-    shares = {k: f"{share:.1%}" for k, share in report.ties.items() if share > MANY_TIES}
+    shares = {}
+    for k, share in report.ties.items():
+        if share > MANY_TIES:
+            shares[k] = f"{share:.1%}"
     share_of_hits = shares.pop(None, "")
     hint = ""
     if with_orders and report.has_orders:

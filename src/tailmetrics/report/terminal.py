@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from tailmetrics._arguments import cut
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.report.formatting import counted, printable
-from tailmetrics.report.text import escaped_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Document, Documented, Section
+    from tailmetrics.report.document import Document, Section
+    from tailmetrics.report.pages import Shown
 
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""
@@ -29,7 +29,7 @@ NOTES = 5
 
 @names_missing_extra
 def print_report(
-    shown: Documented,
+    shown: Shown,
     console: Console | None = None,
     references: bool = False,
     printed: Iterable[str] = (),
@@ -187,14 +187,14 @@ def _table(section: Section) -> Table:
 
     table = Table()
     for place, name in enumerate(section.header):
-        is_text = place < section.texts
-        wraps = is_text and place > 0
-        table.add_column(
-            Text(printable(name)), justify="left" if is_text else "right", no_wrap=not wraps, overflow="fold"
-        )
-    for line, cells in enumerate(escaped_lines(section, printable, "{}")):
-        texts = []
-        for column, cell in enumerate(cells):
-            texts.append(Text(cell, style="bold" if (line, column) in section.bold else ""))
+        table.add_column(Text(printable(name)), justify="right", no_wrap=True, overflow="fold")
+        if place < section.texts:
+            table.columns[place].justify = "left"
+            table.columns[place].no_wrap = place == 0
+    for line, cells in enumerate(section.lines):
+        texts = [Text(printable(cell)) for cell in cells]
+        for column, text in enumerate(texts):
+            if (line, column) in section.bold:
+                text.style = "bold"
         table.add_row(*texts)
     return table

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from tailmetrics.report.formatting import in_cell, in_markdown
 
 if TYPE_CHECKING:
-    from tailmetrics.report.document import CsvTable, Documented, Section
+    from tailmetrics.report.document import CsvTable, Section
+    from tailmetrics.report.pages import Shown
 
 
-def markdown(shown: Documented, picture: str | None = None, references: bool = False) -> str:
+def markdown(shown: Shown, picture: str | None = None, references: bool = False) -> str:
     """Return a report or a comparison as Markdown.
 
     Args:

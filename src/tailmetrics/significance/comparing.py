@@ -330,8 +330,12 @@ def compare(
     lower_keys = check_names(CALLER, "lower_is_better", lower_is_better, (*input_keys, *gaps))
     check_identities(CALLER, identities, list(runs), input_keys)
     models, row_clusters, num_rows = read_models(CALLER, runs, clusters, medians, unbounded, gaps, parts)
-    keys = [key for key in models[next(iter(models))] if key not in parts]
-    untested_gaps = {name for name, gap_keys in gaps.items() if not set(gap_keys).isdisjoint(parts)}
+    (first_model, *_) = models.values()
+    keys = [key for key in first_model if key not in parts]
+    untested_gaps = set()
+    for name, gap_keys in gaps.items():
+        if not set(gap_keys).isdisjoint(parts):
+            untested_gaps.add(name)
     tested = _tested_keys(only, keys, untested_gaps)
     resamples = resamples_needed(CALLER, resamples, confidence)
     num_corrected = {"none": 1, "max-t": len(pairs)}.get(correction, len(pairs) * max(len(tested), 1))
@@ -375,18 +379,19 @@ def _tested_keys(only: Collection[str] | None, keys: Sequence[str], untested_gap
         raise TypeError(f"{CALLER}: only={only!r} is one string; pass a list of keys or patterns, such as [{only!r}].")
     tested = set()
     for pattern in only:
-        matches = [key for key in keys if matches_pattern(key, pattern, untested_gaps)]
+        matches = set()
+        for key in keys:
+            if matches_pattern(key, pattern, untested_gaps):
+                matches.add(key)
         if not matches:
             raise ValueError(f"{CALLER}: only holds {pattern!r}, which matches no key; the keys are {', '.join(keys)}.")
-        tested.update(matches)
+        tested |= matches
     return frozenset(tested)
 
 
 def matches_pattern(key: str, pattern: str, untested_gaps: Collection[str] = ()) -> bool:
     """Whether a pattern names a key; a gap in ``untested_gaps`` is named by its whole name alone."""
-    if key in untested_gaps:
-        return key == pattern
-    return key == pattern or fnmatchcase(key, pattern)
+    return key == pattern or (key not in untested_gaps and fnmatchcase(key, pattern))
 
 
 def _comparison(
@@ -455,7 +460,10 @@ def _corrected_by_swaps(
     num_keys = len(comparisons) // len(tests)
     for number, test in enumerate(tests):
         pair = comparisons[number * num_keys : (number + 1) * num_keys]
-        keys = [comparison.key for comparison in pair if not isnan(comparison.p.randomisation)]
+        keys = []
+        for comparison in pair:
+            if not isnan(comparison.p.randomisation):
+                keys.append(comparison.key)
         p_values = test.corrected_p_values(keys)
         for comparison in pair:
             p = len(tests) * p_values.get(comparison.key, nan)
@@ -539,7 +547,11 @@ def _split(model_groups: Sequence[frozenset[str]], first: str, second: str) -> l
             parts[group - {first}] = parts[group - {second}] = None
         else:
             parts[group] = None
-    return [group for group in parts if not any(group < other for other in parts)]
+    largest = []
+    for group in parts:
+        if not any(group < other for other in parts):
+            largest.append(group)
+    return largest
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:

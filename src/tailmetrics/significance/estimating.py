@@ -71,7 +71,6 @@ class Estimate:
         facts: The facts that decide which method gives an interval.
         resampled_statistic: The statistic of each resample: a distance in standard errors, or a median; None if nothing
             is resampled.
-        num_columns: The number of columns that resampling holds in memory.
     """
 
     def __init__(self, models: Sequence[KeyRows], clusters: Clusters | None, resample: Resample) -> None:
@@ -104,9 +103,6 @@ class Estimate:
         self.bounds = self._bounds()
         self.facts = self._facts()
         self.resampled_statistic = self._statistic_to_resample()
-        self.num_columns = 0
-        if self.resampled_statistic is not None:
-            self.num_columns = len(self.resampled_statistic.columns)
 
     def _has_shares(self) -> bool:
         """Whether every numerator lies between 0 and its denominator, so that each row has a value in [0, 1]."""
@@ -155,11 +151,11 @@ class Estimate:
         return Facts(
             self.value,
             self._num_contributing(),
-            bounds=bounds,
-            num_ones=self._num_ones(),
             agrees=agrees,
             effective=effective,
             n=self.n,
+            bounds=bounds,
+            num_ones=self._num_ones(),
             clusters=num_clusters,
             refusal=refusal,
             weakness=weakness,
@@ -257,12 +253,13 @@ class Estimate:
 
         If only one of two models has several runs, the other model is assumed to vary as much from run to run.
         """
-        several_runs = [model.runs for model in self.models if len(model.runs) > 1]
-        num_single = len(self.models) - len(several_runs)
+        num_single = sum(len(model.runs) == 1 for model in self.models)
         variances = []
-        for runs in several_runs:
-            variance = float(np.var(runs, ddof=1)) * (num_single + 1 / len(runs))
-            variances.append((variance, float(len(runs) - 1)))
+        for model in self.models:
+            num_runs = len(model.runs)
+            if num_runs > 1:
+                variance = float(np.var(model.runs, ddof=1)) * (num_single + 1 / num_runs)
+                variances.append((variance, float(num_runs - 1)))
         if self._draws_labels and self.influences:
             influence = self.influences[0]
             if len(self.influences) == 2:
@@ -346,7 +343,9 @@ class Estimate:
         # huge where many resamples have no spread, because they hold none of the few rows that differ
         place = min(ceil(confidence * (draws.size + 1)), draws.size)
         half = float(np.partition(draws, place - 1)[place - 1]) * self.moments.error
-        low, high = self.moments.limits if self.has_row_values else self.bounds
+        low, high = self.bounds
+        if self.has_row_values:
+            low, high = self.moments.limits
         if self._is_mean_of_shares and half > high - low:  # resamples give no error
             return Ends(*_interval_around_median(self.row_values, self.bounds, confidence), Method.FEW_DIFFER)
         if half == inf or (half >= self.value - low and half >= high - self.value):
@@ -370,18 +369,25 @@ def with_draws(
         resamples: Number of resamples.
         seed: The same seed gives the same draws.
     """
+    for group in _groups_in_memory(estimates, max(num_rows, resamples)):
+        statistics = [estimate.resampled_statistic for estimate in group]
+        yield from zip(group, bootstrap(statistics, resamples, seed), strict=True)
+
+
+def _groups_in_memory(estimates: Iterable[SomeEstimate], column_size: int) -> Iterator[list[SomeEstimate]]:
+    """Yield the estimates in groups whose columns of this size fit into memory."""
     group: list[SomeEstimate] = []
     num_values = 0
     for estimate in estimates:
-        size = estimate.num_columns * max(num_rows, resamples)
+        size = 0
+        if estimate.resampled_statistic is not None:
+            size = len(estimate.resampled_statistic.columns) * column_size
         if num_values + size > MAX_VALUES_IN_MEMORY:
-            yield from zip(
-                group, bootstrap([member.resampled_statistic for member in group], resamples, seed), strict=True
-            )
+            yield group
             group, num_values = [], 0
         group.append(estimate)
         num_values += size
-    yield from zip(group, bootstrap([member.resampled_statistic for member in group], resamples, seed), strict=True)
+    yield group
 
 
 def rows_of_terms(models: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
@@ -500,4 +506,6 @@ def intervals(
             for estimate, draws in with_draws(estimates, num_rows, resamples, seed):
                 estimated.append(estimate.interval(draws, confidence))
     by_key = with_gaps_of_ends(dict(zip(keys, estimated, strict=True)), gaps)
-    return {key: interval for key, interval in by_key.items() if key not in parts}
+    for key in ends.intersection(parts):
+        del by_key[key]
+    return by_key

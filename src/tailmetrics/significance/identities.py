@@ -61,8 +61,11 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
 
 def _without_none(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that are compared; those of keys are empty rather than missing."""
-    compared = {entry: value for entry, value in entries.items() if value is not None}
-    return {"cuts": {}, "keys": {}, **compared}
+    compared: dict[str, Any] = {"cuts": {}, "keys": {}}
+    for entry, value in entries.items():
+        if value is not None:
+            compared[entry] = value
+    return compared
 
 
 def _warn_of_thresholds(caller: str, identities: Identities, keys: Collection[str]) -> None:
@@ -112,7 +115,11 @@ def _differing_options(options: Any, other: Any) -> list[str]:
     """Return the names of the options that differ; none if the options have no names."""
     if not (isinstance(options, Mapping) and isinstance(other, Mapping)):
         return []
-    return [name for name in sorted({*options, *other}) if options.get(name) != other.get(name)]
+    names = []
+    for name in sorted({*options, *other}):
+        if options.get(name) != other.get(name):
+            names.append(name)
+    return names
 
 
 def _differing_keys(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> str:

@@ -255,11 +255,11 @@ class Facts:
     Attributes:
         value: The value.
         units: Number of rows, or clusters, that contribute to the value.
-        bounds: The range outside of which no value can lie; None where there are no bounds.
-        num_ones: Number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None.
         agrees: Whether all rows agree, so that resamples have no spread.
         effective: The effective number of rows, given their weights.
         n: Number of rows that count.
+        bounds: The range outside of which no value can lie; None where there are no bounds.
+        num_ones: Number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None.
         clusters: Number of clusters; None where rows are drawn.
         refusal: Why there can be no interval; None where there can be one.
         weakness: Why the rows do not tell the variance, although they are enough; None where they do.
@@ -269,11 +269,11 @@ class Facts:
 
     value: float
     units: int
-    bounds: tuple[float, float] | None
-    num_ones: int | None
     agrees: bool
     effective: float
     n: int
+    bounds: tuple[float, float] | None = None
+    num_ones: int | None = None
     clusters: int | None = None
     refusal: str | None = None
     weakness: str | None = None
@@ -354,8 +354,11 @@ def wilson(num_ones: int, rows: int, confidence: float) -> tuple[float, float]:
     z, share = float(ndtri((1 + confidence) / 2)), num_ones / rows
     middle = (2 * num_ones + z**2) / (2 * (rows + z**2))
     half = z / (2 * (rows + z**2)) * sqrt(4 * num_ones * (1 - share) + z**2)
-    low = 0.0 if num_ones == 0 else middle - half
-    high = 1.0 if num_ones == rows else middle + half
+    low, high = middle - half, middle + half
+    if num_ones == 0:
+        low = 0.0
+    if num_ones == rows:
+        high = 1.0
     return low, high
 
 
@@ -390,7 +393,10 @@ def with_gaps_of_ends(intervals: Mapping[str, Interval], gaps: Mapping[str, Sequ
     """
     result = dict(intervals)
     for name, keys in gaps.items():
-        measured = [intervals[key] for key in keys if key in intervals and not isnan(intervals[key].value)]
+        measured = []
+        for key in keys:
+            if key in intervals and not isnan(intervals[key].value):
+                measured.append(intervals[key])
         if len(measured) < 2 or name not in intervals or not intervals[name].ends:
             continue
         first, last = first_and_last(measured)
@@ -450,6 +456,6 @@ def adjusted_gap(adjusted: Interval, gap: Interval, first: AdjustedEnd, last: Ad
         return adjusted
     from_ends = first.beyond_chance().minus(last.beyond_chance())
     if not from_ends.ends:
-        return adjusted.without_ends(from_ends.reason or "")
+        return adjusted.without_ends(adjusted.reason or from_ends.reason or "")
     low, high = np.fmin(from_ends.low, adjusted.low), np.fmax(from_ends.high, adjusted.high)
     return replace(adjusted, low=float(low), high=float(high), method=Method.BOTH_ENDS, reason=None)

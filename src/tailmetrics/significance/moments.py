@@ -6,7 +6,7 @@ The sums come from the values of units, or were added up batch by batch, as whol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import inf, isfinite, nan, sqrt
@@ -289,24 +289,16 @@ def quick_interval(
         return Interval(value, nan, nan, n, confidence, Method.NONE, "no finite value")
 
     ratio, is_gap = moments.ratios[0], len(moments.ratios) > 1
-    if shares:
-        bounds = (-1.0, 1.0) if is_gap else (0.0, 1.0)
-    elif is_gap or ratio.low < 0:
-        bounds = -inf, inf
-    else:
+    facts = Facts(value, moments.fewest_units, moments.agrees, moments.effective_units, n)
+    bounds = -inf, inf
+    if shares and is_gap:
+        bounds = -1.0, 1.0
+        facts = replace(facts, bounds=bounds)
+    elif shares:
+        bounds = 0.0, 1.0
+        facts = replace(facts, bounds=bounds, num_ones=num_ones, shares=ratio.hits, shares_of_misses=ratio.misses)
+    elif not is_gap and ratio.low >= 0:
         bounds = 0.0, inf
-    has_rare_values = shares and not is_gap
-    facts = Facts(
-        value,
-        moments.fewest_units,
-        bounds=bounds if shares else None,
-        num_ones=num_ones if has_rare_values else None,
-        agrees=moments.agrees,
-        effective=moments.effective_units,
-        n=n,
-        shares=ratio.hits if has_rare_values else None,
-        shares_of_misses=ratio.misses if has_rare_values else None,
-    )
 
     def spread() -> Ends:
         return student(value, moments.corrected_error, moments.units - 1, bounds, confidence)
@@ -340,5 +332,5 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
             return Ends.none("no finite value")
         return Ends(low, high, Method.ORDER_STATISTICS)
 
-    facts = Facts(value, n, bounds=None, num_ones=None, agrees=False, effective=n, n=n)
+    facts = Facts(value, n, agrees=False, effective=n, n=n)
     return choose(facts, confidence, between)

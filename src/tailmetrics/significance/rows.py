@@ -138,7 +138,10 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     names: Any = clusters
     if isinstance(clusters, (list, tuple)):  # NumPy alone would turn ["u", 1] into texts, and [1, 2**63] into floats
         names = np.empty(len(clusters), dtype=object)
-        names[:] = [name.item() if hasattr(name, "item") else name for name in clusters]
+        for place, name in enumerate(clusters):
+            names[place] = name
+            if hasattr(name, "item"):
+                names[place] = name.item()
     names = np.asarray(names)
     if names.shape != (num_rows,):
         raise ValueError(

@@ -66,7 +66,10 @@ def verdict(
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in comparisons)
     lines = []
     for (run, baseline), pair in pairs.items():
-        tested = [comparison for comparison in pair if not isnan(comparison.p_corrected.decisive)]
+        tested = []
+        for comparison in pair:
+            if not isnan(comparison.p_corrected.decisive):
+                tested.append(comparison)
         tested_values = [comparison for comparison in tested if comparison.statistic != "gap"]
         sentence = UNTESTED
         if tested_values:
@@ -168,9 +171,12 @@ class VerdictWriter:
         """Return the other keys of an outcome in words: those of the rarest buckets first, of all labels last."""
         ranked: list[tuple[int, str]] = []
         for key, comparisons in by_bucket.items():
-            names = [name for name, comparison in comparisons.items() if self._outcome(comparison) == outcome]
+            names = []
+            for name, comparison in comparisons.items():
+                if self._outcome(comparison) == outcome:
+                    names.append(name)
             if names:
-                rarest = max(self.buckets.index(name) for name in names)
+                rarest = max(map(self.buckets.index, names))
                 ranked.append((-rarest, f"{key} in {_names_text(names)}"))
         for key, comparison in whole.items():
             if self._outcome(comparison) == outcome:
