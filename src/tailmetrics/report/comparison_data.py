@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 
 UNEQUAL = "†"
 """The mark after values of runs whose lists have unequal lengths."""
+DIFFERENCE_COLUMNS = ("value", "baseline", "baseline_value", "statistic", "difference")
+"""The fields of a comparison that stand before its interval in a table."""
+RESULT_COLUMNS = (
+    "significant",
+    "wins",
+    "ties",
+    "losses",
+    "cohens_dz",
+    "relative_difference",
+    "least_difference",
+    "bin_error",
+    "swaps",
+    "lower_is_better",
+    "tested",
+)
+"""The fields of a comparison that stand behind its p-values in a table."""
 SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 
 
@@ -258,42 +274,17 @@ class ComparisonData:
         return lines
 
     def _place_columns(self, key: str, run: str) -> dict[str, str]:
-        place = self.places[key]
-        return {
-            "run": run,
-            "key": key,
-            "metric": place.metric,
-            "bucket": place.bucket,
-            "row_group": place.row_group,
-            "summary": place.summary,
-        }
+        return {"run": run, "key": key, **self.places[key]._asdict()}
 
 
 def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
     """Return the fields of a comparison as columns of a table."""
-    columns = {
-        "value": comparison.value,
-        "baseline": comparison.baseline,
-        "baseline_value": comparison.baseline_value,
-        "statistic": comparison.statistic,
-        "difference": comparison.difference,
-        **interval_columns(comparison.interval),
-    }
+    columns: dict[str, Any] = {name: getattr(comparison, name) for name in DIFFERENCE_COLUMNS}
+    columns |= interval_columns(comparison.interval)
     for test, value in asdict(comparison.p).items():
         columns[f"p_{test}"] = value
     for test, value in asdict(comparison.p_corrected).items():
         columns[f"p_{test}_corrected"] = value
-    return {
-        **columns,
-        "significant": comparison.significant,
-        "wins": comparison.wins,
-        "ties": comparison.ties,
-        "losses": comparison.losses,
-        "cohens_dz": comparison.cohens_dz,
-        "relative_difference": comparison.relative_difference,
-        "least_difference": comparison.least_difference,
-        "bin_error": comparison.bin_error,
-        "swaps": comparison.swaps,
-        "lower_is_better": comparison.lower_is_better,
-        "tested": comparison.tested,
-    }
+    for name in RESULT_COLUMNS:
+        columns[name] = getattr(comparison, name)
+    return columns

@@ -221,8 +221,11 @@ class Record:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as one line of a table, with the parts of the interval as columns."""
-        columns = {name: getattr(self, name) for name in (*VALUE_COLUMNS, *FURTHER_COLUMNS)}
-        return {**dict.fromkeys(VALUE_COLUMNS), **interval_columns(self.interval), **columns}
+        columns: dict[str, Any] = {name: getattr(self, name) for name in VALUE_COLUMNS}
+        columns |= interval_columns(self.interval)
+        for name in FURTHER_COLUMNS:
+            columns[name] = getattr(self, name)
+        return columns
 
 
 NO_RECORD = Record("", "", math.nan)
@@ -233,16 +236,8 @@ def interval_columns(interval: Interval | None) -> dict[str, Any]:
     """Return the parts of an interval by :data:`INTERVAL_COLUMNS`; each is None without an interval."""
     if interval is None:
         return dict.fromkeys(INTERVAL_COLUMNS)
-    parts = (
-        interval.low,
-        interval.high,
-        interval.n,
-        interval.confidence,
-        str(interval.method),
-        interval.reason,
-        interval.clusters,
-    )
-    return dict(zip(INTERVAL_COLUMNS, parts, strict=True))
+    columns = {name: getattr(interval, name.removeprefix("interval_")) for name in INTERVAL_COLUMNS}
+    return {**columns, "interval_method": str(interval.method)}
 
 
 def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:

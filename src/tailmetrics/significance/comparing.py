@@ -353,11 +353,11 @@ def compare(
             for contrast, draws in with_draws(contrasts, num_rows, resamples, seed):
                 key = contrast.key
                 interval = test.widened(key, contrast, contrast.interval(draws, confidence))
-                p = PValues(nan)
+                comparison = _comparison(contrast, run, other, interval, covers(lower_keys, key))
+                comparison = replace(comparison, swaps=test.num_swaps(key), tested=key in tested)
                 if key in tested:
-                    p = PValues(test.p_value(key), contrast.p_of_student())
-                comparison = _comparison(contrast, run, other, interval, p, covers(lower_keys, key))
-                comparisons.append(replace(comparison, swaps=test.num_swaps(key), tested=key in tested))
+                    comparison = replace(comparison, p=PValues(test.p_value(key), contrast.p_of_student()))
+                comparisons.append(comparison)
                 precisions.append(contrast.precision(draws))
     return _corrected(comparisons, precisions, tests, correction)
 
@@ -394,10 +394,8 @@ def matches_pattern(key: str, pattern: str, untested_gaps: Collection[str] = ())
     return key == pattern or (key not in untested_gaps and fnmatchcase(key, pattern))
 
 
-def _comparison(
-    contrast: Contrast, run: str, baseline: str, interval: Interval, p: PValues, lower_is_better: bool
-) -> Comparison:
-    """Return the comparison by one key, without corrections."""
+def _comparison(contrast: Contrast, run: str, baseline: str, interval: Interval, lower_is_better: bool) -> Comparison:
+    """Return the comparison by one key, without p-values."""
     value, baseline_value = contrast.values
     wins, ties, losses = contrast.outcomes(lower_is_better)
     relative_difference = nan
@@ -411,8 +409,8 @@ def _comparison(
         value=value,
         baseline_value=baseline_value,
         interval=interval,
-        p=p,
-        p_corrected=p,
+        p=PValues(nan),
+        p_corrected=PValues(nan),
         wins=wins,
         ties=ties,
         losses=losses,
