@@ -10,7 +10,7 @@ from benchmarks.claims import ALIKE, named_by_chance, named_rightly
 from tailmetrics.significance import blind_spots
 
 
-def made(seed, labels=40, buckets=3, share=0.4):
+def draw(seed, labels=40, buckets=3, share=0.4):
     """Hits, rows and buckets of labels, some without rows, and two that are seldom found."""
     rng = np.random.default_rng(seed)
     support, bucket = rng.poisson(60, labels) * (rng.random(labels) < 0.9), rng.integers(buckets, size=labels)
@@ -21,36 +21,36 @@ def made(seed, labels=40, buckets=3, share=0.4):
 def median_rate(hits, support, bucket, label):
     """Return a list of the median rate of the other labels of a label's bucket, of which 5 hits are expected."""
     rates = []
-    for one in np.flatnonzero(bucket == bucket[label]):
-        others = (bucket == bucket[label]) & (np.arange(len(hits)) != one)
-        if support[one] and support[one] * hits[others].sum() / max(support[others].sum(), 1) >= 5:
-            rates.append((one, hits[one] / support[one]))
+    for other in np.flatnonzero(bucket == bucket[label]):
+        others = (bucket == bucket[label]) & (np.arange(len(hits)) != other)
+        if support[other] and support[other] * hits[others].sum() / max(support[others].sum(), 1) >= 5:
+            rates.append((other, hits[other] / support[other]))
     if len(rates) < 3:
         return []
-    others = [rate for one, rate in rates if one != label]
+    others = [rate for other, rate in rates if other != label]
     return [np.median(others if len(rates) > 3 else [rate for _, rate in rates])]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_p_is_that_of_the_binomial_test_and_q_that_of_benjamini_and_hochberg(seed):
     """In plain loops over labels; a label is listed where Fisher's exact test, corrected likewise, agrees."""
-    hits, support, bucket = made(seed, labels=12 if seed % 2 else 40)
+    hits, support, bucket = draw(seed, labels=12 if seed % 2 else 40)
     p, exact = [], []
     for label, (h, n) in enumerate(zip(hits, support, strict=True)):
-        others = [one for one in range(len(hits)) if bucket[one] == bucket[label] and one != label]
-        found, rows = sum(hits[others]), sum(support[others])
-        rate = min([found / rows, *median_rate(hits, support, bucket, label)]) if rows else 0.0
+        others = [other for other in range(len(hits)) if bucket[other] == bucket[label] and other != label]
+        other_hits, rows = sum(hits[others]), sum(support[others])
+        rate = min([other_hits / rows, *median_rate(hits, support, bucket, label)]) if rows else 0.0
         p.append(binom.cdf(h, n, rate) if rows else 1.0)
-        exact.append(hypergeom.cdf(h, rows + n, found + h, n))
+        exact.append(hypergeom.cdf(h, rows + n, other_hits + h, n))
     seen = support > 0
-    q, exact_q = (false_discovery_control(np.clip(np.array(one)[seen], 0, 1)) for one in (p, exact))
-    found = blind_spots(hits, support, bucket)
-    assert found.q[seen] == pytest.approx(q, rel=1e-9)
-    assert found.p[seen] == pytest.approx(np.array(p)[seen], rel=1e-9)
-    assert np.isnan(found.q[~seen]).all()
+    q, exact_q = (false_discovery_control(np.clip(np.array(p_values)[seen], 0, 1)) for p_values in (p, exact))
+    spots = blind_spots(hits, support, bucket)
+    assert spots.q[seen] == pytest.approx(q, rel=1e-9)
+    assert spots.p[seen] == pytest.approx(np.array(p)[seen], rel=1e-9)
+    assert np.isnan(spots.q[~seen]).all()
     listed = np.flatnonzero(seen)[(q <= 0.05) & (exact_q <= 0.05)]
-    assert {*found.listed.tolist()} == {*listed.tolist()}
-    assert found.q[found.listed].tolist() == sorted(found.q[found.listed])
+    assert {*spots.listed.tolist()} == {*listed.tolist()}
+    assert spots.q[spots.listed].tolist() == sorted(spots.q[spots.listed])
 
 
 def test_one_frequent_label_makes_no_blind_spots_of_the_others():

@@ -15,8 +15,8 @@ NAN = math.nan
 
 def share_that_holds(truth, samples, **arguments):
     """Return the share of samples whose interval holds the truth; all samples are keys of one call."""
-    held = intervals({str(number): sample for number, sample in enumerate(samples)}, **arguments)
-    return np.mean([interval.low <= truth <= interval.high for interval in held.values()])
+    estimates = intervals({str(number): sample for number, sample in enumerate(samples)}, **arguments)
+    return np.mean([interval.low <= truth <= interval.high for interval in estimates.values()])
 
 
 @pytest.mark.parametrize(("sizes", "least"), [((1 / 3,), 0.94), (tuple(1 / size for size in range(1, 11)), 0.88)])

@@ -37,14 +37,14 @@ def test_copies_of_a_row_say_no_more_than_the_row():
     copies = compare(
         {"old": repeated(old, 5), "new": repeated(new, 5)}, medians=["median"], clusters=users, resamples=500
     )
-    for one, five in zip(alone, copies, strict=True):
-        assert five.interval.method == one.interval.method.replace("rows", "clusters")
-        assert (five.n, five.interval.clusters, one.interval.clusters) == (5 * one.n, one.n, None)
-        assert [five.interval.low, five.interval.high] == pytest.approx([one.interval.low, one.interval.high])
-        assert five.p.randomisation == one.p.randomisation
+    for single, five in zip(alone, copies, strict=True):
+        assert five.interval.method == single.interval.method.replace("rows", "clusters")
+        assert (five.n, five.interval.clusters, single.interval.clusters) == (5 * single.n, single.n, None)
+        assert [five.interval.low, five.interval.high] == pytest.approx([single.interval.low, single.interval.high])
+        assert five.p.randomisation == single.p.randomisation
     without = compare({"old": repeated(old, 5), "new": repeated(new, 5)}, medians=["median"], resamples=500)
-    for one, five in zip(alone[:2], without[:2], strict=True):
-        assert five.interval.high - five.interval.low < 0.6 * (one.interval.high - one.interval.low)
+    for single, five in zip(alone[:2], without[:2], strict=True):
+        assert five.interval.high - five.interval.low < 0.6 * (single.interval.high - single.interval.low)
 
 
 def test_few_clusters_are_enumerated():
@@ -57,19 +57,21 @@ def test_few_clusters_are_enumerated():
         abs(((first - second) * np.where(np.isin(users, np.flatnonzero(signs)), -1, 1)).mean()) - observed
         for signs in itertools.product([False, True], repeat=5)
     ]
-    far = sum(1 if one > 1e-12 else 0.5 if one > -1e-12 else 0 for one in comparison)
+    far = sum(1 if difference > 1e-12 else 0.5 if difference > -1e-12 else 0 for difference in comparison)
     (comparison,) = compare({"b": {"k": second}, "a": {"k": first}}, clusters=users, resamples=100)
     assert comparison.p.randomisation == far / 32
 
 
-@pytest.mark.parametrize("form", [np.asarray, torch.tensor, list, pa.array, lambda n: [f"user {one}" for one in n]])
+@pytest.mark.parametrize(
+    "form", [np.asarray, torch.tensor, list, pa.array, lambda n: [f"user {number}" for number in n]]
+)
 def test_clusters_have_any_names(form):
     """Arrays, tensors, lists, Arrow columns and strings; what matters is which rows share one."""
     rows = data(np.random.default_rng(4), 60)
     users = np.arange(60) // 4
     expected = intervals(rows, medians=["median"], clusters=users, resamples=200)
     assert intervals(rows, medians=["median"], clusters=form((90 - users).tolist()), resamples=200) == expected
-    assert {found.clusters for found in expected.values()} == {15}
+    assert {interval.clusters for interval in expected.values()} == {15}
 
 
 def test_few_clusters_have_no_interval():

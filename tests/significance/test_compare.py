@@ -28,8 +28,8 @@ def enumerated_p(statistic, first, second):
     for swaps in itertools.product([False, True], repeat=len(first)):
         a = [y if swap else x for x, y, swap in zip(first, second, swaps, strict=True)]
         b = [x if swap else y for x, y, swap in zip(first, second, swaps, strict=True)]
-        found = abs(statistic(a) - statistic(b)) - observed
-        far += 1 if found > 1e-12 else half if found >= -1e-12 else 0
+        excess = abs(statistic(a) - statistic(b)) - observed
+        far += 1 if excess > 1e-12 else half if excess >= -1e-12 else 0
     return far / 2 ** len(first)
 
 
@@ -72,9 +72,9 @@ def test_improvement_in_one_bucket_is_found_there_only(kind, correction):
             run[f"metric@5/{bucket}"] = (values, weight) if kind == "ratio" else values
     medians = ["metric@5"] if kind == "median" else []
     comparisons = compare({"old": old, "new": new}, medians=medians, correction=correction, resamples=2000)
-    assert {found.statistic for found in comparisons} == {kind}
-    assert [found.key for found in comparisons if found.significant] == ["metric@5/decile_1"]
-    (planted,) = (found for found in comparisons if found.significant)
+    assert {comparison.statistic for comparison in comparisons} == {kind}
+    assert [comparison.key for comparison in comparisons if comparison.significant] == ["metric@5/decile_1"]
+    (planted,) = (comparison for comparison in comparisons if comparison.significant)
     assert planted.interval.low > 0
     assert planted.wins > planted.losses
 
@@ -315,10 +315,10 @@ def test_a_name_covers_a_key_and_its_buckets_alone():
 def test_few_rows_show_no_difference_however_large():
     """Two rows would name a least difference of several times 1; twelve rows reach p = 2^-12, not .05 / 300."""
     rng = np.random.default_rng(0)
-    for rows, keys, known in ((2, 1, False), (9, 1, False), (10, 1, True), (12, 1, True), (12, 300, False)):
+    for rows, keys, is_known in ((2, 1, False), (9, 1, False), (10, 1, True), (12, 1, True), (12, 300, False)):
         runs = {name: {f"k{key}": rng.random(rows) for key in range(keys)} for name in "ab"}
         comparisons = compare(runs, resamples=99, correction="holm")
-        assert {math.isnan(comparison.least_difference) for comparison in comparisons} == {not known}
+        assert {math.isnan(comparison.least_difference) for comparison in comparisons} == {not is_known}
 
 
 def test_a_single_run_is_taken_to_vary_as_the_runs_of_the_other_model():
@@ -326,11 +326,17 @@ def test_a_single_run_is_taken_to_vary_as_the_runs_of_the_other_model():
     rng = np.random.default_rng(0)
     rows = rng.random(200)
     many = [{"k": rows + rng.normal(0, 0.2, 200) + shift} for shift in (0.0, 0.1, -0.05)]
-    one = {"k": rows + rng.normal(0, 0.2, 200)}
-    (comparison,) = compare({"one": [one], "many": many}, unbounded=["k"], resamples=99)
-    difference = np.mean([run["k"] for run in many], axis=0) - one["k"]
-    of_rows, between = difference.var(ddof=1) / 200, np.var([run["k"].mean() for run in many], ddof=1) * (1 / 3 + 1)
-    error, degrees = math.sqrt(of_rows + between), (of_rows + between) ** 2 / (of_rows**2 / 199 + between**2 / 2)
+    single_run = {"k": rows + rng.normal(0, 0.2, 200)}
+    (comparison,) = compare({"one": [single_run], "many": many}, unbounded=["k"], resamples=99)
+    difference = np.mean([run["k"] for run in many], axis=0) - single_run["k"]
+    between_rows, between_runs = (
+        difference.var(ddof=1) / 200,
+        np.var([run["k"].mean() for run in many], ddof=1) * (1 / 3 + 1),
+    )
+    error, degrees = (
+        math.sqrt(between_rows + between_runs),
+        (between_rows + between_runs) ** 2 / (between_rows**2 / 199 + between_runs**2 / 2),
+    )
     assert comparison.difference == pytest.approx(difference.mean())
     assert comparison.interval.high - comparison.difference == pytest.approx(
         scipy.stats.t.ppf(0.975, degrees) * error, rel=1e-6

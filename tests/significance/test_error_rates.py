@@ -65,13 +65,13 @@ def test_reports_say_where_averages_over_labels_depend_on_the_number_of_rows(row
 
     At 1,000 rows the bias of macro F1 is a tenth of half the interval.
     """
-    for name, (truth, mean, bound, held, _, said) in moving(rows, 100).items():
-        if np.isnan(held):
+    for name, (truth, mean, bound, share_held, _, share_noted) in moving(rows, 100).items():
+        if np.isnan(share_held):
             assert rows == 60  # the interval is refused: fewer than 10 labels have a hit
         elif name == "macro recall@3" or (rows == 1000 and name.startswith("macro F1")):
-            assert said <= 0.1, name
+            assert share_noted <= 0.1, name
         else:
-            assert said >= 0.8, name
+            assert share_noted >= 0.8, name
             assert abs(bound - truth) < abs(mean - truth), name
 
 
@@ -86,9 +86,11 @@ def test_the_difference_of_two_gaps_of_other_rows_is_held_by_its_interval():
             (sample,), _ = draw(rng, rows)
             values.update({f"{number}/{key}": key_values for key, key_values in sample.items()})
             gaps[str(number)] = [f"{number}/head", f"{number}/tail"]
-        held = intervals(values, gaps=gaps, resamples=0)
-        gaps_by_rows.append([held[name] for name in gaps])
+        estimates = intervals(values, gaps=gaps, resamples=0)
+        gaps_by_rows.append([estimates[name] for name in gaps])
     differences = [first.minus(last) for first, last in zip(*gaps_by_rows, strict=True)]
-    held = sum(interval.low <= 0 <= interval.high for interval in differences)  # both gaps are of the same kind of rows
+    estimates = sum(
+        interval.low <= 0 <= interval.high for interval in differences
+    )  # both gaps are of the same kind of rows
     low, high = scipy.stats.binom.ppf([0.0005, 0.9995], 800, 0.95)
-    assert low <= held <= high
+    assert low <= estimates <= high

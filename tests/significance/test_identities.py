@@ -41,14 +41,14 @@ def test_what_differs_is_named(change, words):
 def test_each_model_has_its_threshold():
     """Thresholds may be tuned for each model: a warning says which model has which, once for all buckets."""
     runs = {name: {"f1": [1.0, 0.5, 0.0], "f1/head": [1.0, 1.0, 0.5]} for name in ("old", "new")}
-    known = {
+    identities_of_runs = {
         name: {**SAME, "cuts": dict.fromkeys(runs[name], cut)}
         for name, cut in (("old", "threshold=0.6"), ("new", "threshold=0.8"))
     }
     with pytest.warns(
         UserWarning, match=r"compare: the threshold of 'f1' is 0\.6 in 'old', 0\.8 in 'new'\. Tune"
     ) as caught:
-        assert len(compare(runs, identities=known, resamples=100)) == 2
+        assert len(compare(runs, identities=identities_of_runs, resamples=100)) == 2
     assert len(caught) == 1
 
 
@@ -77,9 +77,9 @@ def test_digests_of_real_runs():
         return digest.entries()
 
     runs = {name: {"recall@2/decile_10": [1.0, 0.0]} for name in "ab"}
-    one = identity(counts, [[0], [2]])
-    compare(runs, identities={"a": one, "b": identity(counts, [[0], [2]])}, resamples=100)
+    entries = identity(counts, [[0], [2]])
+    compare(runs, identities={"a": entries, "b": identity(counts, [[0], [2]])}, resamples=100)
     with pytest.raises(ValueError, match="different buckets;"):
-        compare(runs, identities={"a": one, "b": identity(counts[::-1], [[0], [2]])})
+        compare(runs, identities={"a": entries, "b": identity(counts[::-1], [[0], [2]])})
     with pytest.raises(ValueError, match="different targets;"):
-        compare(runs, identities={"a": one, "b": identity(counts, [[0], [1]])})
+        compare(runs, identities={"a": entries, "b": identity(counts, [[0], [1]])})

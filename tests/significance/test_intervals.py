@@ -30,7 +30,7 @@ def plain_limits(terms, resamples, rng):
     size = terms[0][1].size
     value, error = value_and_error(np.arange(size))
     drawn = (value_and_error(rng.integers(size, size=size)) for _ in range(resamples))
-    reach = np.quantile([abs(one - value) / spread if spread else math.inf for one, spread in drawn], 0.95)
+    reach = np.quantile([abs(estimate - value) / spread if spread else math.inf for estimate, spread in drawn], 0.95)
     return value, value - reach * error, value + reach * error
 
 
@@ -40,33 +40,35 @@ def test_intervals_agree_with_a_studentised_bootstrap_in_plain_loops(name):
     """Over skewed rows both ends are those of plain loops over resampled rows, within a thirtieth of the interval."""
     rng = np.random.default_rng(2)
     a, b, c, d = rng.exponential(size=(4, 60)) + np.array([[0], [1], [0], [1]])
-    one = np.ones(60)
+    ones = np.ones(60)
     terms = {
-        "mean": [(1, a, one)],
+        "mean": [(1, a, ones)],
         "ratio": [(1, a, b)],
-        "difference of means": [(1, a, one), (-1, c, one)],
+        "difference of means": [(1, a, ones), (-1, c, ones)],
         "difference of ratios": [(1, a, b), (-1, c, d)],
     }[name]
-    rows = [{"k": numerator if denominator is one else (numerator, denominator)} for _, numerator, denominator in terms]
+    rows = [
+        {"k": numerator if denominator is ones else (numerator, denominator)} for _, numerator, denominator in terms
+    ]
     if len(rows) == 2:
-        found = compare({"old": rows[1], "new": rows[0]}, resamples=20_000)[0].interval
+        interval = compare({"old": rows[1], "new": rows[0]}, resamples=20_000)[0].interval
     else:
-        found = intervals(rows[0], resamples=20_000)["k"]
+        interval = intervals(rows[0], resamples=20_000)["k"]
     value, low, high = plain_limits(terms, 20_000, rng)
-    assert found.value == pytest.approx(value)
-    assert [found.low, found.high] == pytest.approx([low, high], abs=(high - low) / 30)
-    assert found.method == "studentised bootstrap"
+    assert interval.value == pytest.approx(value)
+    assert [interval.low, interval.high] == pytest.approx([low, high], abs=(high - low) / 30)
+    assert interval.method == "studentised bootstrap"
 
 
 def test_hit_rates_have_the_interval_of_wilson():
     """Rows of 0 and 1: scipy's interval of Wilson, from a single row on."""
-    for ones, rows in ((0, 1), (1, 2), (0, 50), (50, 50), (3, 40), (200, 1000)):
-        values = np.arange(rows) < ones
+    for num_ones, rows in ((0, 1), (1, 2), (0, 50), (50, 50), (3, 40), (200, 1000)):
+        values = np.arange(rows) < num_ones
         for confidence in (0.95, 0.99):
-            found = intervals({"hit_rate@5": values}, confidence=confidence)["hit_rate@5"]
-            peer = scipy.stats.binomtest(ones, rows).proportion_ci(confidence, method="wilson")
-            assert [found.low, found.high] == pytest.approx([peer.low, peer.high], abs=1e-9)
-            assert found.method == "Wilson"
+            interval = intervals({"hit_rate@5": values}, confidence=confidence)["hit_rate@5"]
+            peer = scipy.stats.binomtest(num_ones, rows).proportion_ci(confidence, method="wilson")
+            assert [interval.low, interval.high] == pytest.approx([peer.low, peer.high], abs=1e-9)
+            assert interval.method == "Wilson"
 
 
 def test_few_rows_that_differ_do_not_make_everything_possible():
@@ -74,9 +76,9 @@ def test_few_rows_that_differ_do_not_make_everything_possible():
     values = np.full(500, 0.5)
     values[7] = 0.75
     upper = [scipy.stats.binomtest(count, 500).proportion_ci(0.95, method="exact").high for count in (0, 1)]
-    found = intervals({"k": values}, resamples=400)["k"]
-    assert found.method == "Clopper-Pearson, few differ"
-    assert [found.low, found.high] == pytest.approx([0.5 - 0.5 * upper[0], 0.5 + 0.5 * upper[1]])
+    interval = intervals({"k": values}, resamples=400)["k"]
+    assert interval.method == "Clopper-Pearson, few differ"
+    assert [interval.low, interval.high] == pytest.approx([0.5 - 0.5 * upper[0], 0.5 + 0.5 * upper[1]])
     (difference,) = compare({"a": {"k": np.full(500, 0.5)}, "b": {"k": values}}, resamples=400)
     ends = difference.interval.low, difference.interval.high
     assert ends == pytest.approx((-upper[0], upper[1]))
@@ -116,24 +118,26 @@ def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
 
 def test_no_end_lies_beyond_what_a_row_can_be():
     """Four rows in 400 with a value of no known bound: the interval is cut where resamples end, at 0."""
-    found = intervals({"dcg@5/decile_1": [0.25, 0.25, 0.5, 0.5, *[0.0] * 396]}, unbounded=["dcg@5"])["dcg@5/decile_1"]
-    assert found.low == 0
-    assert found.value < found.high < 0.02
+    interval = intervals({"dcg@5/decile_1": [0.25, 0.25, 0.5, 0.5, *[0.0] * 396]}, unbounded=["dcg@5"])[
+        "dcg@5/decile_1"
+    ]
+    assert interval.low == 0
+    assert interval.value < interval.high < 0.02
 
 
 @pytest.mark.parametrize("differing", [1, 2])
 def test_one_or_two_rows_that_differ_have_no_interval_up_to_the_bounds(differing):
     """Of 1,500 rows one or two differ, which e^-2 = 14 % of resamples leave out: nothing tells a ratio's error."""
-    found = np.zeros(1500)
-    found[:differing] = 1
+    few_hits = np.zeros(1500)
+    few_hits[:differing] = 1
     ones, none = np.ones(1500), np.zeros(1500)
     models = [
         {"micro": (2 * hits, hits + ones), "dcg@5": 1.7 * hits, "head": ones * 0.5, "tail": (hits, hits + ones)}
-        for hits in (none, found)
+        for hits in (none, few_hits)
     ]
     gaps = {"gap": ["head", "tail"]}
     compared = compare(dict(zip("ab", models, strict=True)), gaps=gaps, unbounded=["dcg@5"], resamples=500)
-    by_key = {one.key: one for one in compared}
+    by_key = {comparison.key: comparison for comparison in compared}
     for key in ("micro", "dcg@5", "tail", "gap"):
         assert math.isnan(by_key[key].interval.low), key
         assert math.isnan(by_key[key].interval.high), key
@@ -154,8 +158,8 @@ def test_nine_rows_have_no_bootstrap():
     for kind in ("mean", "ratio", "median"):
         medians = ["k"] if kind == "median" else []
 
-        def rows(some, kind=kind):
-            return {"k": (some, some + 1)} if kind == "ratio" else {"k": some}
+        def rows(row_values, kind=kind):
+            return {"k": (row_values, row_values + 1)} if kind == "ratio" else {"k": row_values}
 
         few, enough = (intervals(rows(values[0, :n]), medians=medians)["k"] for n in (9, 10))
         assert math.isnan(few.low)
@@ -176,24 +180,24 @@ def test_median_is_the_plain_median_of_every_resample():
     rng = np.random.default_rng(3)
     codes = np.sort(rng.geometric(0.05, 300) % 25)
     in_clusters = rng.geometric(0.05, 300).astype(float) + 3 * codes
-    for values, of in (
+    for values, codes_of_rows in (
         (rng.geometric(0.05, 600).astype(float), None),
         (rng.random(151), None),
         (rng.random(2000), None),
         (np.array([2.0, 1, 1, 7]), None),
         (in_clusters, codes),
     ):
-        counted, clusters = rng.random(values.size) < 0.8, read_clusters("test", of, values.size)
+        counted, clusters = rng.random(values.size) < 0.8, read_clusters("test", codes_of_rows, values.size)
         counted[0] = True
         (median,) = statistics_of_sides("median", [[Term(1, values, np.ones(values.size))]], [counted], clusters)
         assert total(median) == np.median(values[counted])
         units = values.size if clusters is None else clusters.number
         weights = rng.multinomial(units, np.full(units, 1 / units), size=200)
         sums = weights @ np.stack(median.columns, axis=1)
-        for weight, found in zip(weights, median.read(sums), strict=True):
-            of_rows = weight if clusters is None else weight[clusters.codes]
-            repeated = np.repeat(values[counted], of_rows[counted])
-            assert found == np.median(repeated) if repeated.size else math.isnan(found)
+        for weight, median_of_resample in zip(weights, median.read(sums), strict=True):
+            repeats = weight if clusters is None else weight[clusters.codes]
+            repeated = np.repeat(values[counted], repeats[counted])
+            assert median_of_resample == np.median(repeated) if repeated.size else math.isnan(median_of_resample)
 
 
 def test_median_interval():
@@ -235,9 +239,9 @@ def test_a_gap_is_no_more_certain_than_its_ends(resamples):
     for number, reason in ((9, "fewer than 10 rows"), (10, None)):
         head = np.concatenate([rng.random(number), nan, nan])[:200]
         rows = {"recall@5/head": head, "recall@5/tail": tail}
-        found = intervals(rows, gaps={"gap": list(rows)}, resamples=resamples)["gap"]
-        assert found.reason == reason
-        assert math.isnan(found.low) == (reason is not None)
+        interval = intervals(rows, gaps={"gap": list(rows)}, resamples=resamples)["gap"]
+        assert interval.reason == reason
+        assert math.isnan(interval.low) == (reason is not None)
 
 
 @pytest.mark.parametrize("resamples", [0, 500])
@@ -246,9 +250,11 @@ def test_a_gap_is_as_unsure_as_an_end_whose_rows_agree(resamples):
     head = np.r_[np.ones(180), np.zeros(120), np.full(30, np.nan)]
     tail = np.r_[np.full(300, np.nan), np.zeros(30)]
     interval = intervals({"head": head, "tail": tail}, gaps={"gap": ["head", "tail"]}, resamples=resamples)["gap"]
-    of_head, of_tail = (scipy.stats.binomtest(*one).proportion_ci(method="wilson") for one in ((180, 300), (0, 30)))
-    assert interval.low == pytest.approx(0.6 - np.hypot(0.6 - of_head.low, of_tail.high))
-    assert interval.high == pytest.approx(of_head.high)
+    head_ends, tail_ends = (
+        scipy.stats.binomtest(*counts).proportion_ci(method="wilson") for counts in ((180, 300), (0, 30))
+    )
+    assert interval.low == pytest.approx(0.6 - np.hypot(0.6 - head_ends.low, tail_ends.high))
+    assert interval.high == pytest.approx(head_ends.high)
     assert (interval.n, interval.method) == (330, "from the intervals of both ends")
 
 

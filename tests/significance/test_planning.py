@@ -84,10 +84,10 @@ def test_one_run_and_the_agreement_of_two_tell_the_same():
     """The correlation of the two models, given as the agreement, replaces the rows of the second: within 2 %."""
     a, b = shares(np.random.default_rng(0), 20_000)
     agreement = float(np.corrcoef(a, b)[0, 1])
-    both = rows_needed({"a": a, "b": b}, 0.02)
-    assert rows_needed({"a": a}, 0.02, agreement=agreement) == pytest.approx(both, rel=0.02)
+    rows_of_two_runs = rows_needed({"a": a, "b": b}, 0.02)
+    assert rows_needed({"a": a}, 0.02, agreement=agreement) == pytest.approx(rows_of_two_runs, rel=0.02)
     # by default, the difference is assumed to vary as much as one model
-    assert rows_needed({"a": a}, 0.02) == pytest.approx(a.var() / (a - b).var() * both, rel=0.02)
+    assert rows_needed({"a": a}, 0.02) == pytest.approx(a.var() / (a - b).var() * rows_of_two_runs, rel=0.02)
 
 
 @pytest.mark.parametrize("level", [0.05, 0.001])

@@ -25,24 +25,24 @@ MACRO = {
 }
 
 
-def label_rows(held, predicted, **arguments):
+def label_rows(relevant, predicted, **arguments):
     """Return the labels of rows, from matrices of 0 and 1 of shape (N, L)."""
-    rows, labels = np.nonzero(held | predicted)
-    inside = np.ones(len(held), bool)
-    flags = predicted[rows, labels], held[rows, labels]
-    return LabelRows(rows, labels, *flags, inside, held.shape[1], **arguments)
+    rows, labels = np.nonzero(relevant | predicted)
+    inside = np.ones(len(relevant), bool)
+    flags = predicted[rows, labels], relevant[rows, labels]
+    return LabelRows(rows, labels, *flags, inside, relevant.shape[1], **arguments)
 
 
-def plain_average(held, predicted, top=1.0, below=(0.0, 1.0), over="present", weighted=False, of_averages=False):
+def plain_average(relevant, predicted, top=1.0, below=(0.0, 1.0), over="present", weighted=False, of_averages=False):
     """Return the average over labels in plain loops."""
     if of_averages:
-        recall = plain_average(held, predicted)
-        precision = plain_average(held, predicted, below=(1.0, 0.0))
+        recall = plain_average(relevant, predicted)
+        precision = plain_average(relevant, predicted, below=(1.0, 0.0))
         return 0.0 if recall * precision == 0 else top / (below[0] / precision + below[1] / recall)
     total = weight_sum = 0.0
-    for label in range(held.shape[1]):
-        hits = int((held[:, label] & predicted[:, label]).sum())
-        num_predicted, support = int(predicted[:, label].sum()), int(held[:, label].sum())
+    for label in range(relevant.shape[1]):
+        hits = int((relevant[:, label] & predicted[:, label]).sum())
+        num_predicted, support = int(predicted[:, label].sum()), int(relevant[:, label].sum())
         bottom = below[0] * num_predicted + below[1] * support
         value = float(hits > 0) if top == 0 else (top * hits / bottom if bottom else 0.0)
         averaged = {"present": support > 0, "union": support + num_predicted > 0, "all": True}[over]
@@ -74,11 +74,11 @@ def plain_p(statistic, first, second, units):
 def random_case(rng):
     """Return the relevant labels, the predictions of two models, and clusters, of few rows and labels."""
     num_rows, num_labels = int(rng.integers(2, 7)), int(rng.integers(1, 5))
-    held = rng.random((num_rows, num_labels)) < 0.5
+    relevant = rng.random((num_rows, num_labels)) < 0.5
     first = rng.random((num_rows, num_labels)) < 0.4
     second = np.where(rng.random((num_rows, 1)) < 0.7, rng.random((num_rows, num_labels)) < 0.4, first)
     units = np.arange(num_rows) if rng.random() < 0.5 else rng.integers(0, 3, num_rows)
-    return held, first, second, units
+    return relevant, first, second, units
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -86,17 +86,17 @@ def test_averages_over_labels_agree_with_a_loop_over_all_swaps(seed):
     """Recall, precision, F1 (present, union, all, weighted, of averages) and coverage, rows and clusters: 40 cases each."""
     rng = np.random.default_rng(seed)
     for _ in range(40):
-        held, first, second, units = random_case(rng)
+        relevant, first, second, units = random_case(rng)
         name = rng.choice(list(MACRO))
         arguments = MACRO[name]
         runs = {
-            "b": {"k": label_rows(held, second, **arguments)},
-            "a": {"k": label_rows(held, first, **arguments)},
+            "b": {"k": label_rows(relevant, second, **arguments)},
+            "a": {"k": label_rows(relevant, first, **arguments)},
         }
         (comparison,) = compare(runs, clusters=units, resamples=50)
 
-        def statistic(predicted, held=held, arguments=arguments):
-            return plain_average(held, predicted, **arguments)
+        def statistic(predicted, relevant=relevant, arguments=arguments):
+            return plain_average(relevant, predicted, **arguments)
 
         value = statistic(first) - statistic(second)
         if math.isnan(value):
@@ -174,9 +174,11 @@ def test_two_rows_of_forty_show_nothing():
 def test_the_average_that_is_swapped_is_that_of_scikit_learn():
     """The plain loops of this file: macro recall, precision and F1 of scikit-learn on 60 rows."""
     rng = np.random.default_rng(1)
-    held, predicted = rng.random((2, 60, 5)) < 0.4
+    relevant, predicted = rng.random((2, 60, 5)) < 0.4
     for name, peer in (("recall", recall_score), ("precision", precision_score), ("f1", f1_score)):
-        assert plain_average(held, predicted, **MACRO[name]) == pytest.approx(peer(held, predicted, average="macro"))
+        assert plain_average(relevant, predicted, **MACRO[name]) == pytest.approx(
+            peer(relevant, predicted, average="macro")
+        )
 
 
 def nearly_equal(rng, num_rows, share):
@@ -200,11 +202,11 @@ def test_models_without_a_difference_are_seldom_told_apart(share):
     for _ in range(20):
         models = []
         first, second, target = nearly_equal(rng, 60, share)
-        held = torch.nn.functional.one_hot(target, 30).bool().numpy()
+        relevant = torch.nn.functional.one_hot(target, 30).bool().numpy()
         for scores in (first, second):
-            predicted = np.zeros_like(held)
+            predicted = np.zeros_like(relevant)
             np.put_along_axis(predicted, scores.argmax(1)[:, None].numpy(), True, axis=1)
-            models.append({name: label_rows(held, predicted, **arguments) for name, arguments in MACRO.items()})
+            models.append({name: label_rows(relevant, predicted, **arguments) for name, arguments in MACRO.items()})
         named += any(comparison.significant for comparison in compare({"a": models[0], "b": models[1]}, resamples=199))
     assert named <= 4
 
@@ -214,12 +216,14 @@ def test_the_interval_beside_the_test_holds_zero_where_it_finds_no_difference():
     rng = np.random.default_rng(3)
     for _ in range(12):
         first, second, target = nearly_equal(rng, 150, 0.15)
-        held = torch.nn.functional.one_hot(target, 30).bool().numpy()
+        relevant = torch.nn.functional.one_hot(target, 30).bool().numpy()
         models = []
         for scores in (first, second):
-            predicted = np.zeros_like(held)
+            predicted = np.zeros_like(relevant)
             np.put_along_axis(predicted, scores.argmax(1)[:, None].numpy(), True, axis=1)
-            models.append({name: label_rows(held, predicted, **MACRO[name]) for name in ("precision", "f1", "f1_all")})
+            models.append(
+                {name: label_rows(relevant, predicted, **MACRO[name]) for name in ("precision", "f1", "f1_all")}
+            )
         for comparison in compare({"a": models[0], "b": models[1]}, resamples=199):
             if comparison.interval.ends and comparison.p.randomisation > 0.05:
                 assert comparison.interval.low <= 0 <= comparison.interval.high
@@ -227,22 +231,22 @@ def test_the_interval_beside_the_test_holds_zero_where_it_finds_no_difference():
 
 def test_clusters_are_swapped_whole():
     """Five rows of a user agree: .25 for two users that differ, though ten rows do."""
-    held = np.ones((40, 1), bool)
+    relevant = np.ones((40, 1), bool)
     predicted = np.ones((40, 1), bool)
     predicted[:10] = False
-    runs = {"a": {"k": label_rows(held, ~(held & ~held))}, "b": {"k": label_rows(held, predicted)}}
+    runs = {"a": {"k": label_rows(relevant, ~(relevant & ~relevant))}, "b": {"k": label_rows(relevant, predicted)}}
     (comparison,) = compare(runs, clusters=np.arange(40) // 5)
     assert comparison.p.randomisation == 0.25
 
 
 def test_a_rounding_error_is_no_difference():
     """Two rows of labels that give equal F1 by other sums, -6e-17 apart in every swap: p is 1 (before, .5)."""
-    held = np.array([[0, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0]], bool)
+    relevant = np.array([[0, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0]], bool)
     first = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]], bool)
     second = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]], bool)
     runs = {
-        "a": {"k": label_rows(held, first, **MACRO["f1_union"])},
-        "b": {"k": label_rows(held, second, **MACRO["f1_union"])},
+        "a": {"k": label_rows(relevant, first, **MACRO["f1_union"])},
+        "b": {"k": label_rows(relevant, second, **MACRO["f1_union"])},
     }
     (comparison,) = compare(runs)
     assert 0 < abs(comparison.difference) < 1e-15
@@ -339,11 +343,11 @@ def test_a_gap_of_parts_is_tested_only_by_its_name():
 def test_labels_that_are_numbered_differently_are_not_swapped(arguments):
     """Two tables that number the same labels in other orders: values and wins apart, neither p nor interval, and why."""
     rng = np.random.default_rng(9)
-    held, predicted = rng.random((2, 60, 6)) < 0.3
+    relevant, predicted = rng.random((2, 60, 6)) < 0.3
     order = [3, 1, 2, 0, 5, 4]
     runs = {
-        "a": {"k": label_rows(held, predicted, **arguments)},
-        "b": {"k": label_rows(held[:, order], predicted[:, order], **arguments)},
+        "a": {"k": label_rows(relevant, predicted, **arguments)},
+        "b": {"k": label_rows(relevant[:, order], predicted[:, order], **arguments)},
     }
     (comparison,) = compare(runs, resamples=99)
     assert comparison.difference == pytest.approx(0)

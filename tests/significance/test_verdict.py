@@ -37,28 +37,31 @@ def random_rows(rng, columns):
     facts, first, second = columns.facts, {}, {}
     keys = [key for metric in columns._means.values() for key in list(metric.keys())]
     for key in dict.fromkeys(keys):
-        one = rng.random(ROWS)
-        first[key], second[key] = one, np.clip(one + rng.choice([-1, 0, 0, 1]) * rng.random() * rng.random(ROWS), 0, 1)
+        row_values = rng.random(ROWS)
+        first[key], second[key] = (
+            row_values,
+            np.clip(row_values + rng.choice([-1, 0, 0, 1]) * rng.random() * rng.random(ROWS), 0, 1),
+        )
         if rng.random() < 0.1:  # a bucket with few rows
-            for of in (first, second):
-                of[key] = np.where(np.arange(ROWS) < 6, of[key], math.nan)
+            for run in (first, second):
+                run[key] = np.where(np.arange(ROWS) < 6, run[key], math.nan)
     return facts, {"first run": first, "second": second}
 
 
 def buckets_in(text):
     """Return the buckets that a part of a sentence names, deciles by number and range."""
-    found = set()
+    names = set()
     for word in re.split(r", | and ", text.removeprefix("deciles ").removeprefix("decile ")):
         if span := re.fullmatch(r"(\d+) to (\d+)", word):
-            found |= {f"decile_{number}" for number in range(int(span[1]), int(span[2]) + 1)}
+            names |= {f"decile_{number}" for number in range(int(span[1]), int(span[2]) + 1)}
         elif word:
-            found.add(f"decile_{word}" if word.isdigit() else word)
-    return found
+            names.add(f"decile_{word}" if word.isdigit() else word)
+    return names
 
 
 def numbers(text):
     """Return the five numbers of sizes: before, after, difference, low, high."""
-    return [float(one.replace(",", "")) for one in re.findall(r"[+-]?[\d,]*\.?\d+", text.replace("→", " "))]
+    return [float(number.replace(",", "")) for number in re.findall(r"[+-]?[\d,]*\.?\d+", text.replace("→", " "))]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -76,22 +79,28 @@ def test_the_line_says_what_the_numbers_say(preset):
         line = line.partition(". Better else")[0].removesuffix(".")
         by_key = {comparison.key: comparison for comparison in report.comparisons}
         own = report.by_bucket.get(report.headline, {})
-        said = {}
+        outcomes = {}
         for part in re.split(rf", (?={OUTCOMES})", line):
             outcome, where, sizes = re.fullmatch(
                 rf"({OUTCOMES})(?: (?:in (.*?)|over all labels))?(?: \((.*)\))?", part
             ).groups()
             names = buckets_in(where) if where else {"all"}
-            said |= dict.fromkeys(names, outcome)
+            outcomes |= dict.fromkeys(names, outcome)
             if sizes:
                 place = re.match(r"(?:decile )?(\w+): ", sizes)
                 bucket = names if place is None else buckets_in(place[1])
                 most = {name: abs(by_key[own[name]].difference) for name in names if name != "all"}
                 key = own[max(most, key=most.get)] if most else facts.over_all.get(report.headline, report.headline)
                 assert not most or own[next(iter(bucket))] == key
-                one = by_key[key]
-                shown = one.baseline_value, one.value, one.difference, one.interval.low, one.interval.high
-                early = outcome == "no difference shown" and not one.interval.low <= 0 <= one.interval.high
+                tested = by_key[key]
+                shown = (
+                    tested.baseline_value,
+                    tested.value,
+                    tested.difference,
+                    tested.interval.low,
+                    tested.interval.high,
+                )
+                early = outcome == "no difference shown" and not tested.interval.low <= 0 <= tested.interval.high
                 assert sizes.endswith(" before correction") == early
                 assert numbers(sizes.removeprefix(place[0] if place else "")) == pytest.approx(
                     [value for value in shown if not math.isnan(value)], abs=5.1e-4, rel=1e-3
@@ -99,18 +108,18 @@ def test_the_line_says_what_the_numbers_say(preset):
         less = report.headline in {key.partition("/")[0] for key in report.lower_is_better}
         expected = {}
         for name, key in {**own, "all": facts.over_all.get(report.headline, report.headline)}.items():
-            one = by_key.get(key)
-            if one is None or math.isnan(one.p_corrected.decisive):
+            tested = by_key.get(key)
+            if tested is None or math.isnan(tested.p_corrected.decisive):
                 continue
-            shown = one.p_corrected.decisive <= 0.05
-            better = (one.difference < 0) == less
+            shown = tested.p_corrected.decisive <= 0.05
+            better = (tested.difference < 0) == less
             first_rows, second_rows = runs["first run"][key], runs["second"][key]
             alike = np.array_equal(first_rows, second_rows, equal_nan=True)
             expected[name] = ("better" if better else "worse") if shown else (
-                "too few rows" if one.n < 10 else "the same in every row" if alike else "no difference shown"
+                "too few rows" if tested.n < 10 else "the same in every row" if alike else "no difference shown"
             )  # fmt: skip
         many = len({*own} - {name for name in own if name.startswith("decile_")}) > 4
-        assert many or said == expected
+        assert many or outcomes == expected
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -189,9 +198,9 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
     """A mean of ranks has digits of its own; without a headline, all keys are named by their outcome."""
     runs = {"old": {"k": [400.0] * 12, "p@1": [0.5] * 12}, "new": {"k": [12.0] * 12, "p@1": [0.25] * 12}}
     comparisons = compare(runs, lower_is_better=["k"], unbounded=["k"], resamples=200)
-    said = verdict(comparisons, lower_is_better=["k"], headline="k")
-    assert said.startswith("new against old: k: better (400 → 12, -388")
-    assert said.endswith("Worse elsewhere: p@1 over all labels.")
+    line = verdict(comparisons, lower_is_better=["k"], headline="k")
+    assert line.startswith("new against old: k: better (400 → 12, -388")
+    assert line.endswith("Worse elsewhere: p@1 over all labels.")
     assert verdict(comparisons, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
 
 
