@@ -14,6 +14,7 @@ from tailmetrics import (
     CatalogCoverageAtK,
     CrossEntropy,
     F1AtThreshold,
+    LabelBuckets,
     PrecisionAtK,
     RecallAtK,
     TopKCollection,
@@ -286,3 +287,17 @@ def test_a_postfix_changes_no_word_of_the_verdict():
         said.append(report.verdict)
     assert "better in quantile_1" in said[0]
     assert said[1] == said[0]
+
+
+def test_each_drawing_of_a_comparison_has_a_file_of_its_own(tmp_path):
+    """Recall by bucket and by group of rows: both have drawings of the differences of one key, in files of two names."""
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.rand(2, 40, 12, generator=generator)
+    target = torch.rand(40, 12, generator=generator) < 0.3
+    buckets = LabelBuckets.from_assignment(torch.arange(12) // 6, ["head", "tail"])
+    metrics = [RecallAtK(3), RecallAtK(3, buckets=buckets)]
+    groups = ["de", "en"] * 20
+    report = compare_runs({"a": first, "b": second}, target, metrics=metrics, row_groups=groups, resamples=99)
+    files = [path for path in report.write(tmp_path, figures="svg") if path.suffix == ".svg"]
+    assert len({*files}) == len(report.document().charts)
+    assert all(path.exists() for path in files)
