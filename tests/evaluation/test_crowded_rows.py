@@ -62,3 +62,22 @@ def test_a_label_that_is_missed_in_other_rows_is_named(k):
     scores[target[:, 25] == 1, 25] = -1
     spots = tm.evaluate(scores, target, metrics=[tm.RecallAtK(k)], labels=True).blind_spots
     assert [(spot.label, spot.support, spot.hits) for spot in spots] == [(25, 10, 0)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("scope", ["global", "bucket"])
+def test_the_rows_that_are_left_out_are_those_of_the_deepest_list(scope, order):
+    """Of several metrics in any order: hits and crowded rows are those of the one list of a row, to its fifth place."""
+    scores, target = data()
+    buckets = tm.LabelBuckets.from_assignment(torch.arange(40) // 20, ["head", "tail"])
+    metrics = [
+        tm.RecallAtK([1, K], average="macro", buckets=buckets, scope=scope),
+        tm.RecallAtK([1, K], average="none", num_labels=40),
+        tm.PrecisionAtK(2, average="none", num_labels=40),
+    ]
+    report = tm.evaluate(scores, target, metrics=metrics[::order], labels=True)
+    assert report.labels.k == "5"
+    assert report.labels.tests is not None
+    found_in_other_rows = report.labels.columns[f"hits@{K}"] - report.labels.crowded_hits
+    assert found_in_other_rows.tolist() == [0] * 20 + [10] * 20
+    assert report.blind_spots == []

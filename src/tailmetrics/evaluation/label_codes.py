@@ -43,9 +43,13 @@ def deepest_cutoff(metric: Any) -> tuple[int, int]:
 
 
 def deepest_counts(metrics: Iterable[Any]) -> Any:
-    """Return the metric with the deepest list that keeps all counts of labels; None without a list."""
+    """Return the metric with the deepest list that keeps all counts of labels; None without a list.
+
+    The one list of a row comes before lists of buckets, as in the columns of the table of labels.
+    """
     counting = [metric for metric in metrics if metric.is_bound and metric.aggregation.keeps_all_counts]
-    deepest = max(counting, key=deepest_cutoff, default=None)
+    counting.sort(key=lambda metric: metric.buckets is not None and metric.reading.scope == "bucket")
+    deepest = max(counting, key=lambda metric: deepest_cutoff(metric)[0], default=None)
     if deepest is None or not deepest_cutoff(deepest)[0]:
         return None
     return deepest

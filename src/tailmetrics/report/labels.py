@@ -87,7 +87,7 @@ class LabelTable:
             cut = name.removeprefix("hits")
             if _stem(name) == "hits" and " (" not in name and f"predicted{cut}" in self.columns:
                 cuts.append(cut)
-        return cuts
+        return sorted(cuts, key=_depth)
 
     @cached_property
     def k(self) -> str:
@@ -265,6 +265,14 @@ class LabelTable:
             if points:
                 curves[name] = points
         return curves
+
+
+def _depth(cut: str) -> int:
+    """Return the cut-off that the end of a column's name says; 0 for a threshold, and without one."""
+    number = cut.removeprefix("@")
+    if number.isdigit():
+        return int(number)
+    return 0
 
 
 def _stem(name: str) -> str:
