@@ -22,13 +22,17 @@ EXTRA_OF_MODULE: Final = {
 """The smallest extra that brings a module."""
 
 
-def extra_hint(error: ModuleNotFoundError) -> str | None:
-    """Return which module is missing and how to install it; None for a module that no extra brings."""
+def extra_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
+    """Return which module is missing and how to install it; None for a module that no extra brings.
+
+    Args:
+        error: The error of the import.
+        extra: The extra that brings all that is needed; None takes the smallest that brings the module.
+    """
     module = (error.name or "").partition(".")[0]
-    extra = EXTRA_OF_MODULE.get(module)
-    if extra is None:
+    if module not in EXTRA_OF_MODULE:
         return None
-    return f"{module}, which is not installed; pip install 'tailmetrics[{extra}]'"
+    return f"{module}, which is not installed; pip install 'tailmetrics[{extra or EXTRA_OF_MODULE[module]}]'"
 
 
 def names_missing_extra(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -55,8 +55,8 @@ def tailmetrics(capsys):
         # made lists are short; tests/contract/test_numbers_of_the_data.py is about the warning, and
         # tests/io/test_how_it_was_read.py about the line of each file
         lines = err.splitlines(keepends=True)
-        said = [line for line in lines if "lists end before" not in line and not line.startswith("read: ")]
-        return status, out, "".join(said)
+        lines_of_error = [line for line in lines if "lists end before" not in line and not line.startswith("read: ")]
+        return status, out, "".join(lines_of_error)
 
     return run
 
@@ -69,8 +69,8 @@ def evaluated(tailmetrics, tmp_path):
         status, _, err = tailmetrics("evaluate", *words, "--quiet", "--overwrite", "--out", tmp_path / out)
         assert status == 0, err
         if warns is not None:
-            said = [line for line in err.splitlines() if not line.startswith("note: ")]
-            assert [line[: 9 + len(one)] for line, one in zip(said, warns, strict=True)] == [
+            printed = [line for line in err.splitlines() if not line.startswith("note: ")]
+            assert [line[: 9 + len(warn)] for line, warn in zip(printed, warns, strict=True)] == [
                 f"warning: {warn}" for warn in warns
             ]
         return json.loads((tmp_path / out / "report.json").read_text())

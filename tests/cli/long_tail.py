@@ -22,10 +22,10 @@ def write_lists(path, **columns):
 
 def rewrite(table, like, path):
     """Write values per row, changed, with what the file ``like`` tells of them."""
-    told = {METADATA: pq.read_metadata(like).metadata[METADATA]}
+    metadata = {METADATA: pq.read_metadata(like).metadata[METADATA]}
     with pq.ParquetWriter(path, table.schema) as writer:
         writer.write_table(table)
-        writer.add_key_value_metadata(told)
+        writer.add_key_value_metadata(metadata)
 
 
 def padded(rows):
@@ -47,9 +47,9 @@ class LongTailFiles:
         )
         self.candidates = []
         for relevant in self.relevant:
-            found = [label for label in relevant if rng.random() < 0.6]
+            hits = [label for label in relevant if rng.random() < 0.6]
             others = [label for label in rng.permutation(NUM_LABELS).tolist() if label not in relevant]
-            self.candidates.append((found + others)[:LISTED])
+            self.candidates.append((hits + others)[:LISTED])
         self.scores = [rng.permutation(LISTED).astype(float).tolist() for _ in range(NUM_ROWS)]
         self.preds = write_lists(folder / "preds.parquet", ids=self.candidates, scores=self.scores)
         self.target = write_lists(folder / "target.parquet", labels=self.relevant)

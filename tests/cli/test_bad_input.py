@@ -55,12 +55,12 @@ def failed(result, problem):
     """Check exit status and stderr."""
     status, out, err = result
     assert (status, out) == (2, "")
-    error, hint, *more = err.splitlines()
+    error, hint, *further_lines = err.splitlines()
     assert error.startswith("error: ")
     assert problem in error
     assert hint.startswith("hint: ")
     assert len(hint) > 10
-    assert not more
+    assert not further_lines
 
 
 @pytest.mark.parametrize("what", FILES)
@@ -72,8 +72,8 @@ def test_files(data_set, config, tailmetrics, tmp_path, what):
     out.mkdir()
     write(out / "report.json", OF_YESTERDAY)
     arguments = ["--preds", preds, "--target", target, "--overwrite", "--out", out, "--per-row", out / "rows.parquet"]
-    more = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
-    arguments = ["--config", config(PRECISION), *arguments, *more, "--batch-rows", 7]
+    further_options = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
+    arguments = ["--config", config(PRECISION), *arguments, *further_options, "--batch-rows", 7]
     failed(tailmetrics("evaluate", *arguments), problem)
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", OF_YESTERDAY)]
 
@@ -127,7 +127,7 @@ OPTIONS = {
     ("--min-gain", "-1"): "error: PrecisionAtK: min_gain=-1.0 is out of range",
     ("--buckets", "fifths"): "error: LabelBuckets: buckets='fifths' cannot be read",
     ("--format", "excel"): "error: read: format='excel' is not known",
-    ("--confidence", "2"): "--confidence 2 is not between 0 and 1",
+    ("--confidence", "2"): "evaluate: confidence=2.0 is out of range",
     ("--shares", "3"): "--shares is given without --engine",
     ("--engine", "ray", "--per-row", "rows.parquet"): "--per-row is not possible",
     ("--engine", "ray", "--intervals"): "--intervals is not possible",
@@ -197,17 +197,20 @@ def test_training_that_the_metrics_need(data_set, config, tailmetrics, tmp_path)
     negative = save(tmp_path / "negative.npy", [1, -1])
     failed(tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", negative), "the count -1")
     short = save(tmp_path / "short.npy", [3, 2, 1])
-    found = tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", short)
-    failed(found, "but there are 3 labels")
+    result = tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", short)
+    failed(result, "but there are 3 labels")
 
 
 def test_a_batch_that_a_metric_refuses(data_set, config, tailmetrics):
     """The rows of the batch are named beside what the metric says of them."""
     strict = config(("RecallAtK", "{k: 3, empty_target_action: error}"))
     empty = next(row for row, relevant in enumerate(data_set.relevant) if not relevant)
-    found = tailmetrics("evaluate", "--config", strict, *data_set.options, "--batch-rows", 7)
+    result = tailmetrics("evaluate", "--config", strict, *data_set.options, "--batch-rows", 7)
     first = empty // 7 * 7
-    failed(found, f"rows {first} to {first + 6}: RecallAtK: row {empty - first} has no relevant label")
+    failed(
+        result,
+        f"RecallAtK: row {empty - first} has no relevant label (rows {first} to {first + 6} of {data_set.preds} and ",
+    )
 
 
 def test_a_package_that_is_not_installed(data_set, config, tailmetrics, monkeypatch):

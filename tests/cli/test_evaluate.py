@@ -69,10 +69,10 @@ def test_a_report_holds_what_the_metrics_compute(data_set, config, tailmetrics, 
     status, out, err = tailmetrics("evaluate", *words)
     assert (status, err) == (0, "")
     expected, _ = in_memory(data_set)
-    found = values(json.loads((tmp_path / "out" / "report.json").read_text()))
-    assert found.pop("gini@3") > 0
-    np.testing.assert_array_equal([found[key] for key in expected], list(expected.values()))
-    assert found.keys() == expected.keys()
+    actual = values(json.loads((tmp_path / "out" / "report.json").read_text()))
+    assert actual.pop("gini@3") > 0
+    np.testing.assert_array_equal([actual[key] for key in expected], list(expected.values()))
+    assert actual.keys() == expected.keys()
     assert "precision@3" in out
     assert "report.html" in out and str(tmp_path / "out") in "".join(out.split())
 
@@ -82,21 +82,25 @@ def test_rows_are_written_as_the_metrics_have_them(data_set, config, tailmetrics
     table = tmp_path / "new" / "rows.parquet"
     arguments = ["--config", config(*METRICS), *data_set.options_with_training, "--batch-rows", 7, "--quiet"]
     assert tailmetrics("evaluate", *arguments, "--per-row", table)[0] == 0
-    found = pq.read_table(table)
-    assert found["row"].to_pylist() == list(range(60))
+    columns_of_table = pq.read_table(table)
+    assert columns_of_table["row"].to_pylist() == list(range(60))
     _, expected = in_memory(data_set)
     columns = {}
     for key, value in expected.items():
         pair = isinstance(value, tuple)
         columns |= {f"{key}.numerator": value[0], f"{key}.denominator": value[1]} if pair else {key: value}
-    beyond_chance = [name for name in found.column_names if name.startswith("adjusted ")]
+    beyond_chance = [name for name in columns_of_table.column_names if name.startswith("adjusted ")]
     assert {name.rpartition(".")[0] for name in beyond_chance} == {
         f"adjusted {key}" for key in columns if key.startswith("recall@5/")
     }
-    assert [name for name in found.column_names if name not in beyond_chance] == ["row", "list length", *columns]
+    assert [name for name in columns_of_table.column_names if name not in beyond_chance] == [
+        "row",
+        "list length",
+        *columns,
+    ]
     for name, values in columns.items():
-        np.testing.assert_array_equal(found[name].to_numpy(), values.numpy())
-        assert found[name].null_count == int(values.isnan().sum())
+        np.testing.assert_array_equal(columns_of_table[name].to_numpy(), values.numpy())
+        assert columns_of_table[name].null_count == int(values.isnan().sum())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "new"]
 
 
@@ -104,8 +108,8 @@ def test_counts_of_a_file_do_what_training_targets_do(data_set, config, evaluate
     """--label-counts with --num-train gives the report of --train-target."""
     counted = [*data_set.options, "--label-counts", data_set.counts, "--num-train", len(data_set.trained)]
     metrics = ["--config", config(*METRICS)]
-    trained, found = evaluated(*metrics, *data_set.options_with_training), evaluated(*metrics, *counted)
-    assert found == {**trained, "readings": trained["readings"][:2]}  # counts have no reading of their own
+    trained, counted_report = evaluated(*metrics, *data_set.options_with_training), evaluated(*metrics, *counted)
+    assert counted_report == {**trained, "readings": trained["readings"][:2]}  # counts have no reading of their own
 
 
 def test_a_config_may_hold_every_option_and_the_command_line_wins(data_set, config, tailmetrics, tmp_path):
@@ -116,8 +120,8 @@ def test_a_config_may_hold_every_option_and_the_command_line_wins(data_set, conf
             f"preds: {data_set.preds}\ntarget: {data_set.target}\ntitle: of the config\nout: {tmp_path / 'out'}\n"
         )
         file.write("overwrite: true\n")
-    for more, title in (([], "of the config"), (["--title", "of the line"], "of the line")):
-        assert tailmetrics("evaluate", "--config", path, *more)[0] == 0
+    for further_options, title in (([], "of the config"), (["--title", "of the line"], "of the line")):
+        assert tailmetrics("evaluate", "--config", path, *further_options)[0] == 0
         assert json.loads((tmp_path / "out" / "report.json").read_text())["title"] == title
 
 
@@ -140,9 +144,9 @@ def test_filtered_pairs_do_not_count(data_set, config, evaluated, tmp_path):
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
     report = evaluated("--config", config(METRICS[0]), *data_set.options, "--filter", tmp_path / "filter.txt")
     assert values_of(report) == {"precision@1": 0, "precision@3": 0}
-    found = f"--filter filter.txt leaves {len(pairs):,} pairs out, among them {len(pairs):,} of the {len(pairs):,}"
-    found += f" positives of target.parquet: {sum(map(bool, data_set.relevant)):,} rows keep no positive."
-    assert found in report["warnings"]
+    note = f"--filter filter.txt leaves {len(pairs):,} pairs out, among them {len(pairs):,} of the {len(pairs):,}"
+    note += f" positives of target.parquet: {sum(map(bool, data_set.relevant)):,} rows keep no positive."
+    assert note in report["warnings"]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "qrels"])
@@ -156,9 +160,9 @@ def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, write_files, form):
     (tmp_path / f"y.{form}").write_text(lines[form])
     words = [*write_files(preds="query,item,score\na,x,1\n"), "--target", tmp_path / f"y.{form}"]
     words += ["--train-target", tmp_path / f"y.{form}", "--metrics", "[{class_path: MRR}]"]
-    told = f"y.{form}: 1 of 2 lines have the gain 0 and do not count; --columns.gain none counts each line."
-    assert (told in tailmetrics("evaluate", *words)[2]) is (form != "qrels")
-    assert told not in tailmetrics("evaluate", *words, "--columns.gain", "none")[2]
+    note = f"y.{form}: 1 of 2 lines have the gain 0 and do not count; --columns.gain none counts each line."
+    assert (note in tailmetrics("evaluate", *words)[2]) is (form != "qrels")
+    assert note not in tailmetrics("evaluate", *words, "--columns.gain", "none")[2]
 
 
 @pytest.mark.parametrize(("pairs", "positives"), [("a x\nb x\n", "none of them a positive."), ("a y\nb x\n", None)])
@@ -176,15 +180,15 @@ def test_the_report_says_what_was_filtered(write_files, evaluated, tmp_path, pai
 def test_intervals_hold_the_value_they_are_of(data_set, config, evaluated):
     """Every key with values per row has an interval about the reported value, ratios of sums included."""
     report = evaluated("--config", config(*METRICS), *data_set.options_with_training, "--intervals", "--resamples", 200)
-    expected, found = values(report), by_key(report)
-    gaps = {key: record["value"] for key, record in found.items() if record["summary"]}
+    expected, records = values(report), by_key(report)
+    gaps = {key: record["value"] for key, record in records.items() if record["summary"]}
     assert gaps
-    assert found.keys() == expected.keys() | gaps.keys()
+    assert records.keys() == expected.keys() | gaps.keys()
     expected |= gaps
-    for key, interval in found.items():
+    for key, interval in records.items():
         assert interval["value"] == pytest.approx(expected[key], nan_ok=True) or interval["n"] == 0
         assert interval["low"] is None or interval["low"] <= expected[key] <= interval["high"]
-    assert found["psp@3"]["interval_method"].startswith(("BCa", "studentised"))
+    assert records["psp@3"]["interval_method"].startswith(("BCa", "studentised"))
 
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
@@ -196,8 +200,8 @@ def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
     unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
     no_buckets = name in ("retrieval", "map12")
-    of_one_label = "warning: KForRecall: each row has one relevant label, so that min_recall=0.8 makes no difference: "
-    expected = unread if no_buckets else of_one_label if name == "head_to_tail" else ""
+    warning = "warning: KForRecall: each row has one relevant label, so that min_recall=0.8 makes no difference: "
+    expected = unread if no_buckets else warning if name == "head_to_tail" else ""
     assert (status, err[: len(expected)], err.count("\n")) == (0, expected, bool(expected))
     assert "@" in out
     assert out.count("\n") <= 40
@@ -215,11 +219,11 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(
     """Probabilities in the place of logits: a preset is tried on one row first, which does not use the warning up."""
     files = write_files(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
-    said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
-    warnings = evaluated(*files, *metrics, warns=[*["No file says"] * (chosen == "preset"), said])["warnings"]
-    assert [warning.partition(", as")[0] for warning in warnings if warning.startswith("CrossEntropy")] == [said]
+    text = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
+    warnings = evaluated(*files, *metrics, warns=[*["No file says"] * (chosen == "preset"), text])["warnings"]
+    assert [warning.partition(", as")[0] for warning in warnings if warning.startswith("CrossEntropy")] == [text]
     options = ["--preds", files[1], "--names", "a", "b", "--resamples", 200, "--quiet"]
-    assert said in tailmetrics("compare", *files, *metrics, *options)[2]
+    assert text in tailmetrics("compare", *files, *metrics, *options)[2]
 
 
 @pytest.mark.parametrize(("screens", "times"), [(["stdout", "stderr"], 1), (["stdout"], 2), (["stderr"], 2), ([], 2)])
@@ -257,11 +261,11 @@ def test_probabilities_of_a_file(write_files, evaluated, tailmetrics):
     words = [*write_files(preds=chances, target=target, train_target=target), "--preset", "next_location"]
     before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
     assert any("on the command line --probabilities" in warning for warning in before["warnings"])
-    found = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
+    actual = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
     expected = -np.log(chances[np.arange(40), target].astype(np.float64))
-    assert found["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
-    assert found["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
-    assert found["mrr"] == values_of(before)["mrr"]
+    assert actual["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
+    assert actual["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
+    assert actual["mrr"] == values_of(before)["mrr"]
     refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert refused[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
     for scores in (chances + 1, np.log(chances)):  # logits without a negative one, and with
@@ -321,10 +325,10 @@ def test_a_config_names_a_class_of_the_current_folder(data_set, evaluated, tmp_p
     config = here / "own.yaml"
     metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
-    found = values_of(evaluated("--config", config, *data_set.options, "--num-labels", 30, warns=()))
+    actual = values_of(evaluated("--config", config, *data_set.options, "--num-labels", 30, warns=()))
     for name in ("own_of_the_folder", "twice"):
         sys.modules.pop(name, None)
-    assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0
+    assert actual["ours@3"] == actual["theirs@3"] == actual["hit_rate@3"] > 0
 
 
 def test_one_file_is_target_and_training_target(write_files, evaluated):
@@ -349,17 +353,22 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(
     files, training = write_files(preds=scores, target=target), write_files(train_target=train)
     metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1"]
     by_bucket, ignored = [*metrics, "--buckets", "thresholds:1"], [*files, *training, f"--ignore-index={padding}"]
-    beside = "--metrics+=CrossEntropy", "--metrics.ignore_index", padding, "--metrics+=MRR"  # which has the same, then
-    assert tailmetrics("evaluate", *by_bucket, *beside, *files, *training)[0] == 0
-    found = evaluated(*by_bucket, "--metrics+=CrossEntropy", *ignored)
+    further_metrics = (
+        "--metrics+=CrossEntropy",
+        "--metrics.ignore_index",
+        padding,
+        "--metrics+=MRR",
+    )  # which has the same, then
+    assert tailmetrics("evaluate", *by_bucket, *further_metrics, *files, *training)[0] == 0
+    report = evaluated(*by_bucket, "--metrics+=CrossEntropy", *ignored)
     assert "perplexity" in (tmp_path / "out" / "report.md").read_text()
     counts = target != padding
-    assert found["rows"] == counts.sum()
-    assert f"{(~counts).sum()} of 30 rows are left out by ignore_index={padding}." in found["warnings"]
-    assert values_of(found)["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
-    assert found["buckets"][0]["occurrences"] == (train != padding).sum()
-    assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
-    assert any("sequence are taken for independent" in warning for warning in found["warnings"])
+    assert report["rows"] == counts.sum()
+    assert f"{(~counts).sum()} of 30 rows are left out by ignore_index={padding}." in report["warnings"]
+    assert values_of(report)["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
+    assert report["buckets"][0]["occurrences"] == (train != padding).sum()
+    assert sum(bucket["positives"] for bucket in report["buckets"]) == counts.sum()
+    assert any("sequence are taken for independent" in warning for warning in report["warnings"])
     (tmp_path / "texts.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
     report = evaluated(*by_bucket, *ignored, "--clusters", tmp_path / "texts.txt")
     assert by_key(report)["accuracy@1"]["clusters"] == 6
@@ -389,8 +398,8 @@ def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(write_fil
     assert (report["rows"], report["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
     assert values_of(report)["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
     assert values_of(report)["accuracy@1"] == 0
-    one = compared(*words, "--preds", tmp_path / "o.npy")["cross_entropy"]
-    assert one["baseline_value"] == pytest.approx(values_of(report)["cross_entropy"], abs=1e-12)
+    record = compared(*words, "--preds", tmp_path / "o.npy")["cross_entropy"]
+    assert record["baseline_value"] == pytest.approx(values_of(report)["cross_entropy"], abs=1e-12)
 
 
 def test_a_printed_config_reads_as_what_it_was_printed_from(write_files, evaluated, tailmetrics, tmp_path, capsys):

@@ -47,8 +47,8 @@ def table(data_set, files, config, tailmetrics, tmp_path):
 
 def test_runs_about_the_same_thing(files, table, tailmetrics, tmp_path):
     """Other predictions, in other batches: they are compared without a word."""
-    one, other = table("one"), table("other", preds=files["preds"], batch_rows=7)
-    assert tailmetrics("compare", one, other, "--quiet")[::2] == (0, "")
+    first, other = table("one"), table("other", preds=files["preds"], batch_rows=7)
+    assert tailmetrics("compare", first, other, "--quiet")[::2] == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_what_differs_is_refused(files, table, tailmetrics, tmp_path, what, opti
     """Other judgements of the same rows, opposite deciles, no filter: no number is printed or written."""
     metrics = [*METRICS, ("HitRateAtK", "{k: 1}")]
     changed = {option: None if option == "filter" else files[option]}
-    one, other = table("one", metrics), table("other", metrics, preds=files["preds"], **changed)
-    status, out, err = tailmetrics("compare", one, other, "--out", tmp_path / "compared")
+    first, other = table("one", metrics), table("other", metrics, preds=files["preds"], **changed)
+    status, out, err = tailmetrics("compare", first, other, "--out", tmp_path / "compared")
     assert (status, out) == (2, "")
     assert f"error: compare: 'one' and 'other' have different {what}" in err
     assert "hint: evaluate both on the same targets" in err
@@ -86,9 +86,9 @@ def test_queries_that_count_as_empty(write_files, evaluated, compared, tailmetri
 @pytest.mark.parametrize("other", ["k: 3, empty_target_action: skip", "k: 2", "k: 3, ties: expected"])
 def test_an_argument_that_no_key_tells(table, tailmetrics, other):
     """Two metrics of one name with one other argument."""
-    one = table("one", [("RecallAtK", "{k: 3, name: mine}")])
+    first = table("one", [("RecallAtK", "{k: 3, name: mine}")])
     two = table("two", [("RecallAtK", f"{{{other}, name: mine}}")])
-    status, _, err = tailmetrics("compare", one, two)
+    status, _, err = tailmetrics("compare", first, two)
     assert status == 2
     assert "different arguments of 'mine'" in err
     assert (" (k=3, k=2)" in err) == (other == "k: 2")
@@ -103,9 +103,9 @@ def test_thresholds_of_their_own(write_files, evaluated, tailmetrics, tmp_path):
         metric = ["--metrics+=F1AtThreshold", f"--metrics.threshold={cut}", "--metrics.name=f1"]
         evaluated(*words, *metric, "--per-row", table)
     status, _, err = tailmetrics("compare", *tables, "--out", tmp_path / "compared")
-    said = "the threshold of 'f1' is 0.6 in 'low', 0.8 in 'high'"
-    assert (status, f"warning: compare: {said}" in err) == (0, True), err
-    assert said in json.loads((tmp_path / "compared" / "compare.json").read_text())["warnings"][0]
+    problem = "the threshold of 'f1' is 0.6 in 'low', 0.8 in 'high'"
+    assert (status, f"warning: compare: {problem}" in err) == (0, True), err
+    assert problem in json.loads((tmp_path / "compared" / "compare.json").read_text())["warnings"][0]
 
 
 def test_names_of_labels_are_what_counts(write_files, config, evaluated, compared, tmp_path):
@@ -113,6 +113,12 @@ def test_names_of_labels_are_what_counts(write_files, config, evaluated, compare
     words = [*write_files(target="query,item\na,x\nb,y\n", label_counts="label,count\nx,5\ny,2\n"), "--num-labels", 9]
     tables = [tmp_path / f"{name}.parquet" for name in ("one", "two")]
     for table, lines in zip(tables, ("a,x,1\nb,x,1\n", "a,a new one,2\na,x,1\nb,y,1\n"), strict=True):
-        more = [*write_files(preds=f"query,item,score\n{lines}"), "--string-ids", "true", "--config", config(*METRICS)]
-        evaluated(*words, *more, "--per-row", table)
+        further_options = [
+            *write_files(preds=f"query,item,score\n{lines}"),
+            "--string-ids",
+            "true",
+            "--config",
+            config(*METRICS),
+        ]
+        evaluated(*words, *further_options, "--per-row", table)
     compared(*tables)

@@ -77,9 +77,9 @@ def shown(logs):
 def expected(logs):
     """Return coverage, Gini and popularity by their definitions."""
     counts = Counter(shown(logs))
-    found = sorted(counts.get(item, 0) for item in logs.items)
-    total, n = sum(found), len(found)
-    gini = sum((2 * (place + 1) - n - 1) * count for place, count in enumerate(found)) / (n * total)
+    ascending = sorted(counts.get(item, 0) for item in logs.items)
+    total, n = sum(ascending), len(ascending)
+    gini = sum((2 * (place + 1) - n - 1) * count for place, count in enumerate(ascending)) / (n * total)
     trained = Counter(item for _, item in logs.train)
     popularity = sum(trained[item] for item in shown(logs)) / (2 * QUERIES)
     return {"catalog_coverage@2": len(counts) / n, "gini@2": gini, "popularity@2": popularity}
@@ -98,10 +98,10 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
     logs = Logs(tmp_path)
     words = ["--config", config(*METRICS), *logs.write(form), *strings]
     status, _, err = tailmetrics("evaluate", *words, "--out", tmp_path / "out")
-    said = (
+    note = (
         "each a label of its own, as --string-ids true says; --num-labels L alone makes them label ids from 0 to L - 1"
     )
-    assert (status, said in err) == (0, not strings and form != "trec")
+    assert (status, note in err) == (0, not strings and form != "trec")
     content = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {key: values_of(content)[key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
     assert sum(bucket["labels"] for bucket in content["buckets"]) == CATALOGUE
@@ -109,11 +109,11 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
 
 def test_label_ids_with_gaps_are_told(tmp_path, config, evaluated):
     """Lists of whole numbers are label ids, of which most never occur."""
-    said = (
+    warning = (
         f"{163950 - CATALOGUE:,} of 163,950 labels never occur in training. If the numbers of labels have gaps, each "
         "number met should be one label: add --string-ids true; --num-labels is then the size of the catalogue."
     )
-    evaluated("--config", config(*METRICS), *Logs(tmp_path).write("parquet"), "--num-labels", 163950, warns=[said])
+    evaluated("--config", config(*METRICS), *Logs(tmp_path).write("parquet"), "--num-labels", 163950, warns=[warning])
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -126,10 +126,10 @@ def test_counts_by_name_reach_their_labels(tmp_path, config, evaluated, form):
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(lines))
     common = ["--config", config(*METRICS), *files[:4], "--string-ids", "true"]
     report = evaluated(*common, *files[4:], warns=())
-    found = evaluated(*common, "--label-counts", tmp_path / "counts.csv", warns=())
+    counted_report = evaluated(*common, "--label-counts", tmp_path / "counts.csv", warns=())
     # counts have no reading of their own, and name no query, of which training could have shown an item
     notes = [warning for warning in report["warnings"] if "--filter" not in warning]
-    assert found == {**report, "readings": report["readings"][:2], "warnings": notes}
+    assert counted_report == {**report, "readings": report["readings"][:2], "warnings": notes}
     assert values_of(report)["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
 
 
@@ -235,13 +235,16 @@ def test_movie_ids_in_lists_beside_tables(tmp_path, tailmetrics):
     common = ["--target", tmp_path / "y.csv", "--metrics", "[{class_path: PrecisionAtK, init_args: {k: 1}}]"]
     lists = ["evaluate", "--preds", tmp_path / "p.parquet", "--train-target", tmp_path / "y.csv", *common]
     table = ["evaluate", "--preds", tmp_path / "p.csv", "--num-labels", 5000, *common]
-    _, _, of_lists = tailmetrics(*lists)
-    assert "y.csv: has names of labels, but" in of_lists
-    assert "hint: if both mean the same labels, --string-ids true takes numbers for names, too." in of_lists
-    assert "note: " not in of_lists
-    _, _, of_table = tailmetrics(*table)
-    assert f"error: {tmp_path / 'y.csv'}, query '3': has the label id 199926, but --num-labels says 5000\n" in of_table
-    assert "hint: --string-ids true takes numbers for names: each that the files hold is one label" in of_table
+    _, _, error_of_lists = tailmetrics(*lists)
+    assert "y.csv: has names of labels, but" in error_of_lists
+    assert "hint: if both mean the same labels, --string-ids true takes numbers for names, too." in error_of_lists
+    assert "note: " not in error_of_lists
+    _, _, error_of_table = tailmetrics(*table)
+    assert (
+        f"error: {tmp_path / 'y.csv'}, query '3': has the label id 199926, but --num-labels says 5000\n"
+        in error_of_table
+    )
+    assert "hint: --string-ids true takes numbers for names: each that the files hold is one label" in error_of_table
     for words in (lists, table):
         status, out, _ = tailmetrics(*words, "--string-ids", "true")
         assert (status, "0.6667" in out) == (0, True)

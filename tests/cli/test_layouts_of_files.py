@@ -104,9 +104,9 @@ def as_csv_parts(preds, target, folder):
     for name, lines in (("p", preds), ("y", target)):
         (folder / name).mkdir()
         for number in range(3):
-            some = lines[number::3]
+            third = lines[number::3]
             text = "".join(
-                ",".join(map(str, line.values())) + "\n" for line in [{name: name for name in lines[0]}, *some]
+                ",".join(map(str, line.values())) + "\n" for line in [{name: name for name in lines[0]}, *third]
             )
             (folder / name / f"{number}.csv").write_text(text)
     return folder / "p", folder / "y"
@@ -141,13 +141,13 @@ def test_every_layout_gives_the_same_report(rows, words, tailmetrics, tmp_path):
     for make in LINE_LAYOUTS:
         (tmp_path / make.__name__).mkdir()
         written[make.__name__] = make(long(preds, "score"), long(target, "gain"), tmp_path / make.__name__)
-    found = {}
-    for name, (some, other) in written.items():
-        files = ["--preds", some, "--target", other]
+    reports = {}
+    for name, (preds_file, target_file) in written.items():
+        files = ["--preds", preds_file, "--target", target_file]
         assert tailmetrics(*words, *files, "--out", tmp_path / name / "one")[0] == 0
-        found[name] = values(tmp_path / name / "one")
-    assert set(found.values()) == {found["as_one_file"]}
-    assert values_of(json.loads(found["as_one_file"]))["precision@5"] > 0.05
+        reports[name] = values(tmp_path / name / "one")
+    assert set(reports.values()) == {reports["as_one_file"]}
+    assert values_of(json.loads(reports["as_one_file"]))["precision@5"] > 0.05
 
 
 def test_a_report_says_that_rows_are_joined_by_their_numbers(config, tailmetrics, tmp_path):
@@ -165,6 +165,6 @@ def test_a_report_says_that_rows_are_joined_by_their_numbers(config, tailmetrics
     ]
     assert tailmetrics("evaluate", *words, "--config", config(("RecallAtK", "{k: 1}")))[0] == 0
     content = json.loads((tmp_path / "out" / "report.json").read_text())
-    said = "names no query, so that row i belongs to row i of"
-    assert sum(said in warning for warning in content["warnings"]) == 1
-    assert said in (tmp_path / "out" / "report.md").read_text()
+    note = "names no query, so that row i belongs to row i of"
+    assert sum(note in warning for warning in content["warnings"]) == 1
+    assert note in (tmp_path / "out" / "report.md").read_text()

@@ -126,7 +126,7 @@ def repeating(tmp_path):
     rng = np.random.default_rng(0)
     lists, relevant = rng.integers(12, size=(50, 6)).tolist(), rng.integers(12, size=50)
     preds = write_lists(tmp_path / "p.parquet", ids=lists)
-    target = write_lists(tmp_path / "y.parquet", labels=[[int(one)] for one in relevant])
+    target = write_lists(tmp_path / "y.parquet", labels=[[int(label)] for label in relevant])
     return ["--preds", preds, "--target", target, "--num-labels", 12], lists, relevant
 
 
@@ -137,7 +137,7 @@ def test_lists_with_repeated_labels(repeating, config, evaluated, tailmetrics):
     status, _, err = tailmetrics("evaluate", *words)
     assert (status, "twice\nhint: duplicates='first' leaves" in err) == (2, True)
     values = values_of(evaluated(*words, "--duplicates", "first", warns=()))
-    ranks = [row.index(one) if one in row else None for row, one in zip(lists, relevant, strict=True)]
+    ranks = [row.index(label) if label in row else None for row, label in zip(lists, relevant, strict=True)]
     ndcg = sum(1 / np.log2(rank + 2) for rank in ranks if rank is not None) / 50
     recall = sum(rank is not None and rank < 3 for rank in ranks) / 50
     assert values == pytest.approx({"ndcg@6": ndcg, "recall@3": recall}, abs=1e-12)
@@ -184,7 +184,7 @@ def test_buckets_break_down_what_a_preset_leaves_overall(write_files, evaluated)
     words = [*write_files(preds=scores, target=target, label_counts=[9, 2, 2, 2]), "--buckets=thresholds:1,5:head,tail"]
     added = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro", "--metrics+=CalibrationErrorAtK"]
     values = values_of(evaluated("--preset", "next_location", *added, *words))
-    right = [(scores.argmax(1) == target)[target == one].mean() for one in range(4)]
+    right = [(scores.argmax(1) == target)[target == label].mean() for label in range(4)]
     assert values["global_macro_recall@1/head"] == right[0]
     assert values["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)
     assert {"calibration_error@1/tail", "accuracy@1/tail"} <= {*values}
@@ -200,8 +200,12 @@ def test_every_preset_can_be_broken_down(write_files, evaluated):
 def test_what_a_config_says_of_one_metric_stays(write_files, evaluated, config):
     """--min-gain leaves alone a metric that has a level of its own, and those that ask for none."""
     preds, target = "query,item,score\na,x,1\na,y,3\na,z,2\n", "query,item,gain\na,x,3\na,y,1\na,z,2\n"
-    one, coverage = ("RecallAtK", "{k: 1, min_gain: 1}"), ("CatalogCoverageAtK", "{k: 1}")
-    words = ["--config", config(RECALL, one, ("RPrecision", "{}"), coverage), *write_files(preds=preds, target=target)]
+    recall, coverage = ("RecallAtK", "{k: 1, min_gain: 1}"), ("CatalogCoverageAtK", "{k: 1}")
+    words = [
+        "--config",
+        config(RECALL, recall, ("RPrecision", "{}"), coverage),
+        *write_files(preds=preds, target=target),
+    ]
     assert values_of(evaluated(*words, "--min-gain", 2, warns=())) == {
         "recall_min2@3": 1,
         "recall_min1@1": pytest.approx(1 / 3),
@@ -214,18 +218,21 @@ def test_the_catalogue_of_coverage_is_told(write_files, evaluated, config):
     """Items of the predictions join the catalogue, so that coverage of another run may have another denominator."""
     files = write_files(preds="query,item,score\na,x,1\na,new,3\n", target="query,item\na,x\na,y\n")
     metrics = ["--config", config(("CatalogCoverageAtK", "{k: 1}"))]
-    for more, coverage, told in (([], 1 / 3, True), (["--num-labels", 8, "--string-ids", "true"], 1 / 8, False)):
-        report = evaluated(*metrics, *files, *more)
+    for further_options, coverage, is_told in (
+        ([], 1 / 3, True),
+        (["--num-labels", 8, "--string-ids", "true"], 1 / 8, False),
+    ):
+        report = evaluated(*metrics, *files, *further_options)
         assert values_of(report) == {"catalog_coverage@1": pytest.approx(coverage)}
-        assert ("the 3 items that these files name, preds.csv included" in str(report)) == told
+        assert ("the 3 items that these files name, preds.csv included" in str(report)) == is_told
 
 
 def test_gains_that_a_target_does_not_have(data_set, write_files, config, evaluated, tailmetrics):
     """A level that no label could reach is an error, not a report of zeros."""
     words = ["--config", config(RECALL), *data_set.options]
-    said = f"error: {data_set.target}: holds no gains, so that none reaches min_gain=2"
+    error = f"error: {data_set.target}: holds no gains, so that none reaches min_gain=2"
     status, _, err = tailmetrics("evaluate", *words, "--min-gain", 2)
-    assert (status, err.splitlines()[0]) == (2, said)
+    assert (status, err.splitlines()[0]) == (2, error)
     evaluated(*words, "--min-gain", 1, warns=())
     words = ["--config", config(RECALL), *write_files(preds=np.eye(3), target=np.eye(3, dtype=bool)), "--min-gain", 2]
     assert "holds no gains" in tailmetrics("evaluate", *words)[2]
@@ -239,8 +246,8 @@ def test_the_least_gain_of_training_labels_is_their_own(write_files, config, eva
     files = write_files(preds="query,item,score\na,x,1\nb,y,1\n", target=f"{names}a,x,3\nb,y,1\n")
     files += write_files(train_target=f"{names}a,x,1\nb,x,1\nc,y,3\n")
     words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--min-gain", 2]
-    for more, counts in (([], (2, 1)), (["--train-min-gain", 2], (0, 1))):
-        assert values_of(evaluated(*words, *more))["popularity@1"] == sum(counts) / 2
+    for further_options, counts in (([], (2, 1)), (["--train-min-gain", 2], (0, 1))):
+        assert values_of(evaluated(*words, *further_options))["popularity@1"] == sum(counts) / 2
 
 
 def test_a_threshold_for_each_label(write_files, evaluated, tailmetrics, tmp_path):

@@ -81,29 +81,31 @@ def test_text_beside_a_matrix(call, options):
         "--metrics.average=macro",
         "--metrics.labels=all",
     )
-    status, said = call(*options, *over_all, "--metrics.macro=of_averages", "--label-names", "vocab.txt", "--verbose")
+    status, printed = call(
+        *options, *over_all, "--metrics.macro=of_averages", "--label-names", "vocab.txt", "--verbose"
+    )
     assert status == 0
-    assert "0.6667" in said
-    assert "the F-score of precision and recall, each the mean over all labels" in " ".join(said.split())
-    assert "The catalogue is" not in said  # it is that of --label-names
-    assert "row i belongs to row i of y.csv" in said
+    assert "0.6667" in printed
+    assert "the F-score of precision and recall, each the mean over all labels" in " ".join(printed.split())
+    assert "The catalogue is" not in printed  # it is that of --label-names
+    assert "row i belongs to row i of y.csv" in printed
 
 
 @pytest.mark.parametrize(
-    "more", [(), ("--train-target", "train.csv"), ("--label-counts", "c.csv"), ("--num-labels", "3")]
+    "options", [(), ("--train-target", "train.csv"), ("--label-counts", "c.csv"), ("--num-labels", "3")]
 )
-def test_hints_lead_to_a_number(call, more):
+def test_hints_lead_to_a_number(call, options):
     """Without names the error says what is missing; either half of its hint gives the right number."""
-    status, said = call("--target", "y.csv", *more)
+    status, printed = call("--target", "y.csv", *options)
     assert status != 0
     assert (
         "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names"
-        in said
+        in printed
     )
-    assert "a column of label ids as an array, numpy.save('labels.npy', column)." in said
-    if not more:  # with names, it is the test above
-        status, said = call("--target", "numbers.csv")
-        assert (status, "0.6667" in said) == (0, True)
+    assert "a column of label ids as an array, numpy.save('labels.npy', column)." in printed
+    if not options:  # with names, it is the test above
+        status, printed = call("--target", "numbers.csv")
+        assert (status, "0.6667" in printed) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +130,9 @@ def test_hints_lead_to_a_number(call, more):
 )
 def test_what_does_not_fit(call, options, problem):
     """Another number of names or of rows is refused, and so are names of numbers."""
-    status, said = call(*options)
+    status, printed = call(*options)
     assert status != 0
-    assert problem in said
+    assert problem in printed
 
 
 def test_columns_of_predictions_are_added(write_files, tailmetrics):

@@ -81,13 +81,13 @@ def files(tmp_path):
 @pytest.fixture
 def metrics(config, tmp_path):
     """Return the options of a config whose metrics have a threshold and a weight for each label."""
-    of_labels = [
+    label_metrics = [
         ("F1AtThreshold", f"{{threshold: {tmp_path / 'thresholds.npy'}}}"),
         ("PropensityScoredRecallAtK", f"{{k: 2, weights: {by_place(WEIGHTS)}}}"),
         ("CatalogCoverageAtK", "{k: 1}"),
         ("PrecisionAtK", "{k: 2}"),
     ]
-    return ["--config", config(*of_labels)]
+    return ["--config", config(*label_metrics)]
 
 
 EXPECTED = {

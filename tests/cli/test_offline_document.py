@@ -36,8 +36,8 @@ def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
                 run(line, tailmetrics)
         ran += language in ("python", "bash")
     assert ran == 13
-    mine = Path("reports/mine/report.json").read_text()
-    assert names["psp"] == pytest.approx(values_of(json.loads(mine))["psp@5"], abs=1e-12)
+    report = Path("reports/mine/report.json").read_text()
+    assert names["psp"] == pytest.approx(values_of(json.loads(report))["psp@5"], abs=1e-12)
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
@@ -52,14 +52,14 @@ def run(line, tailmetrics):
 def test_the_metric_of_ones_own_is_found_by_the_command_line(tailmetrics, tmp_path, monkeypatch, capsys):
     """Saved as the page says, its class is named by the config, and the command prints its values under its key."""
     monkeypatch.chdir(tmp_path)
-    found = list(blocks(DOCS / "own-metric.md"))
-    (tmp_path / "f_beta.py").write_text(found[0][1])
+    blocks_of_page = list(blocks(DOCS / "own-metric.md"))
+    (tmp_path / "f_beta.py").write_text(blocks_of_page[0][1])
     names = {"__name__": "__main__"}
-    for text in (text for language, text in found if language == "python"):
+    for text in (text for language, text in blocks_of_page if language == "python"):
         exec(compile(text, "own-metric.md", "exec"), names)
     capsys.readouterr()
-    (place,) = (place for place, (language, _) in enumerate(found) if language == "bash")
-    program, *words = shlex.split(found[place][1])
+    (place,) = (place for place, (language, _) in enumerate(blocks_of_page) if language == "bash")
+    program, *words = shlex.split(blocks_of_page[place][1])
     status, out, err = tailmetrics(*words)
     sys.modules.pop("f_beta", None)
     assert (program, status, err) == ("tailmetrics", 0, "")

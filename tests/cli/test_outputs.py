@@ -154,8 +154,8 @@ def node(path, kind):
 
 def facts(path):
     """Return which node a path is."""
-    found = os.lstat(path)
-    return found.st_mode, found.st_ino, found.st_rdev
+    status = os.lstat(path)
+    return status.st_mode, status.st_ino, status.st_rdev
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe", "socket", "link to nothing", "link to file"])
@@ -171,8 +171,8 @@ def test_what_is_no_regular_file_is_never_replaced(words, tailmetrics, tmp_path,
     written = ["--out", out, "--per-row", out / "rows.parquet"]
     with monkeypatch.context() as patched:
         patched.setattr("tailmetrics.cli.evaluate.open_inputs", None)
-        for more in ([], ["--overwrite"]):
-            status, _, err = tailmetrics(*words, *written, *more)
+        for further_options in ([], ["--overwrite"]):
+            status, _, err = tailmetrics(*words, *written, *further_options)
             assert status == 2
             assert f"{name}: is a link, device, pipe or socket, where a file is to be written" in err.splitlines()[0]
     if name == "report.csv":
@@ -426,10 +426,10 @@ def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monke
 def test_ctrl_c_between_the_files_of_a_report(by_decile, tailmetrics, tmp_path, monkeypatch):
     """With the report written, but not yet in its place, nothing appears."""
 
-    def interrupted(*arguments, **more):
-        found = write(*arguments, **more)
+    def interrupted(*arguments, **keywords):
+        paths = write(*arguments, **keywords)
         signal.raise_signal(signal.SIGINT)
-        return found
+        return paths
 
     write = Report.write
     monkeypatch.setattr(Report, "write", interrupted)

@@ -92,7 +92,7 @@ def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "problem"),
     [
         ("country", "there is no such file"),
         ("short.txt", "holds 2 rows, but there are 60"),
@@ -101,7 +101,7 @@ def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
         ("cube.npy", "cube.npy: holds int64 [60, 2, 1]"),
     ],
 )
-def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said):
+def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, problem):
     """An unknown column or a file of another length is one clear error."""
     (tmp_path / "short.txt").write_text("a\nb\n")
     np.save(tmp_path / "short.npy", np.array([7, 8]))
@@ -110,7 +110,7 @@ def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said)
     spec = tmp_path / spec if "." in spec else spec
     status, _, err = tailmetrics("evaluate", *grouped[1], "--config", config(*METRICS), "--row-groups", spec)
     assert status == 2
-    assert said in err
+    assert problem in err
 
 
 def test_tables_of_rows_keep_the_groups(data_set, grouped, config, evaluated, compared, tailmetrics, tmp_path):
@@ -120,9 +120,9 @@ def test_tables_of_rows_keep_the_groups(data_set, grouped, config, evaluated, co
     records = by_key(evaluated(*words, "--per-row", table))
     assert records["precision_k@3/en"]["value"] == pytest.approx(precision(data_set, rows_of("en")), abs=1e-12)
     assert records["precision_k@3/en"]["n"] == len(rows_of("en"))
-    one = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
-    assert one["value"] == pytest.approx(precision(data_set, rows_of("de")))
-    assert one["difference"] == 0
+    record = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
+    assert record["value"] == pytest.approx(precision(data_set, rows_of("de")))
+    assert record["difference"] == 0
     (tmp_path / "moved.txt").write_text("\n".join(["en", *["de"] * (NUM_ROWS - 1)]))
     words[words.index("lang")] = tmp_path / "moved.txt"
     evaluated(*words[:-1], "--per-row", tmp_path / "moved.parquet")

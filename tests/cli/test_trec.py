@@ -89,14 +89,14 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
     words += ["--format", "trec"]
     left_out = "4 queries of qrels have no predictions in run: left out; missing='zero' counts them as empty lists."  # what is not in a number is said all the same
-    found = values_of(evaluated(*words, warns=[left_out, ""]))
+    actual = values_of(evaluated(*words, warns=[left_out, ""]))
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)
-    assert f"recall_min{level}@100" in found
-    found = {key.replace(f"_min{level}", ""): value for key, value in found.items()}
+    assert f"recall_min{level}@100" in actual
+    actual = {key.replace(f"_min{level}", ""): value for key, value in actual.items()}
     for key, measure in MEASURES.items():
         mean = sum(values[measure] for values in expected.values()) / len(expected)
-        assert found[key] == pytest.approx(mean, abs=1e-12), key
+        assert actual[key] == pytest.approx(mean, abs=1e-12), key
 
 
 @pytest.mark.filterwarnings("default:.*of the rows have equal scores")  # on stderr it would be said of ids, not names
@@ -135,14 +135,14 @@ def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(f"{name},{n}\n" for name, n in counts.items()))
     words = ["--config", config(("RecallAtK", "{k: 5, buckets: deciles}")), *files_of(tmp_path)]
     report = evaluated(*words, "--train-target", tmp_path / "train.qrels")
-    found = evaluated(*words, "--label-counts", tmp_path / "counts.csv")
-    assert found == {**report, "readings": report["readings"][:2]}  # counts have no reading of their own
+    counted_report = evaluated(*words, "--label-counts", tmp_path / "counts.csv")
+    assert counted_report == {**report, "readings": report["readings"][:2]}  # counts have no reading of their own
     assert sum(bucket["labels"] for bucket in report["buckets"]) >= len(counts)
     assert sum(bucket["occurrences"] for bucket in report["buckets"]) == sum(counts.values())
 
 
 @pytest.mark.parametrize(
-    ("grades", "more", "is_said"),
+    ("grades", "options", "is_said"),
     [
         ("12", [], True),
         ("12", ["--train-min-gain", 1], False),  # chosen
@@ -150,14 +150,14 @@ def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
         ("22", [], False),
     ],
 )
-def test_training_that_counts_from_a_smaller_gain_is_told(write_files, evaluated, grades, more, is_said):
+def test_training_that_counts_from_a_smaller_gain_is_told(write_files, evaluated, grades, options, is_said):
     """--min-gain 2 is of the targets: of training qrels a grade of 1 counts, unless --train-min-gain says otherwise."""
     training = "".join(f"t,d{row},{grade}\n" for row, grade in enumerate(grades))
     words = write_files(preds="query,item,score\nq,d0,1\n", target="query,item,gain\nq,d0,2\n")
     words += [*write_files(train_target=f"query,item,gain\n{training}"), "--metrics+=RecallAtK", "--metrics.k=1"]
-    warnings = evaluated(*words, "--buckets", "quantiles:2", "--min-gain", 2, *more)["warnings"]
-    said = "Training targets count from any gain above 0, targets from 2: --train-min-gain 2 counts both alike."
-    assert (said in warnings) == is_said
+    warnings = evaluated(*words, "--buckets", "quantiles:2", "--min-gain", 2, *options)["warnings"]
+    warning = "Training targets count from any gain above 0, targets from 2: --train-min-gain 2 counts both alike."
+    assert (warning in warnings) == is_said
 
 
 def test_the_two_swapped_are_told(tailmetrics, tmp_path):
@@ -166,8 +166,8 @@ def test_the_two_swapped_are_told(tailmetrics, tmp_path):
         (tmp_path / f"{name}.json").write_text(text)
     words = ["--preds", tmp_path / "qrels.json", "--target", tmp_path / "run.json", "--metrics+=MRR", "--quiet"]
     status, _, err = tailmetrics("evaluate", *words)
-    said = "qrels.json holds only whole numbers up to 2, as grades are, and run.json holds fractions"
-    assert (status, said in err) == (0, True)
+    error = "qrels.json holds only whole numbers up to 2, as grades are, and run.json holds fractions"
+    assert (status, error in err) == (0, True)
 
 
 def test_the_hint_on_queries_without_a_grade_can_be_typed(write_files, evaluated):

@@ -156,7 +156,7 @@ def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
         (["compare", "new.parquet", "--foo"], "hint: evaluate or compare --help lists the options"),
         (["compare", "none.parquet", "none.parquet", "--names", "a", "b"], "none.parquet: is no table of values per"),
@@ -166,12 +166,12 @@ def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path)
         ),
     ],
 )
-def test_words_that_do_not_fit(words, said, tailmetrics, tmp_path, monkeypatch):
+def test_words_that_do_not_fit(words, problem, tailmetrics, tmp_path, monkeypatch):
     """Of either command, and of a metric: what is wrong, and where the options are listed."""
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({}), "none.parquet")
     status, _, err = tailmetrics(*words)
-    assert (status, said in err) == (2, True)
+    assert (status, problem in err) == (2, True)
 
 
 MEANT = {

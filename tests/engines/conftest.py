@@ -33,7 +33,7 @@ class Alone(Cluster):
         sent = pickle.dumps(work)
         results = [self._task(sent)([part[list(work.columns)] if hasattr(part, "iloc") else part]) for part in dataset]
         while len(results) != 1:
-            results = [pickle.loads(sent).merged(some) for some in in_groups(results)]
+            results = [pickle.loads(sent).merged(group) for group in in_groups(results)]
         return results[0]
 
     def _task(self, sent):

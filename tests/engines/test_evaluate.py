@@ -27,7 +27,7 @@ def table():
     return pa.table(
         {
             "ids": pa.array(ids, pa.list_(pa.int64())),
-            "scores": pa.array([rng.integers(0, 4, len(one)).astype(float).tolist() for one in ids], pa.list_(pa.float64())),
+            "scores": pa.array([rng.integers(0, 4, len(row)).astype(float).tolist() for row in ids], pa.list_(pa.float64())),
             "labels": pa.array(labels, pa.list_(pa.int32())),
             "gains": pa.array([(1.0 + np.arange(len(row)) % 3).tolist() for row in labels], pa.list_(pa.float64())),
             "language": [["en", "de", None][number % 3] for number in range(ROWS)],
@@ -58,9 +58,9 @@ def gains():
 
 def parts(size, form="arrow"):
     """Return the rows in parts of a size, with a part of no rows between them."""
-    some = [TABLE.slice(start, size) for start in range(0, ROWS, size)]
-    some.insert(1, TABLE.slice(0, 0))
-    return [one.to_pandas() for one in some] if form == "pandas" else some
+    tables = [TABLE.slice(start, size) for start in range(0, ROWS, size)]
+    tables.insert(1, TABLE.slice(0, 0))
+    return [part.to_pandas() for part in tables] if form == "pandas" else tables
 
 
 @pytest.mark.parametrize(("form", "size"), [("arrow", 50), ("pandas", 300), ("arrow", ROWS)])
@@ -68,7 +68,7 @@ def test_parts_of_any_size_give_the_report_of_all_rows(alone, form, size):
     """The same values, counts, settings and notes as ``tailmetrics.evaluate`` of tensors, to the last bit."""
     names = {"scores": "scores", "gains": "gains", "row_groups": "language"}
     report = alone.evaluate(parts(size, form), METRICS, label_counts=COUNTS, labels=True, **names)
-    groups = ["none" if one is None else one for one in TABLE["language"].to_pylist()]
+    groups = ["none" if language is None else language for language in TABLE["language"].to_pylist()]
     numbers = torch.tensor([{"de": 0, "en": 1, "none": -1}[group] for group in groups])
     preds = padded("scores", float("-inf")), padded("ids", -1)
     expected = tailmetrics.evaluate(
@@ -98,9 +98,9 @@ def test_a_warning_of_every_part_stands_in_the_report_once(alone):
 
 def test_training_labels_are_counted_by_parts(alone):
     """Counts and rows are those of one pass, and make the same buckets."""
-    found = alone.count_labels(parts(90), LABELS)
-    assert torch.equal(found.compute(), COUNTS.compute())
-    assert (found.num_rows, found.deciles()) == (ROWS, COUNTS.deciles())
+    frequency = alone.count_labels(parts(90), LABELS)
+    assert torch.equal(frequency.compute(), COUNTS.compute())
+    assert (frequency.num_rows, frequency.deciles()) == (ROWS, COUNTS.deciles())
 
 
 def test_a_data_set_without_rows(alone):
@@ -167,7 +167,7 @@ def test_a_result_holds_no_pickled_code(alone):
 @pytest.mark.parametrize("form", ["arrow", "pandas"])
 def test_lists_that_became_text(alone, form):
     """Dask makes text of lists by its default settings: the error says so, and how to set them."""
-    text = TABLE.set_column(0, "ids", pa.array([str(one) for one in TABLE["ids"].to_pylist()]))
+    text = TABLE.set_column(0, "ids", pa.array([str(ids) for ids in TABLE["ids"].to_pylist()]))
     if form == "pandas":
         text = text.to_pandas().astype({"ids": "string"})
     message = r"column 'ids' holds text, such as '\[.*\]'; it needs lists of numbers. Dask .*dataframe.convert-string"
@@ -177,6 +177,6 @@ def test_lists_that_became_text(alone, form):
 
 def test_a_cluster_of_dask_gets_tasks_before_its_workers_join(monkeypatch):
     """It has no threads then; without tasks no worker of a cluster that grows on demand would ever start."""
-    found = SimpleNamespace(get_client=lambda: SimpleNamespace(nthreads=dict))
-    monkeypatch.setitem(sys.modules, "distributed", found)
+    distributed = SimpleNamespace(get_client=lambda: SimpleNamespace(nthreads=dict))
+    monkeypatch.setitem(sys.modules, "distributed", distributed)
     assert DaskCluster().connect() > 0

@@ -42,9 +42,13 @@ class InLanguages(ByHeart):
 
 def metrics(averages: bool = False) -> list[Any]:
     """One overall, one by bucket; averages over labels."""
-    of_labels = [F1AtK(K, average="macro"), F1AtK(K, average="macro", buckets="deciles"), LabelAUC(buckets="deciles")]
-    of_rows = [PrecisionAtK(K, denominator="k"), RecallAtK(K, buckets="deciles", scope="global")]
-    return of_rows + (of_labels if averages else [])
+    label_averages = [
+        F1AtK(K, average="macro"),
+        F1AtK(K, average="macro", buckets="deciles"),
+        LabelAUC(buckets="deciles"),
+    ]
+    row_means = [PrecisionAtK(K, denominator="k"), RecallAtK(K, buckets="deciles", scope="global")]
+    return row_means + (label_averages if averages else [])
 
 
 def after_test(folder: Path, model: ByHeart, data: Data, **arguments: Any) -> tuple[HeadToTailReport, Path]:

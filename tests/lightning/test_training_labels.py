@@ -89,7 +89,7 @@ def test_a_limit_of_batches_is_honoured(arguments: Any, limit: Any, rows: Any, t
 
 
 @pytest.mark.parametrize(
-    ("rows", "of", "arguments"),
+    ("rows", "cause", "arguments"),
     [
         (loader(sampler=WeightedRandomSampler([1.0] * ROWS, ROWS)), "WeightedRandomSampler", {}),
         (loader(sampler=RandomSampler(range(ROWS), replacement=True)), "RandomSampler", {}),
@@ -101,10 +101,10 @@ def test_a_limit_of_batches_is_honoured(arguments: Any, limit: Any, rows: Any, t
     ],
 )
 def test_rows_that_may_be_shown_more_than_once_or_not_at_all_are_said(
-    rows: Any, of: str, arguments: Any, tmp_path: Path
+    rows: Any, cause: str, arguments: Any, tmp_path: Path
 ) -> None:
     """They hide which labels are rare, so that the buckets would not be those of the data set."""
-    report, text = callback(), f"labels are counted over the rows that {of} shows"
+    report, text = callback(), f"labels are counted over the rows that {cause} shows"
     with pytest.warns(UserWarning, match=f"{text}.* label_counts= replaces what is counted"):
         trainer(tmp_path, report, **arguments).fit(Model(), rows, loader())
     assert any(text in note for note in report.report.notes)

@@ -147,10 +147,10 @@ def in_groups(folder: Path) -> dict[str, Any]:
     outcomes: dict[str, Any] = {}
     for name, members in (("all", [0, 1]), ("first", [0])):
         group = distributed.new_group(members)
-        mine = group if distributed.get_rank() in members else distributed.new_group([1])
+        own_group = group if distributed.get_rank() in members else distributed.new_group([1])
         if members == [0] and distributed.get_rank() == 0:
             distributed.new_group([1])
-        metrics = [tailmetrics.RecallAtK(k=4, process_group=mine)]
+        metrics = [tailmetrics.RecallAtK(k=4, process_group=own_group)]
         report = HeadToTailReport(metrics, label_counts=[1] * ROWS, num_train=ROWS, table=False, files=False)
         run = trainer(folder, report, devices=2, strategy="ddp")
         run.validate(Model(), loader(), verbose=False)

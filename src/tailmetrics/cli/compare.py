@@ -15,18 +15,17 @@ import pyarrow as pa
 from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
 from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
 from tailmetrics.cli.inputs import (
-    groups_of_rows,
     local_files,
     names_a_file,
     open_inputs,
     paths_of,
     read_labels,
-    read_row_groups,
 )
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import CompareOptions, DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
+from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
@@ -200,10 +199,13 @@ def _num_equal(paths: Sequence[Sequence[str]]) -> int:
 
 def _check_only_tables(request: Request) -> None:
     """Raise if an option of the evaluation is given beside tables: they hold computed values."""
-    options = vars(request.data)
-    without_effect = [name for name, default in vars(DataOptions()).items() if options[name] != default]
-    if request.comparison.clusters:  # the file of clusters needs these options
-        without_effect = [name for name in without_effect if name not in ("target", "format", "columns")]
+    default = DataOptions()
+    needed_by_clusters = ("target", "format", "columns")
+    without_effect = []
+    for name, value in vars(request.data).items():
+        is_needed = request.comparison.clusters is not None and name in needed_by_clusters
+        if value != getattr(default, name) and not is_needed:
+            without_effect.append(name)
     if request.metrics:
         without_effect.append("metrics")
     if request.without:

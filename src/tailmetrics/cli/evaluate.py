@@ -16,21 +16,19 @@ from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics
 from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import (
     Inputs,
-    RowGroups,
     everywhere,
-    groups_of_rows,
     local_files,
     open_inputs,
     options_of_values,
     paths_of,
     read_labels,
-    read_row_groups,
     show_readings,
 )
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import Request
+from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate, accumulate_share
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
@@ -185,13 +183,13 @@ def notes_for_comparisons(report: Report, run: Run) -> list[str]:
 
 def _check_options(options: EvaluateOptions) -> None:
     """Raise if options contradict each other."""
-    if options.intervals and options.no_intervals:
-        raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
+    for option, other in (("intervals", "no_intervals"), ("no_rows", "per_row")):
+        if getattr(options, option) and getattr(options, other):
+            names = " and ".join(f"--{name.replace('_', '-')}" for name in (option, other))
+            raise CommandError(f"{names} are both given", "leave one of them out.")
     if options.clusters and options.no_intervals and options.per_row is None:
         hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
         raise CommandError("--clusters and --no-intervals are both given", hint)
-    if options.no_rows and options.per_row is not None:
-        raise CommandError("--no-rows and --per-row are both given", "leave one of them out.")
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
 

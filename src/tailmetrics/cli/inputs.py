@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from tailmetrics._number_of_labels import number_of_labels
@@ -27,15 +26,12 @@ from tailmetrics.io import (
     read_label_counts,
     read_target,
 )
-from tailmetrics.io.columns import ALIASES, ColumnError, Reading, names_among, names_in_words
-from tailmetrics.io.database import Database
-from tailmetrics.io.files import Plain, check_file, find, is_address, path_of, reading, stream, suffix_of
-from tailmetrics.io.labels import Labels as GatheredLabels
-from tailmetrics.io.labels import NumberSource, counted_names, load_names, read_edges
-from tailmetrics.io.lines import LineFiles
+from tailmetrics.io.columns import Reading
+from tailmetrics.io.files import Plain, check_file, find, is_address, reading, stream, suffix_of
+from tailmetrics.io.labels import Labels, NumberSource, counted_names, read_edges
 from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.loading import first_rows, gathered_labels
-from tailmetrics.io.opening import Forms, Input, column_names, open_input
+from tailmetrics.io.opening import Forms
 from tailmetrics.io.text import every_line
 from tailmetrics.tree import LabelTree
 
@@ -218,7 +214,7 @@ class LabelFacts(NamedTuple):
     """
 
     counts: Tensor | None = None
-    labels: GatheredLabels | None = None
+    labels: Labels | None = None
     places: Tensor | None = None
 
 
@@ -271,7 +267,7 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
     """Open all files; those that come first tell the number of labels for the others."""
     label_names = None
     if options.label_names is not None:
-        label_names = _lines(options.label_names)
+        label_names = lines_of(options.label_names)
     facts = _label_facts(preds, options, extra_columns, label_names)
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
@@ -417,10 +413,10 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     return values
 
 
-# -- names of labels and groups of rows -----------------------------------------------------------------------------
+# -- names of labels ------------------------------------------------------------------------------------------------
 
 
-class Labels(NamedTuple):
+class ReportLabels(NamedTuple):
     """The labels of a report.
 
     Attributes:
@@ -432,7 +428,7 @@ class Labels(NamedTuple):
     tree: LabelTree | None = None
 
 
-def read_labels(inputs: Inputs) -> Labels:
+def read_labels(inputs: Inputs) -> ReportLabels:
     """Return the labels that the options and the files tell of.
 
     Raises:
@@ -446,14 +442,14 @@ def read_labels(inputs: Inputs) -> Labels:
         raise CommandError(problem, hint)
     names = _all_names(inputs)
     if options.label_tree is None:
-        return Labels(names)
+        return ReportLabels(names)
     if names is None and num_labels is None:
         raise CommandError("--label-tree needs the number of labels, which no file tells", "add --num-labels.")
     try:
         tree = LabelTree.from_edges(read_edges(options.label_tree), names or [*map(str, range(num_labels or 0))])
     except ValueError as error:
         raise ValueError(f"{options.label_tree}: {error}") from error
-    return Labels(names, tree)
+    return ReportLabels(names, tree)
 
 
 def _all_names(inputs: Inputs) -> Sequence[str] | None:
@@ -466,7 +462,7 @@ def _all_names(inputs: Inputs) -> Sequence[str] | None:
     return [*names, *[""] * (num_labels - len(names))]
 
 
-def _lines(path: str, axes: int = 1) -> list[str]:
+def lines_of(path: str, axes: int = 1) -> list[str]:
     """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
     file = check_file(path)
     if suffix_of(file) == "npy":
@@ -479,159 +475,6 @@ def _lines(path: str, axes: int = 1) -> list[str]:
         return [line.strip() for _, line in every_line(file)]
 
 
-GROUP = "group"
-"""The column of groups in a file with more than two columns."""
-TYPED = ("parquet", "pq", "arrow", "feather", "ipc")
-"""Suffixes of tables with types."""
-MOST = 1000
-"""The most groups of rows: each group has states of its own."""
-
-
-class RowGroups(NamedTuple):
-    """The groups of all rows.
-
-    Attributes:
-        names: Names of the groups, sorted.
-        numbers: Shape (N,), int16: the group of each row, an index into ``names``; -1 for no group.
-    """
-
-    names: tuple[str, ...]
-    numbers: Tensor
-
-
 def names_a_file(value: str) -> bool:
     """Whether the value of ``--row-groups`` or ``--clusters`` names a file, not a column."""
     return is_address(value) or Path(value).is_file()
-
-
-def read_row_groups(files: Files, dataset: Dataset) -> RowGroups | None:
-    """Return the groups that ``--row-groups`` asks for; None without it.
-
-    Raises:
-        CommandError: If the option names neither a file nor a column of the targets, or if a row has two groups.
-    """
-    options = files.options
-    value = options.row_groups
-    if value is None:
-        return None
-    groups = groups_of_rows("--row-groups", value, options, dataset.row_names, dataset.num_rows, dataset.tokens)
-    names = sorted({name for name in groups if name})
-    if not names or len(names) > MOST:
-        problem = f"--row-groups {value}: names {len(names):,} groups"
-        raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
-    places = {name: place for place, name in enumerate(names)}
-    return RowGroups(tuple(names), torch.tensor([places.get(name or "", -1) for name in groups], dtype=torch.int16))
-
-
-def groups_of_rows(
-    option: str, value: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, tokens: int
-) -> list[str | None]:
-    """Return the group or cluster of each row that an option names: by a file, or by a column of the targets.
-
-    Args:
-        option: Name of the option, with which error messages begin.
-        value: The value of the option.
-        options: The options that name the files.
-        queries: The query of each row; None where rows are numbered.
-        num_rows: N.
-        tokens: T if rows are the tokens of sequences, else 1. The file may have one group for each sequence.
-    """
-    groups = _read_groups(option, value, options, queries)
-    if len(groups) * tokens == num_rows:
-        groups = np.repeat(np.array(groups, dtype=object), tokens).tolist()
-    if len(groups) != num_rows:
-        hint = "these rows have no names: give a text file with one line for each row, and no header."
-        if tokens > 1:
-            sequences = f"{num_rows // tokens:,} sequences"
-            hint = f"give one line for each of the {sequences}, or for each token, padding included."
-        raise CommandError(f"{option} {value}: holds {len(groups):,} rows, but there are {num_rows:,}", hint)
-    return groups
-
-
-def _read_groups(option: str, value: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
-    """Return the groups in the order of the file, or of the queries."""
-    if not names_a_file(value):
-        forms = forms_of(options)
-        columns = forms.opening("target", Path(str(options.target)), "").columns
-        own = Columns(query=columns.query, item=value)
-        return _column_of_groups(option, str(options.target), forms.format("target"), own, queries, options)
-    if queries is None and suffix_of(path_of(value)) not in TYPED:
-        return [line or None for line in _lines(value, axes=2)]  # groups of tokens: shape (B, T)
-    names = column_names(find(value).parts[0])
-    own = _columns_of_groups(option, value, names, options.columns.query)
-    if queries is None:
-        own = Columns(item=own.item)
-    return _column_of_groups(option, value, None, own, queries, options)
-
-
-def _columns_of_groups(option: str, path: str, names: Sequence[str], query: str | None) -> Columns:
-    """Return the columns of the query and of the group of a file.
-
-    Of two columns one is the query, and the other is the group whatever its name. Two columns without a known name are
-    taken by their places: then the file has no line of names.
-    """
-    queries = names_among(names, ALIASES["query"])
-    if query in names:
-        queries = [str(query)]
-    groups = [name for name in names if name not in queries]
-    if len(names) == 2 and not queries:
-        return Columns(query="0", item="1")
-    if GROUP in groups:
-        groups = [GROUP]
-    if len(groups) == 1 and len(queries) <= 1:
-        return Columns(query=next(iter(queries), None), item=groups[0])
-    problem = f"{option} {path}: holds the columns {', '.join(map(repr, names))}"
-    raise CommandError(problem, f"give two columns, the query and its {GROUP}, or call the second {GROUP!r}.")
-
-
-def _column_of_groups(
-    option: str, path: str, form: str | None, columns: Columns, queries: Sequence[str] | None, options: DataOptions
-) -> list[str | None]:
-    """Return a column as the groups of the rows, or of the queries; it is read as if it held items."""
-    forms = Forms(
-        formats={"pairs": form},
-        columns={"pairs": columns},
-        delimiter=options.delimiter,
-        extra_columns=(str(columns.item),),
-        is_numbered=queries is None,
-    )
-    try:
-        given = open_input(option, "pairs", path, forms)
-    except ColumnError as error:
-        if all(question.role != "item" for question in error.questions):
-            raise
-        problem = f"{option} {columns.item}: there is no such file, and {path} has no such column"
-        hint = f"its columns are {names_in_words(error.columns)}."
-        raise CommandError(problem, hint) from error
-    lines = _lines_of_groups(option, given)
-    if queries is None:
-        database = Database()
-        rows = chain.from_iterable(part.rows(database) for part in lines.parts)
-        return [group for _, group, _ in rows]
-    return _groups_of_queries(lines, queries)
-
-
-def _lines_of_groups(option: str, given: Input) -> LineFiles:
-    """Return lines in which a group may be missing."""
-    if given.lines is None or not given.reading.item:
-        noun = option.rpartition("-")[2].removesuffix("s")
-        problem = f"{option}: there is no such file, and {given.name} is {given.form}, which has no columns for it"
-        hint = f"give a CSV file with the columns query and {noun}; for rows without a query, "
-        raise CommandError(problem, f"{hint}give a text file with the {noun} of each row, one per line.")
-    return LineFiles(given.name, [replace(part, may_lack_items=True) for part in given.lines.parts])
-
-
-def _groups_of_queries(lines: LineFiles, queries: Sequence[str]) -> list[str | None]:
-    """Return the group of each query."""
-    database = Database()
-    lines.load(database, "grouped")
-    load_names(database, queries)
-    joined = "FROM labels l LEFT JOIN grouped g ON g.query = l.item GROUP BY l.item, l.id"
-    twice = database.row(
-        f"SELECT l.item, arg_min(g.item, g.rowid), arg_max(g.item, g.rowid) {joined} "
-        "HAVING count(DISTINCT g.item) > 1 ORDER BY l.id LIMIT 1"
-    )
-    if twice is not None:
-        problem = f"{lines.name}: query {twice[0]!r} has the groups {twice[1]!r} and {twice[2]!r}"
-        raise CommandError(problem, "a row belongs to one group: choose another column.")
-    return list(database.names(f"SELECT min(g.item) {joined} ORDER BY l.id"))

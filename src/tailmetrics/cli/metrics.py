@@ -54,11 +54,10 @@ def specs_of(source: str, entries: Any) -> list[MetricSpec]:
             entry = {"class_path": entry}
         if not isinstance(entry, dict) or not isinstance(entry.get("class_path"), str):
             raise CommandError(f"{source}: an entry of metrics has no class_path", hint)
-        unknown = sorted(str(name) for name in entry.keys() - {"class_path", "init_args"})
         arguments = entry.get("init_args") or {}
-        if unknown or not isinstance(arguments, dict):
-            problem = f"{source}: {entry['class_path']} has the entry {', '.join(unknown) or 'init_args'}"
-            raise CommandError(f"{problem}, which is not a dict of init_args", hint)
+        if entry.keys() - {"class_path", "init_args"} or not isinstance(arguments, dict):
+            problem = f"{source}: {entry['class_path']} has more than a class_path and a dict of init_args"
+            raise CommandError(problem, hint)
         specs.append(MetricSpec(entry["class_path"], dict(arguments)))
     return specs
 
@@ -145,8 +144,8 @@ def _check_names(class_name: str, arguments: Mapping[str, Any], parameters: Mapp
             hint = f"{did_you_mean([name], parameters)}--metrics.help {class_name} lists its arguments."
             raise CommandError(f"{class_name} takes no argument {name}", hint)
     for name, parameter in parameters.items():
-        has_name = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-        if has_name and parameter.default is Parameter.empty and name not in arguments:
+        is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        if is_named and parameter.default is Parameter.empty and name not in arguments:
             problem = f"--metrics+={class_name}: lacks {name}"
             raise CommandError(problem, f"add --metrics.{name}=VALUE behind it. {HELP}")
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
+from tailmetrics._arguments import check_number
 from tailmetrics.cli.configs import preset_paths, read_config, yaml_value
 from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
 from tailmetrics.cli.metrics import MetricSpec, description_of, ignored_label_of, metric_objects, specs_of
@@ -198,9 +199,7 @@ def _request(command: str, state: _State) -> Request:
     """Return the request, with metrics as objects."""
     data = state.options(DataOptions)
     resampling = state.options(ResamplingOptions)
-    if not 0 < resampling.confidence < 1:
-        problem = f"--confidence {resampling.confidence:g} is not between 0 and 1"
-        raise CommandError(problem, "give a share such as 0.95.")
+    check_number(command, "confidence", resampling.confidence, 0.5, 0.9999)
     metrics = metric_objects([*state.specs, *state.added_specs], data)
     evaluation, comparison = EvaluateOptions(), CompareOptions()
     if command == "evaluate":
@@ -319,13 +318,17 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("tables", nargs="*", help=TEXTS["tables"])
         groups = {"comparison": CompareOptions, **groups}
     presets = f"A config that comes with the library: {', '.join(preset_paths())}."
-    parser.add_argument("--preset", action=_Preset, metavar="NAME", help=presets)
-    parser.add_argument("--config", action=_Config, metavar="FILE", help=TEXTS["config"])
-    parser.add_argument("--metrics", action=_Metrics, metavar="YAML", help=TEXTS["metrics"])
-    parser.add_argument("--metrics+", action=_AddMetric, metavar="CLASS", help=TEXTS["metrics+"])
-    parser.add_argument("--metrics.", action=_MetricArgument, help=SUPPRESS)
-    parser.add_argument("--metrics.help", action=_MetricHelp, metavar="CLASS", help=TEXTS["metrics.help"])
-    parser.add_argument("--print-config", action=_PrintConfig, nargs=0, help=TEXTS["print-config"])
+    calls: dict[str, tuple[Callable[[_State, Any], None], str, str]] = {
+        "preset": (partial(_set_preset, parser), "NAME", presets),
+        "config": (partial(_set_config, parser), "FILE", TEXTS["config"]),
+        "metrics": (_set_metrics, "YAML", TEXTS["metrics"]),
+        "metrics+": (_add_metric, "CLASS", TEXTS["metrics+"]),
+        "metrics.": (_set_argument_of_metric, "NAME=VALUE", SUPPRESS),
+        "metrics.help": (_print_help_of_metric, "CLASS", TEXTS["metrics.help"]),
+    }
+    for name, (call, metavar, text) in calls.items():
+        parser.add_argument(f"--{name}", action=_Call, call=call, metavar=metavar, help=text)
+    parser.add_argument("--print-config", action="store_true", dest="prints_config", help=TEXTS["print-config"])
     _add_option(parser, parser, "without", list[str], TEXTS["without"], None)
     for title, kind in groups.items():
         group = parser.add_argument_group(title)
@@ -394,24 +397,18 @@ def converted(source: str, value_type: Any, value: Any) -> Any:
         return [converted(source, str, item) for item in value]
     try:
         return _number_or_text(value_type, value)
-    except (TypeError, ValueError):
+    except (KeyError, ValueError):
         raise CommandError(f"{source}: is not {EXPECTED[value_type]}", f"give {EXPECTED[value_type]}.") from None
 
 
 def _number_or_text(value_type: Any, value: Any) -> Any:
-    """Return a value as bool, int, float or str; raise ValueError or TypeError if it is something else."""
+    """Return a value as bool, int, float or str; raise KeyError or ValueError if it is something else."""
+    text = str(value)
     if value_type is bool:
-        truth = {"true": True, "false": False}
-        if isinstance(value, bool):
-            return value
-        if value not in truth:
-            raise ValueError(value)
-        return truth[value]
+        return {"true": True, "false": False}[text.lower()]
     if isinstance(value, (bool, list, dict)):
-        raise TypeError(value)
-    if value_type is int and isinstance(value, float):
-        raise TypeError(value)
-    return value_type(value)
+        raise ValueError(value)
+    return value_type(text)
 
 
 class _SetOption(Action):
@@ -437,76 +434,62 @@ class _SetOption(Action):
 # -- configs and metrics --------------------------------------------------------------------------------------------
 
 
-class _Config(Action):
-    """Sets the options of a config."""
+class _Call(Action):
+    """Calls a function with the options set so far and the value of an option."""
+
+    def __init__(self, *arguments: Any, call: Callable[[_State, Any], None], **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.call = call
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        apply_config(parser, namespace, Path(values))
+        self.call(namespace, values)
 
 
-class _Preset(Action):
-    """Sets the options of a config that comes with the library."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        presets = preset_paths()
-        if values not in presets:
-            hint = did_you_mean([values], presets)
-            raise CommandError(
-                f"--preset {values}: there is no such preset", f"{hint}choose one of {', '.join(presets)}."
-            )
-        if namespace.preset is not None:
-            problem = f"--preset {values}: --preset {namespace.preset} is given already"
-            raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
-        namespace.preset = values
-        apply_config(parser, namespace, presets[values])
+def _set_preset(parser: _Parser, state: _State, name: str) -> None:
+    """Set the options of a config that comes with the library."""
+    presets = preset_paths()
+    if name not in presets:
+        hint = f"{did_you_mean([name], presets)}choose one of {', '.join(presets)}."
+        raise CommandError(f"--preset {name}: there is no such preset", hint)
+    if state.preset is not None:
+        problem = f"--preset {name}: --preset {state.preset} is given already"
+        raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
+    state.preset = name
+    _set_config(parser, state, presets[name])
 
 
-class _Metrics(Action):
-    """Sets the metrics from a list in YAML."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        namespace.specs = specs_of("--metrics", yaml_value("--metrics", values))
+def _set_metrics(state: _State, text: str) -> None:
+    """Set the metrics from a list in YAML."""
+    state.specs = specs_of("--metrics", yaml_value("--metrics", text))
 
 
-class _AddMetric(Action):
-    """Adds a metric by its class."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        namespace.added_specs.append(MetricSpec(values))
+def _add_metric(state: _State, class_path: str) -> None:
+    """Add a metric by its class."""
+    state.added_specs.append(MetricSpec(class_path))
 
 
-class _MetricArgument(Action):
-    """Sets an argument of the metric that was added last."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        name, _, text = values.partition("=")
-        specs = namespace.added_specs or namespace.specs
-        if not specs:
-            raise CommandError(f"--metrics.{name}: there is no metric before it", "add --metrics+=CLASS before it.")
-        specs[-1].init_args[name] = yaml_value(f"--metrics.{name}", text)
+def _set_argument_of_metric(state: _State, word: str) -> None:
+    """Set an argument of the metric that was added last, from ``NAME=VALUE``."""
+    name, _, text = word.partition("=")
+    specs = state.added_specs or state.specs
+    if not specs:
+        raise CommandError(f"--metrics.{name}: there is no metric before it", "add --metrics+=CLASS before it.")
+    specs[-1].init_args[name] = yaml_value(f"--metrics.{name}", text)
 
 
-class _MetricHelp(Action):
-    """Prints the arguments of a class of metrics, and exits."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        print(description_of(values))
-        raise SystemExit(0)
+def _print_help_of_metric(_: _State, class_path: str) -> None:
+    """Print the arguments of a class of metrics, and exit."""
+    print(description_of(class_path))
+    raise SystemExit(0)
 
 
-class _PrintConfig(Action):
-    """Has the options printed as a config, once all are set."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        namespace.prints_config = True
-
-
-def apply_config(parser: _Parser, state: _State, path: Path) -> None:
+def _set_config(parser: _Parser, state: _State, path: str | Path) -> None:
     """Set the options of a config; a list of metrics replaces the list of an earlier config.
 
     Raises:
         CommandError: If the file cannot be read, or holds an unknown option or a wrong value.
     """
+    path = Path(path)
     config = read_config(path)
     state.configs.append(path)
     for name, value in config.items():

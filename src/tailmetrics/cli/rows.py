@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from tailmetrics.cli.inputs import Files, RowGroups, Share, read_row_groups
+from tailmetrics.cli.inputs import Files, Share
 from tailmetrics.cli.messages import CommandError, describe
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.progress import progress
+from tailmetrics.cli.row_groups import RowGroups, read_row_groups
 from tailmetrics.cli.training import largest_min_gain
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import DataFileError, Dataset
@@ -98,13 +99,10 @@ def _on_device(preds: Any, device: torch.device) -> Any:
 
 
 def _with_rows(error: ValueError, batch: Any, dataset: Dataset) -> CommandError:
-    """Return the error of a batch with the file and the rows that it concerns."""
+    """Return the error of a batch with its rows and its files."""
     problem, hint = describe(error)
-    file = dataset.preds
-    if problem.startswith("target ") or ": target " in problem:
-        file = dataset.target
     rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
-    return CommandError(f"{file.path}, {rows}: {problem}", hint)
+    return CommandError(f"{problem} ({rows} of {dataset.preds.path} and {dataset.target.path})", hint)
 
 
 def _check_probabilities(evaluation: Evaluation, dataset: Dataset) -> None:

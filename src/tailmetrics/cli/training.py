@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +11,6 @@ import torch
 from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, TopKCollection
 from tailmetrics._arguments import INTEGERS
 from tailmetrics._number_of_labels import REMEDY_OF_METRICS, number_of_labels
-from tailmetrics.cli.choosing import needs_counts
 from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import Files, Inputs, Share
 from tailmetrics.cli.messages import CommandError, Messages
@@ -22,6 +22,25 @@ from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.ranking._inputs import labels_without
+
+NO_COUNTS = (
+    "needs to know how often labels occur in training",
+    "add --train-target FILE, or --label-counts FILE.",
+)
+MISSING_FACTS = {
+    "buckets": NO_COUNTS,
+    "label_counts": NO_COUNTS,
+    "num_train": (
+        "needs the number of training rows",
+        "add --num-train N beside --label-counts, or give --train-target instead.",
+    ),
+    "tree": ("needs the parents of the labels", "add --label-tree FILE."),
+    "num_labels": (
+        "the number of labels is not known: no file tells it",
+        "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met.",
+    ),
+}
+"""The problem and the remedy where no file tells a fact that a metric needs."""
 
 
 def bind(
@@ -44,11 +63,11 @@ def bind(
         CommandError: If the files do not tell what a metric needs.
     """
     _warn_of_counts(collection, inputs, messages)
-    _check_training(collection, inputs)
+    _check_facts(collection, _facts_of_files(inputs, tree))
     training = _training(inputs, _number_of_labels(collection, inputs), messages, engine)
     if training is not None:
         collection.bind(replace(training, tree=tree))
-    _check_bound(collection, tree)
+    _check_facts(collection)
 
 
 def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None:
@@ -152,28 +171,22 @@ def _reads_counts(metric: TopKMetric) -> bool:
     return metric.buckets is not None or "label_counts" in attributes or "num_train" in attributes
 
 
-def _check_training(collection: TopKCollection, inputs: Inputs) -> None:
-    """Raise if a metric needs training counts or a number of training rows that no option gives."""
-    if inputs.train is not None:
-        return
-    for metric in collection.members().values():
-        name = type(metric).__name__
-        if inputs.counts is None and needs_counts(metric):
-            hint = "add --train-target FILE, or --label-counts FILE."
-            raise CommandError(f"{name}: needs to know how often labels occur in training", hint)
-        if "num_train" in metric.missing() and inputs.files.options.num_train is None:
-            hint = "add --num-train N beside --label-counts, or give --train-target instead."
-            raise CommandError(f"{name}: needs the number of training rows", hint)
+def _facts_of_files(inputs: Inputs, tree: LabelTree | None) -> set[str]:
+    """Return the facts that files and options tell, or may tell once the metrics are bound."""
+    facts = {"num_labels"}
+    if inputs.train is not None or inputs.counts is not None:
+        facts |= {"buckets", "label_counts"}
+    if inputs.train is not None or inputs.files.options.num_train is not None:
+        facts.add("num_train")
+    if tree is not None:
+        facts.add("tree")
+    return facts
 
 
-def _check_bound(collection: TopKCollection, tree: LabelTree | None) -> None:
-    """Raise if a metric still lacks the parents or the number of labels."""
+def _check_facts(collection: TopKCollection, facts: Collection[str] = ()) -> None:
+    """Raise if a metric lacks a fact that is not among ``facts``."""
     for metric in collection.members().values():
-        if tree is None and "tree" in metric.needs and metric.missing():
-            problem = f"{type(metric).__name__}: needs the parents of the labels"
-            raise CommandError(problem, "add --label-tree FILE.")
-    for metric in collection.members().values():
-        if not metric.is_bound:
-            problem = f"{type(metric).__name__}: the number of labels is not known: no file tells it"
-            hint = "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met."
-            raise CommandError(problem, hint)
+        for fact in metric.missing():
+            if fact not in facts:
+                problem, hint = MISSING_FACTS[fact]
+                raise CommandError(f"{type(metric).__name__}: {problem}", hint)
