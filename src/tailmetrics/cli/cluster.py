@@ -9,7 +9,7 @@ from typing import Any
 
 from tailmetrics._arguments import check_count
 from tailmetrics.cli.inputs import Share, forms_of
-from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions, EvaluateOptions
 from tailmetrics.engines.cluster import Work
 from tailmetrics.io.files import DataFileError
@@ -29,14 +29,16 @@ class Engine:
     Args:
         options: The options that name the engine and the number of shares.
         data: The options that name the files.
+        messages: Where warnings of the engine go, which say nothing of the numbers.
 
     Raises:
         CommandError: If the engine is not installed, or if options ask for results that an engine cannot give.
     """
 
-    def __init__(self, options: EvaluateOptions, data: DataOptions) -> None:
+    def __init__(self, options: EvaluateOptions, data: DataOptions, messages: Messages) -> None:
         self._name = str(options.engine)
         self._shares = options.shares
+        self._messages = messages
         _check_options(options)
         _check_rows_are_numbered(str(options.preds), data)
         if options.shares is not None:
@@ -56,11 +58,12 @@ class Engine:
             add: Function that adds one share to a counter; it must be picklable.
         """
         try:
-            cores = self._cluster.connect()
-            shares = self._shares or SHARES_PER_CORE * cores
-            add_shares = partial(_add_shares, add=add, shares=shares)
-            work = Work(counter, ("id",), add_shares, (CommandError, DataFileError, *Work.refusals))
-            result = self._cluster.total(self._cluster.numbers(shares), work)
+            with self._messages.captured(as_notes=True):
+                cores = self._cluster.connect()
+                shares = self._shares or SHARES_PER_CORE * cores
+                add_shares = partial(_add_shares, add=add, shares=shares)
+                work = Work(counter, ("id",), add_shares, (CommandError, DataFileError, *Work.refusals))
+                result = self._cluster.total(self._cluster.numbers(shares), work)
         except Exception as error:
             lines = list(filter(None, map(str.strip, str(error).splitlines())))
             text = " ".join(lines[:2])[:ERROR_LENGTH]

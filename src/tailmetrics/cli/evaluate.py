@@ -95,7 +95,7 @@ def evaluate(request: Request, messages: Messages) -> None:
     paths = paths_of([options.preds], data)
     engine = None
     if options.engine is not None:
-        engine = Engine(options, data)
+        engine = Engine(options, data, messages)
 
     with Outputs([*map(Path, paths), *local_files(paths), *request.configs], output.overwrite) as outputs:
         folder = None

@@ -144,11 +144,11 @@ class Messages:
         self._print("read", text)
 
     @contextmanager
-    def captured(self) -> Iterator[None]:
-        """Print the warnings of libraries, too."""
+    def captured(self, as_notes: bool = False) -> Iterator[None]:
+        """Print the warnings of libraries, too; ``as_notes`` keeps them out of reports."""
 
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-            if issubclass(category, SpeedWarning):
+            if as_notes or issubclass(category, SpeedWarning):
                 self.note(str(message))
             else:
                 self.warn(str(message))
