@@ -135,14 +135,14 @@ def _column_of_groups(
         is_numbered=queries is None,
     )
     try:
-        given = open_input(option, "pairs", path, forms)
+        opened = open_input(option, "pairs", path, forms)
     except ColumnError as error:
         if all(question.role != "item" for question in error.questions):
             raise
         problem = f"{option} {columns.item}: there is no such file, and {path} has no such column"
         hint = f"its columns are {names_in_words(error.columns)}."
         raise CommandError(problem, hint) from error
-    lines = _lines_of_groups(option, given)
+    lines = _lines_of_groups(option, opened)
     if queries is None:
         database = Database()
         rows = chain.from_iterable(part.rows(database) for part in lines.parts)
@@ -150,14 +150,14 @@ def _column_of_groups(
     return _groups_of_queries(lines, queries)
 
 
-def _lines_of_groups(option: str, given: Input) -> LineFiles:
+def _lines_of_groups(option: str, opened: Input) -> LineFiles:
     """Return lines in which a group may be missing."""
-    if given.lines is None or not given.reading.item:
+    if opened.lines is None or not opened.reading.item:
         noun = option.rpartition("-")[2].removesuffix("s")
-        problem = f"{option}: there is no such file, and {given.name} is {given.form}, which has no columns for it"
+        problem = f"{option}: there is no such file, and {opened.name} is {opened.form}, which has no columns for it"
         hint = f"give a CSV file with the columns query and {noun}; for rows without a query, "
         raise CommandError(problem, f"{hint}give a text file with the {noun} of each row, one per line.")
-    return LineFiles(given.name, [replace(part, may_lack_items=True) for part in given.lines.parts])
+    return LineFiles(opened.name, [replace(part, may_lack_items=True) for part in opened.lines.parts])
 
 
 def _groups_of_queries(lines: LineFiles, queries: Sequence[str]) -> list[str | None]:
