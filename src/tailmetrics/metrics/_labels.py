@@ -134,18 +134,18 @@ class ByAverage:
         check_choice(caller, "labels", labels, LabelSet)
         if macro is not None:
             check_choice(caller, "macro", macro, MacroOf)
+        mean_over_labels = partial(MeanOverLabels, ratio=self.ratio, labels=labels, macro=macro)
         aggregations: dict[str, Callable[..., Aggregation]] = {
             "samples": MeanOfRows,
             "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
-            "macro": partial(MeanOverLabels, ratio=self.ratio, labels=labels, macro=macro),
+            "macro": mean_over_labels,
             "weighted": partial(MeanBySupport, ratio=self.ratio),
             "none": partial(EachLabel, ratio=self.ratio),
         }
-        if average != "macro":
+        aggregation = aggregations[average]
+        if aggregation is not mean_over_labels:
             _check_no_macro(caller, average, labels, macro)
-        return aggregations[average](
-            caller, reading, weighted, average=average, empty_target_action=empty_target_action
-        )
+        return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
 
 
 def _check_no_macro(caller: str, average: str, labels: LabelSet, macro: MacroOf | None) -> None:
