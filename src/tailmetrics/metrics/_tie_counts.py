@@ -85,9 +85,7 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
     if len(inside) < len(cuts):
         tied = F.pad(tied, (0, len(cuts) - len(inside)))
-    if ranking.row_mask is not None:
-        tied = tied & ranking.row_mask[:, None]
-    return PerRow(tied)
+    return _in_counted_rows(ranking, tied)
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
@@ -100,21 +98,25 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
         depth: How many places of the list are read; None for all labels.
         first: Whether only the best relevant label of a row matters.
     """
+    if depth is None and isinstance(ranking.exact, ExactRanks):
+        return _in_counted_rows(ranking, ranking.exact.tied(first))
     values = ranking.values
-    exact = ranking.exact if depth is None else None
-    if isinstance(exact, ExactRanks):
-        flags = exact.tied(first)
-        if flags is None:
-            return None
-    elif values is None or not values.shape[1]:
+    if values is None or not values.shape[1]:
         return None
-    elif ranking.distinct:
+    if ranking.distinct:
         return EqualRows((1, 0), ranking.num_rows, values.device)
-    else:
-        ranks = ranking.hits.ranks[:, :1] if first else ranking.hits.ranks
-        read = ranks <= (EVERYTHING if depth is None else depth)
-        tied = (_tied_with_neighbour(values, ranks) & read).any(dim=1)
-        flags = torch.stack([values[:, 0] > -torch.inf, tied], dim=1)
+
+    ranks = ranking.hits.ranks
+    if first:
+        ranks = ranks[:, :1]
+    tied = _tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))
+    return _in_counted_rows(ranking, torch.stack([values[:, 0] > -torch.inf, tied.any(dim=1)], dim=1))
+
+
+def _in_counted_rows(ranking: Ranking, flags: Tensor | None) -> PerRow | None:
+    """Return flags of rows (N, C), False in rows that ``row_mask`` drops; None for None."""
+    if flags is None:
+        return None
     if ranking.row_mask is not None:
         flags = flags & ranking.row_mask[:, None]
     return PerRow(flags)
