@@ -112,26 +112,27 @@ def test_the_best_labels_are_those_of_a_stable_sort(
 def test_a_network_that_sorts_zeros_and_ones_sorts_all(width: int) -> None:
     """All rows of zeros and ones. Source: Knuth, The Art of Computer Programming 3, 5.3.4, the zero-one principle."""
     rows = np.arange(2**width)[:, None] >> np.arange(width) & 1
-    assert np.array_equal(_kernels_cpu.largest_first(rows.T.copy()), -np.sort(-rows, axis=1).T)
+    columns = rows.T.copy()
+    _kernels_cpu.sort_columns(columns)
+    assert np.array_equal(columns, -np.sort(-rows, axis=1).T)
 
 
+@pytest.mark.skipif(not native.available(), reason="only the C file tells it")
 def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
-    """What is told of them without looking is what a look finds; equal scores, -inf and NaN in a list are not distinct."""
+    """Their ties are those that a look at the values finds; lists with equal scores, -inf or NaN are not distinct."""
     scores = _random(40, 300)
-    for form in ("C", "torch") if native.available() else ("torch",):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(_kernels_cpu, "CPU", FORMS[form])
-            ranking = tailmetrics.rank(scores, torch.zeros(40, dtype=torch.int64), depth=5)
-            other = [scores.masked_fill(scores > 2, level) for level in (2.0, torch.nan)]
-            other.append(scores.masked_fill(scores < 2.5, -torch.inf))
-            assert ranking.distinct
-            for one in other:
-                assert not tailmetrics.rank(one, ranking.ids[:, 0], depth=5, validate_args=False).distinct
-        for cuts in ((1,), (2, 4, 5)):
-            told, looked = (tied_across(one, cuts) for one in (ranking, replace(ranking, distinct=False)))
-            assert isinstance(told, EqualRows) and looked is not None
-            assert torch.equal(told.values, looked.values.to(torch.int64))
-            assert torch.equal(told.total.view(-1), looked.values.sum(dim=0))
+    ranking = tailmetrics.rank(scores, torch.arange(40), depth=5)
+    assert ranking.distinct
+    others = [scores.masked_fill(scores > 2, level) for level in (2.0, torch.nan)]
+    others.append(scores.masked_fill(scores < 2.5, -torch.inf))
+    for other_scores in others:
+        assert not tailmetrics.rank(other_scores, ranking.ids[:, 0], depth=5, validate_args=False).distinct
+    for cuts in ((1,), (2, 4, 5)):
+        known = tied_across(ranking, cuts)
+        measured = tied_across(replace(ranking, distinct=False), cuts)
+        assert isinstance(known, EqualRows) and measured is not None
+        assert torch.equal(known.values, measured.values.to(torch.int64))
+        assert torch.equal(known.total.view(-1), measured.values.sum(dim=0))
 
 
 def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,24 +174,23 @@ def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
             assert first.isnan().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("groups", [6, 16, 40, 512])
 @pytest.mark.parametrize("kind", [*SCORES, "nan", "nan at the end"])
-def test_candidates_of_any_groups(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without C the best are found among few candidates: of groups of any size, in parts, in blocks of any height."""
+def test_candidates_of_any_groups(kind: str, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without C the best labels are found among few candidates, in groups of any number and blocks of any height."""
     torch.set_num_threads(3)
-    for name, value in {"SMALL": 0, "LANES": 4, "RANKED": 2**9, "READ_ONCE": 2**11}.items():
-        monkeypatch.setattr(_kernels_cpu, name, value)
-    for groups in (6, 16, 40, 512):
-        monkeypatch.setattr(_kernels_cpu, "GROUPS", groups)
-        for rows, width in ((5, 1003), (2, 5000)):
-            scores = _random(rows, width, seed=width)
-            for k in (1, 2, 10, 99, width):
-                if not kind.startswith("nan"):
-                    _same_choice(FORMS["torch"], SCORES[kind](scores), k)
-                    continue
-                values = FORMS["torch"].top_k(
-                    scores.index_fill(1, torch.tensor([-1 if "end" in kind else 7]), torch.nan), k
-                )[0]
-                assert values[:, 0].isnan().all()
+    monkeypatch.setattr(_kernels_cpu, "RANKED", 2**9)
+    monkeypatch.setattr(_kernels_cpu, "GROUPS", groups)
+    kernels = FORMS["torch"]
+    for rows, width in ((5, 1003), (2, 5000)):
+        scores = _random(rows, width, seed=width)
+        for k in (1, 2, 10, 99, width):
+            if kind in SCORES:
+                _same_choice(kernels, SCORES[kind](scores), k)
+            else:
+                label = -1 if kind == "nan at the end" else 7
+                with_nan = scores.index_fill(1, torch.tensor([label]), torch.nan)
+                assert kernels.top_k(with_nan, k)[0][:, 0].isnan().all()
 
 
 def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
@@ -252,11 +252,10 @@ def test_hits_are_those_of_a_loop_overall_and_by_bucket(
 ) -> None:
     """Ranks, labels, gains and lengths: of the list, within buckets, of the first places, with lists that end early.
 
-    The rows are looked up by three threads, a few at a time.
+    The rows are looked up by three threads.
     """
     monkeypatch.setattr(_device, "LEAST", 100)
     monkeypatch.setattr(_device, "num_threads", lambda: 3)
-    monkeypatch.setattr(_kernels_cpu, "LOOKED_UP", 60)
     draw = torch.Generator().manual_seed(3)
     ids = torch.stack([torch.randperm(60, generator=draw)[:25] for _ in range(12)])
     ids[4, 9:] = ids[5] = -1

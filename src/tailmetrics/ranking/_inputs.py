@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from tailmetrics._arguments import INTEGERS, check_choice, check_count, shape_of
 from tailmetrics._parameters import SHARED_PARAMETERS
+from tailmetrics.ranking._hits import Padding
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
@@ -372,72 +373,59 @@ def _documents_in_rows(context: Context, batch: Batch) -> None:
             mask, groups and weights have one value for each document, shape (n,), or for each query in ascending order
             of its index, shape (N,). The rows are written into the batch.
     """
-    columns = {}
+    documents = {}
     for name in ("preds", "target", *OPTIONAL_ARGUMENTS):
         if getattr(batch, name) is not None:
-            columns[name] = getattr(batch, name)
-    _check_documents(context.caller, columns)
-    queries, row = torch.unique(columns["indexes"], return_inverse=True)
+            documents[name] = getattr(batch, name)
+    _check_documents(context.caller, documents)
+    queries, row = torch.unique(documents["indexes"], return_inverse=True)
     for name in ROW_ARGUMENTS:
-        if name in columns:
-            columns[name] = _per_document(context.caller, name, columns[name], queries, row)
+        if name in documents:
+            documents[name] = _per_document(context.caller, name, documents[name], queries, row)
 
-    row_mask = _documents_that_count(context, columns)
-    if row_mask is not None:
-        columns = {name: value[row_mask] for name, value in columns.items()}
-        row = row[row_mask]
-        has_documents = torch.bincount(row, minlength=len(queries)) > 0
-        queries, row = queries[has_documents], (has_documents.cumsum(0) - 1)[row]
+    is_counted = _documents_that_count(context, documents)
+    if is_counted is not None:
+        documents = {name: value[is_counted] for name, value in documents.items()}
+        queries, row = torch.unique(documents["indexes"], return_inverse=True)
     batch.queries = queries
-    batch.documents = columns["preds"], columns["target"]
+    batch.documents = documents["preds"], documents["target"]
 
-    order = row.argsort(stable=True)
-    counts = torch.bincount(row, minlength=len(queries))
-    starts = counts.cumsum(0) - counts
-    for name in ("row_groups", "row_weights"):
-        if name in columns:
-            _write_values_of_queries(context, batch, name, columns[name], order[starts], row)
-
-    row = row[order]
-    column = torch.arange(len(row), device=row.device) - starts[row]
-    width = int(counts.max()) if len(counts) else 0
-
-    def in_rows(values: Tensor, fill: float) -> Tensor:
-        return values.new_full((len(counts), width), fill).index_put_((row, column), values)
-
+    given_order = torch.arange(len(row), device=row.device)
+    table = Padding(row, (len(queries),), len(row), can_read_values=True, order=given_order)
     if batch.ids is None:
-        ids = in_rows(column, -1)
         context.num_labels = None  # documents have no labels that could be out of range
-        batch.num_documents = counts
+        batch.num_documents = table.filled.sum(dim=1)
+        number = torch.arange(table.filled.shape[1], device=row.device)
+        ids = torch.where(table.filled, number, -1)
     else:
-        ids = in_rows(columns["ids"][order].to(torch.int64), -1)
-    batch.preds = in_rows(columns["preds"][order], -torch.inf), ids
+        ids = table.place(documents["ids"].to(torch.int64), -1)
+    batch.preds = table.place(documents["preds"], -torch.inf), ids
     batch.form, batch.target = "ids", ids
-    batch.gains = in_rows(columns["target"][order].to(torch.float64), 0.0)
+    batch.gains = table.place(documents["target"].to(torch.float64), 0.0)
+
     batch.row_mask = None
+    for name in ("row_groups", "row_weights"):
+        if name in documents:
+            setattr(batch, name, _per_query(context, name, table.place(documents[name], 0), table.filled))
     context.has_documents = True
 
 
-def _write_values_of_queries(
-    context: Context, batch: Batch, name: str, values: Tensor, first: Tensor, row: Tensor
-) -> None:
-    """Write row groups or row weights with one value per query into a batch.
+def _per_query(context: Context, name: str, values: Tensor, is_document: Tensor) -> Tensor | None:
+    """Return row groups or row weights with one value per query, shape (N,).
 
     Args:
         context: The settings of the batch.
-        batch: The batch.
         name: The argument.
-        values: Shape (n,): the value of each document.
-        first: Shape (N,): the place of the first document of each query.
-        row: Shape (n,): the number of the query of each document.
+        values: Shape (N, W): the value of each document of a query.
+        is_document: Shape (N, W), bool: False for padding.
     """
-    query_values = values[first]
-    if context.validate and bool((query_values[row] != values).any()):
+    first = values[:, 0]
+    if context.validate and bool(((values != first[:, None]) & is_document).any()):
         raise ValueError(
             f"{context.caller}: {name} differs between documents of one query; pass one value per query, or "
             "the same for each of its documents."
         )
-    setattr(batch, name, per_row(context.caller, name, query_values, len(query_values), query_values.device))
+    return per_row(context.caller, name, first, len(first), first.device)
 
 
 def _per_document(caller: str, name: str, value: Tensor, queries: Tensor, row: Tensor) -> Tensor:
@@ -467,14 +455,14 @@ def _per_document(caller: str, name: str, value: Tensor, queries: Tensor, row: T
     return value
 
 
-def _documents_that_count(context: Context, columns: dict[str, Tensor]) -> Tensor | None:
-    """Return which documents count, shape (n,), bool; None for all. The row mask is taken out of ``columns``."""
-    row_mask = columns.pop("row_mask", None)
+def _documents_that_count(context: Context, documents: dict[str, Tensor]) -> Tensor | None:
+    """Return which documents count, shape (n,), bool; None for all. The row mask is taken out of ``documents``."""
+    row_mask = documents.pop("row_mask", None)
     if row_mask is not None and row_mask.dtype != torch.bool:
         raise ValueError(f"{context.caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
     if context.ignore_index is None:
         return row_mask
-    is_counted = columns["target"] != context.ignore_index
+    is_counted = documents["target"] != context.ignore_index
     if row_mask is None:
         return is_counted
     return is_counted & row_mask

@@ -220,7 +220,7 @@ class Places:
 
 
 class Kernels(ScoreKernels):
-    """The steps of a ranking. If ``reads`` is False, no step reads a value and no size depends on a value."""
+    """The steps of a ranking. If ``can_read_values`` is False, no step reads a value and no size depends on a value."""
 
     counts_at_once = False
     """Whether :meth:`counts_above` takes no longer than :meth:`exact_ranks`."""
@@ -374,8 +374,25 @@ class Kernels(ScoreKernels):
         """Look the ids of lists (N, K) up among the relevant labels. Only other kernel methods read the result."""
         if not ids.shape[1]:
             ids = ids.new_full((len(ids), 1), -1)
-        hits, gains = _looked_up(targets, ids)
+        hits, gains = self.relevant_places(targets, ids)
         return Places(ids, hits, gains, min(targets.widest, ids.shape[1]))
+
+    def relevant_places(self, targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return a mask of the places of lists (N, K) that are hits, and their gains; None if every gain is 1."""
+        if targets.dense is not None:
+            if not targets.dense.shape[1]:
+                return torch.zeros_like(ids, dtype=torch.bool), None
+            listed = targets.dense.gather(1, ids.clamp(min=0))
+            is_hit = (listed > 0) & (ids >= 0)
+            if targets.binary:
+                return is_hit, None
+            return is_hit, listed.to(real_dtype(ids.device))
+        relevant = targets.padded
+        if relevant is not None and relevant.numel() * ids.shape[1] <= COMPARED:
+            # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
+            relevant = torch.where(targets.padded_with_labels, relevant, constant(-2, relevant.device))
+            return (ids.unsqueeze(1) == relevant.unsqueeze(2)).any(dim=1), None
+        return _searched(targets.entries, ids)
 
     def hits(self, places: Any, deepest: int) -> Hits:
         """Return the hits among the first ``deepest`` places of each list, shape (N, W)."""
@@ -400,8 +417,9 @@ class Kernels(ScoreKernels):
         return bucket, ranks.to(torch.int64), counts[:, -1, : len(buckets)].to(torch.int64)
 
     def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
-        """Return the first ``k`` labels of each bucket in lists (N, D), -1 behind the last one, shape (N, G, k)."""
+        """Return the first ``k`` labels of each bucket in lists (N, D), -1 behind the last one, (N, G, k or D)."""
         bucket, ranks, _ = self.ranks_within(ids, buckets)
+        k = min(k, ids.shape[1])
         size = len(buckets) * k
         cells = torch.where((ranks <= k) & (bucket < len(buckets)), bucket * k + ranks - 1, size)
         table = ids.new_full((len(ids), size + 1), -1)  # the last column takes all other labels
@@ -565,26 +583,8 @@ def _side_by_side(places: Places, ranks: Tensor, table: Callable[[Tensor, float]
     return LazyHits(ranks, places, lambda values, fill: table(values, fill).gather(-1, order))
 
 
-def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a mask of the places of lists (N, K) that are hits, and their gains; None if every gain is 1."""
-    if targets.dense is not None:
-        if not targets.dense.shape[1]:
-            return torch.zeros_like(ids, dtype=torch.bool), None
-        listed = targets.dense.gather(1, ids.clamp(min=0))
-        is_hit = (listed > 0) & (ids >= 0)
-        if targets.binary:
-            return is_hit, None
-        return is_hit, listed.to(real_dtype(ids.device))
-    relevant = targets.padded
-    if relevant is not None and relevant.numel() * ids.shape[1] <= COMPARED:
-        # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
-        relevant = torch.where(targets.padded_with_labels, relevant, constant(-2, relevant.device))
-        return (ids.unsqueeze(1) == relevant.unsqueeze(2)).any(dim=1), None
-    return _searched(targets.entries, ids)
-
-
 def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a mask of hits, and their gains, like :func:`_looked_up`, by a binary search in the sorted entries."""
+    """Return a mask of hits, and their gains, like :meth:`Kernels.relevant_places`, by binary search."""
     if not len(entries.ids):
         return torch.zeros_like(ids, dtype=torch.bool), None
     # each id is replaced by its place among the sorted ids: (row, place) fits into 64 bits, (row, id) might not

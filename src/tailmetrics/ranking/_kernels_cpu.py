@@ -8,57 +8,34 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, looked_up, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck
+from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck, Padding
 from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, Targets
 from tailmetrics.ranking._matrices import plain_top_k
 
 CPU_DEVICE = torch.device("cpu")
 
-RANKED = 2**20
-"""This many scores are ranked at a time, or twice as many by four threads. Most of what they need fits the caches."""
+RANKED = 2**22
+"""This many scores are ranked at a time. Their flags take 4 MB."""
 
-READ_ONCE = 2**23
-"""This many scores are ranked at a time where few of them are read twice: the fewer steps, the less threads wait."""
-
-COMPARED = 2**22
-"""This many comparisons of a hit with a place of a list are made at a time: 4 MB of flags, which fit the cache."""
-
-
-LOOKED_UP = 2**19
-"""This many places of lists are compared with the relevant labels at a time. They take 1 MB of cache."""
+GROUPS = 512
+"""The labels of a row are divided into this many groups, or into more if the depth asks for more."""
 
 COMPARED_EACH = 16
 """Up to this many relevant labels of a row, each is compared with the whole list. More are found by a search."""
 
-GROUPS = 512
-"""A wide row is cut into this many groups, or into more if the depth asks for more.
-
-Fewer groups leave more scores that reach the bar. NumPy sorts up to 512 maxima at a time in a tenth of the time that
-each takes in a longer row.
-"""
-
-LANES = 32
-"""A group of neighbouring labels has a multiple of this many. Of other sizes torch takes up to six times as long."""
-
-ALL_BUT_SIGN = np.int32(2**31 - 1)
-"""All bits of a number of 32 bits except its sign."""
-
-SMALL = 2**17
-"""Up to this many scores ``torch.topk`` is faster than a dozen calls of NumPy. It is used if no scores are equal."""
-
 PADDED = 8
 """Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
 
-LONG, FEW = 2**11, 16
-"""At least so many rows of at most so many values are sorted by columns: at most the time of NumPy, often a third."""
+LONG, FEW = 2**11, 8
+"""At least so many rows of at most so many values are sorted by columns: at most the time of NumPy, often a half."""
 
 MANY = 512
 """Up to this many given labels in a row, higher scores are counted by one pass for each label, otherwise by sorting."""
-
 
 LONGEST_IN_C = 2**18
 """Longer lists are checked by sorting: C takes 256 bytes for each id of a list, and time with the square of them."""
@@ -72,104 +49,56 @@ class CpuKernels(Kernels):
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         if not scores.numel() or k == 0:
             return *plain_top_k(scores, k), False, False
-        depth, wide = min(k + 1, scores.shape[1]), torch.promote_types(scores.dtype, torch.float32)
-        distinct = False
-        if scores.numel() <= SMALL:
-            values, ids = torch.topk(scores.to(wide), depth, dim=1)
-            array = values.numpy()
-            array += 0.0  # 0 for -0
-            distinct = bool((array[:, :-1] > array[:, 1:]).all())
-        if not distinct:
-            values, ids = self._best_in_blocks(scores, depth)
-            array = values.numpy()
-            distinct = bool((array[:, :-1] > array[:, 1:]).all())
-        if distinct and k < depth:  # with one more score behind them, the scores are neither NaN nor -inf
-            return values, ids[:, :k], True, True
-        numbers = bool(array[:, k - 1].min() > -np.inf) and bool(array[:, 0].max() <= np.inf)
-        return values, ids[:, :k], distinct, numbers
-
-    def _best_in_blocks(self, scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-        """Return :func:`best_of_rows` of scores of any type, some rows at a time."""
-        wide = torch.promote_types(scores.dtype, torch.float32)
-        block = RANKED * max(1, min(4, num_threads()) // 2)  # the larger, the less threads wait for each other
-        if _neighbours(scores.shape[1], depth):
-            block = READ_ONCE
-        height = max(1, block // scores.shape[1])
+        depth = min(k + 1, scores.shape[1])
+        wide = torch.promote_types(scores.dtype, torch.float32)  # NumPy has no bfloat16
+        height = max(1, RANKED // scores.shape[1])
 
         def rank_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
             return [best_of_rows(rows.to(wide), depth) for rows in torch.split(part, height)]
 
         blocks = list(chain.from_iterable(over_threads(rank_part, scores)))
-        return torch.cat([values for values, _ in blocks]), torch.cat([ids for _, ids in blocks])
+        values = torch.cat([block_values for block_values, _ in blocks])
+        ids = torch.cat([block_ids for _, block_ids in blocks])
+        return values, ids[:, :k], False, False
+
+    def relevant_places(self, targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        if targets.padded is None or targets.padded.shape[1] > COMPARED_EACH:
+            return super().relevant_places(targets, ids)
+        is_hit = torch.zeros_like(ids, dtype=torch.bool)
+        for labels in targets.padded.unbind(dim=1):
+            is_hit |= ids == labels[:, None]
+        return is_hit & (ids >= 0), None
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
-        gains = None
-        if targets.padded is not None and targets.padded.shape[1] <= COMPARED_EACH:
-            rows, columns, labels = _compared_with_each(targets, ids)
-        else:
-            places = super().look_up(targets, ids)
-            is_hit = places.hits[:, : ids.shape[1]].numpy()
-            rows, columns = np.divmod(np.flatnonzero(is_hit), max(1, ids.shape[1]))
-            labels = ids.numpy()[rows, columns]
-            if places.gains is not None:
-                gains = places.gains.numpy()[rows, columns]
-        counts = np.bincount(rows, minlength=len(ids))
-        filled = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
-
-        def side_by_side(values: Any, fill: float) -> Tensor:
-            table = np.full(filled.shape, fill, values.dtype, order="F")  # formulas read columns
-            table[filled] = values
-            return torch.from_numpy(table)
-
+        is_hit, gains = self.relevant_places(targets, ids)
+        flat = torch.from_numpy(np.flatnonzero(is_hit.numpy()))  # several times as fast as torch's nonzero
+        width = max(1, ids.shape[1])
+        rows, columns = flat // width, flat % width
         if gains is not None:
-            gains = side_by_side(gains, 0.0)
-        return Hits(side_by_side(columns + 1, NOT_RANKED), side_by_side(labels, -1), gains)
+            gains = gains[rows, columns]
+        return self.padding(rows, (len(ids),), width).hits(columns + 1, ids[rows, columns], gains)
+
+    def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
+        # a stable sort by bucket; NumPy sorts numbers of a byte in a tenth of torch's time
+        bucket = buckets.table_on(CPU_DEVICE).numpy()[ids.numpy()]
+        order = torch.from_numpy(bucket.argsort(axis=1, kind="stable"))
+        places = torch.arange(1, ids.shape[1] + 1, device="cpu").expand(ids.shape)
+        bucket_of_place = torch.from_numpy(bucket).to(torch.int64)
+        lengths = buckets.totals(ids)
+        places_before = F.pad(lengths.cumsum(dim=1), (1, 0))
+        ranks = torch.empty_like(order).scatter_(1, order, places) - places_before.gather(1, bucket_of_place)
+        return bucket_of_place, ranks, lengths
 
     def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        hits, depth, groups = places, ids.shape[1], len(buckets) + 1
-        table, place = buckets.table_on(CPU_DEVICE).numpy(), np.arange(1, depth + 1)
-
-        def part_ranks(part: Tensor, first: int) -> tuple[Tensor, Tensor]:
-            ranks, labels = (whole[first : first + len(part)].numpy() for whole in (hits.ranks, hits.ids))
-            bucket = table[part.numpy()]
-            within = np.full(ranks.shape, NOT_RANKED)
-            rows, columns = np.nonzero(ranks <= depth)
-            for block in np.array_split(np.arange(len(rows)), 1 + len(rows) * depth // COMPARED):
-                row, column = rows[block], columns[block]
-                rank = ranks[row, column, None]
-                same = (bucket[row] == table[labels[row, column], None]) & (place <= rank)
-                within[row, column] = np.count_nonzero(same, axis=1)
-            keys = np.arange(0, len(part) * groups, groups)[:, None] + bucket
-            length = np.bincount(keys.ravel(), minlength=len(part) * groups).reshape(-1, groups)
-            return torch.from_numpy(within), torch.from_numpy(length[:, :-1])
-
-        within, length = map(torch.cat, zip(*over_threads(part_ranks, ids), strict=True))
-        return self.split(Hits(within, hits.ids, hits.gains), buckets), length
+        hits = places
+        _, ranks, lengths = self.ranks_within(ids, buckets)
+        nowhere = ranks.new_full((len(ranks), 1), NOT_RANKED)
+        # a hit below the cut of the list reads the last column
+        ranks = torch.cat([ranks, nowhere], dim=1).gather(1, (hits.ranks - 1).clamp(max=ids.shape[1]))
+        return self.split(Hits(ranks, hits.ids, hits.gains), buckets), lengths
 
     def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(places, buckets)
-
-    def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
-        num_rows, depth = ids.shape
-        groups, width = len(buckets), min(k, depth)
-        if not ids.numel():
-            return ids.new_full((num_rows, groups, width), -1)
-        lists = ids.numpy()
-        bucket = buckets.table_on(CPU_DEVICE).numpy()[lists].astype(np.int32)
-        keys = bucket * np.int32(depth) + np.arange(depth, dtype=np.int32)  # by bucket, then by place in the list
-        keys.sort(axis=1)  # NumPy takes a hundredth of the time of torch's sort
-
-        # all rows as one ascending vector, in which the end of each bucket is searched
-        rows = np.arange(num_rows)[:, None]
-        offsets = rows * (groups + 1) * depth
-        bucket_ends = offsets + np.arange(1, groups + 1) * depth
-        ends = np.searchsorted((keys + offsets).ravel(), bucket_ends)
-        starts = np.concatenate([rows * depth, ends[:, :-1]], axis=1)
-
-        cells = starts[..., None] + np.arange(width)
-        place = keys.ravel()[cells.clip(max=keys.size - 1)] % depth
-        labels = lists[rows[..., None], place]
-        return torch.from_numpy(np.where(cells < ends[..., None], labels, -1))
 
     def _best_of_entries(
         self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
@@ -182,13 +111,14 @@ class CpuKernels(Kernels):
             values = looked_up(weights.on(CPU_DEVICE), entries.ids)
         assert values is not None  # ``best`` has handled gains that are all 1
         place = torch.arange(len(entries.rows), device="cpu").sub_(targets.starts.index_select(0, entries.rows))
-        table, depth = values.new_zeros(num_rows * most), max(k, DEEP)
+        # the table has one column in memory for each place, as formulas read columns
+        table = values.new_zeros(num_rows * most).scatter_(0, place.mul_(num_rows).add_(entries.rows), values)
+        columns = table.view(most, num_rows).numpy()
         if num_rows >= LONG and most <= FEW:
-            columns = table.scatter_(0, place.mul_(num_rows).add_(entries.rows), values).view(most, num_rows)
-            return torch.from_numpy(largest_first(columns.numpy())[:depth]).t()
-        table = table.scatter_(0, place.add_(entries.rows, alpha=most), values).view(num_rows, most)
-        # NumPy takes a quarter of the time of torch's sort; columns are contiguous, as formulas read columns
-        return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, :depth].copy(order="F"))
+            sort_columns(columns)
+        else:
+            columns = np.sort(columns.T.copy(), axis=1).T[::-1]  # in a quarter of the time of torch's sort
+        return torch.from_numpy(columns[: max(k, DEEP)].copy()).t()
 
     # sums
 
@@ -203,179 +133,54 @@ class CpuKernels(Kernels):
         torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=added.dtype, out=added[1])
 
 
-def _compared_with_each(targets: Targets, ids: Tensor) -> tuple[Any, Any, Any]:
-    """Compare lists (N, K) with each of the few relevant labels of their row.
+def sort_columns(columns: Any) -> None:
+    """Sort each row of a table, the largest value first, in place. The table is given as columns (W, N).
 
-    Returns:
-        Arrays (H,): the row, the place in the list and the label of each hit, by row and place.
+    An odd-even transposition sort compares neighbouring columns: W times, each time every second pair of them.
+
+    Source: Knuth, The Art of Computer Programming 3, section 5.3.4, exercise 37.
     """
-    assert targets.padded is not None
-    width, height = max(1, ids.shape[1]), max(1, LOOKED_UP // max(1, ids.shape[1]))
-    relevant = targets.padded.numpy()
-    if not targets.filled:  # padded with -2 instead of -1: the -1 that pads a list then equals no target
-        relevant = np.where(relevant < 0, -2, relevant)
-
-    def compare(part: Tensor, first: int) -> tuple[Any, Any, Any]:
-        is_equal, listed, own = np.zeros(part.shape, np.bool_), part.numpy(), relevant[first:]
-        for start in range(0, len(part), height):
-            block = slice(start, start + height)
-            last_bits = listed[block].astype(np.int16)
-            for label in own[start : start + len(last_bits)].T.astype(np.int16):
-                is_equal[block] |= last_bits == label[:, None]
-        rows, columns = np.divmod(np.flatnonzero(is_equal), width)
-        labels = listed[rows, columns]
-        is_hit = (labels[:, None] == own[rows]).any(axis=1)  # all bits are equal, not only the last 16
-        return first + rows[is_hit], columns[is_hit], labels[is_hit]
-
-    rows, columns, labels = zip(*over_threads(compare, ids), strict=True)
-    return np.concatenate(rows), np.concatenate(columns), np.concatenate(labels)
-
-
-def largest_first(columns: Any) -> Any:
-    """Sort each row of a table, the largest value first. The table is given as columns (W, N), which are overwritten.
-
-    An odd-even merge sort takes the same steps for all rows: each step compares two whole columns.
-
-    Source: Batcher, AFIPS 1968; Knuth, The Art of Computer Programming 3, algorithm 5.2.2 M.
-    """
-    width, ordered, spare = len(columns), list(columns), np.empty_like(columns[0])
-    top = size = 1 << max(0, (width - 1).bit_length() - 1)
-    while size:
-        step, start, distance = top, 0, size
-        while distance:
-            for first in range(width - distance):
-                if first & size == start:
-                    low, high = ordered[first], ordered[first + distance]
-                    np.minimum(low, high, out=spare)
-                    np.maximum(low, high, out=low)
-                    ordered[first + distance], spare = spare, high
-            distance, step, start = step - size, step // 2, size
-        size //= 2
-    return np.stack(ordered)
+    for step in range(len(columns)):
+        for left in range(step % 2, len(columns) - 1, 2):
+            larger = np.maximum(columns[left], columns[left + 1])
+            np.minimum(columns[left], columns[left + 1], out=columns[left + 1])
+            columns[left] = larger
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
     """Return the best values of each row and their labels, both (N, depth). Of equal scores the lower label is first.
 
-    Only candidates are sorted. NumPy takes a third of the time of ``torch.topk``, which does not order equal scores.
+    The labels of a row are divided into groups. Only the scores that reach a bar are sorted. The bar is a score that
+    the maxima of ``depth`` groups reach. Beside NaN, and if many scores reach the bar, whole rows are sorted.
 
     Args:
         scores: Shape (N, L), float32 or float64.
         depth: At most L.
     """
-    cells, width = scores.contiguous().numpy(), scores.shape[1]
-    candidates = _candidates(cells, depth)
-    if candidates is None:
-        best, labels = plain_top_k(scores, depth)
-        return best[:, :depth] + 0.0, labels
-    starts = np.arange(0, cells.size + 1, width)
-    first = np.searchsorted(candidates, starts)
-    values = cells.ravel().take(candidates)
-    if scores.dtype == torch.float64:
-        row_starts = np.repeat(starts[:-1], np.diff(first))
-        order = np.lexsort((candidates, -values, row_starts))
-        chosen = order[first[:-1, None] + np.arange(depth)]
-        best, places = values[chosen] + 0.0, candidates[chosen]
-    else:
-        best, places = _best_by_bits(values, candidates, np.diff(first), depth)
-    return torch.from_numpy(best), torch.from_numpy(places - starts[:-1, None])
-
-
-def _best_by_bits(values: Any, candidates: Any, counts: Any, depth: int) -> tuple[Any, Any]:
-    """Return the best values of each row and their places, both (N, depth), by one sort of 64 bits for each candidate.
-
-    Args:
-        values: Shape (C,), float32: the scores of candidates, row by row.
-        candidates: Shape (C,): their flat places, below 2^32.
-        counts: Shape (N,): the number of candidates of each row.
-        depth: At most the least of ``counts``.
-    """
-    bits = (values + np.float32(0)).view(np.int32)  # 0 for -0
-    descending = ~(bits ^ (bits >> 31 & ALL_BUT_SIGN))  # a whole number that is lowest for the best score
-    filled = np.arange(counts.max()) < counts[:, None]
-    keys = np.full(filled.shape, np.iinfo(np.int64).max)
-    keys[filled] = descending.astype(np.int64) << 32 | candidates
-    if filled.shape[-1] > 2 * depth:
-        keys = np.partition(keys, depth - 1, axis=1)[:, :depth]
-    keys = np.sort(keys, axis=1)[:, :depth]
-
-    bits = ~(keys >> 32).astype(np.int32)
-    best = (bits ^ (bits >> 31 & ALL_BUT_SIGN)).view(np.float32)
-    return best, keys & 0xFFFFFFFF
-
-
-def _neighbours(width: int, depth: int) -> int:
-    """Return how many neighbouring labels make a group of a row; 0 if more than an eighth of the groups were chosen."""
-    return width // max(GROUPS, 8 * depth) // LANES * LANES
-
-
-def _candidates(cells: Any, depth: int) -> Any:
-    """Return the flat places, ascending, of scores among which are the ``depth`` best of each row.
-
-    None beside NaN, and if more than a quarter of the scores would be candidates, because so many are equal.
-
-    A wide row is cut into groups of labels. The bar is a score that the maxima of ``depth`` groups reach. The
-    candidates are all scores that reach it. If few groups reach it, a group has neighbouring labels, so that only these
-    groups are read a second time. If many do, its labels are spread over the row. In a narrow row all scores are
-    candidates.
-    """
+    cells = scores.contiguous().numpy()
     num_rows, width = cells.shape
-    size = _neighbours(width, depth)
-    if size:
-        groups = width // size
-        whole = groups * size
-    else:
-        groups = max(3 * depth, min(GROUPS, width // 4))
-        whole = groups * (width // groups)
-    is_wide = width >= 3 * groups
-    maxima = cells
-    if size:
-        neighbours = cells[:, :whole].reshape(num_rows, groups, -1)
-        maxima = torch.from_numpy(neighbours).amax(dim=2).numpy()
-    elif is_wide:
-        maxima = cells[:, :whole].reshape(num_rows, -1, groups).max(axis=1)
-    if np.isnan(maxima).any() or np.isnan(cells[:, whole:]).any():
-        return None
-    if not is_wide:
-        return np.arange(cells.size)
+    groups = max(3 * depth, min(GROUPS, width // 4))
+    inside = width - width % groups
+    maxima = cells[:, :inside].reshape(num_rows, -1, groups).max(axis=1, initial=-np.inf)
+    is_narrow = inside < 3 * groups
+    if is_narrow or np.isnan(maxima).any() or np.isnan(cells[:, inside:]).any():
+        return _first_of_sorted(scores, depth)
 
-    bars = _bars(maxima, depth)
-    if not size:
-        places = _not_below(cells, bars)
-        return None if 4 * len(places) > cells.size else places
-    rows, group = np.divmod(np.flatnonzero(maxima >= bars), groups)
-    if 4 * len(rows) > maxima.size:
-        return None
-    chosen, place = np.divmod(np.flatnonzero(neighbours[rows, group] >= bars[rows]), size)
-    in_groups = rows[chosen] * width + group[chosen] * size + place
-    last_rows, last = np.divmod(np.flatnonzero(cells[:, whole:] >= bars), max(1, width - whole))
-    behind_groups = last_rows * width + whole + last
-    return np.sort(np.append(in_groups, behind_groups))
+    bars = np.partition(maxima, -depth, axis=1)[:, -depth, None]
+    flat = np.flatnonzero(cells >= bars)
+    if 4 * len(flat) > cells.size:
+        return _first_of_sorted(scores, depth)
+
+    rows, labels = np.divmod(flat, width)
+    table = Padding(torch.from_numpy(rows), (num_rows,), width, can_read_values=True)
+    candidates = table.place(torch.from_numpy(cells.ravel()[flat]), -torch.inf)
+    values, order = _first_of_sorted(candidates, depth)
+    return values, table.place(torch.from_numpy(labels), 0).gather(1, order)
 
 
-def _bars(maxima: Any, depth: int) -> Any:
-    """Return a score that at least ``depth`` of the maxima (N, G) of each row reach, shape (N, 1).
-
-    The maxima are sorted in parts. Each part holds so many from its own bar on that all parts together hold ``depth``.
-    """
-    num_rows, groups = maxima.shape
-    parts = -(-groups // GROUPS)
-    in_parts = np.sort(maxima[:, : groups // parts * parts].reshape(num_rows, parts, -1), axis=2)
-    return in_parts[:, :, -(-depth // parts) * -1].min(axis=1)[:, None]
-
-
-def _not_below(cells: Any, bars: Any) -> Any:
-    """Return the flat places of the few ``cells`` (N, L) that reach the bar of their row (N, 1).
-
-    Eight flags are looked at as one number. NumPy then takes half the time of a look at each of them.
-    """
-    flags = np.empty(-(-cells.size // 8) * 8, np.bool_)
-    flags[cells.size :] = False
-    np.greater_equal(cells, bars, out=flags[: cells.size].reshape(cells.shape))
-    eights = flags.view(np.uint64)
-    with_flag = np.flatnonzero(eights != 0)
-    places = np.flatnonzero(eights[with_flag].view(np.bool_))
-    return with_flag[places >> 3] * 8 + (places & 7)
+def _first_of_sorted(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+    values, places = scores.sort(dim=1, descending=True, stable=True)
+    return values[:, :depth], places[:, :depth]
 
 
 class NativeKernels(CpuKernels):

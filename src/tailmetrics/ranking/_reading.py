@@ -300,8 +300,8 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
     order = ids.argsort(stable=True)
     order = order[scores[order].argsort(descending=True, stable=True)]
     kept = min(depth.kept, depth.candidates)
-    width = min(kept + 1, stored.num_columns)
-    padding = context.kernels.padding(stored.rows, (stored.num_rows,), width, order)
+    width = min(kept + 1, matrix.shape[1])
+    padding = context.kernels.padding(stored.rows, matrix.shape[:1], width, order)
     values = padding.place(scores, -torch.inf)
     lists = Lists(_retrieved(context, values, padding.place(ids, -1)), values, complete=True)
     return _first_places(lists, kept, next_value=depth.complete)
@@ -386,20 +386,39 @@ def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | 
 
 
 def _targets_with_gains(context: Context, form: str, ids: Tensor, gains: Tensor) -> Targets:
-    """Return the targets of label ids (N, M) with a gain for each; a gain of 0 is judged, but not relevant."""
+    """Return the targets of label ids (N, M) with a gain for each."""
     gains = gains.to(torch.float64).reshape(ids.shape)
     if context.validate:
         _check_gains(context, "target_gains" if form == "target_ids" else "target", gains, context.row_mask)
     num_rows, width = ids.shape
     rows = torch.arange(num_rows, device=ids.device).repeat_interleave(width, output_size=ids.numel())
-    relevant = Entries(rows, torch.where(gains > 0, ids, -1).reshape(-1), gains.reshape(-1), width)
+    return _targets_from_entries(context, num_rows, width, rows, ids.reshape(-1), gains.reshape(-1))
+
+
+def _targets_from_entries(
+    context: Context, num_rows: int, width: int, rows: Tensor, ids: Tensor, values: Tensor
+) -> Targets:
+    """Return the targets of entries with a gain each; a gain of 0 is judged, but not relevant.
+
+    Args:
+        context: The settings of the batch.
+        num_rows: N.
+        width: A row has at most this many entries.
+        rows: Shape (T,), int64, ascending: the row of each entry.
+        ids: Shape (T,), int64: its label, -1 for none.
+        values: Shape (T,): its gain; bool for gains of 1 and 0.
+    """
+    gains = None
+    if values.dtype != torch.bool:
+        gains = values.to(torch.float64)
+    relevant = Entries(rows, torch.where(values > 0, ids, -1), gains, width)
     return Targets(
         num_rows,
         context.num_labels,
         context.row_mask,
         context.kernels,
         flat=context.kernels.without_void(relevant),
-        judgments=Entries(rows, ids.reshape(-1), None, width),
+        judgments=Entries(rows, ids, None, width),
     )
 
 
@@ -431,25 +450,14 @@ def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets
 def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
     """Return the targets of a CSR matrix (N, L) of gains; a stored zero is not relevant."""
     stored = _csr_entries(context, form, matrix)
-    rows, ids, width = stored.rows, stored.columns, stored.num_columns
-    is_counted = None
+    ids, is_counted = stored.columns, None
     if context.row_mask is not None:
-        is_counted = context.row_mask[rows]
+        is_counted = context.row_mask[stored.rows]
         ids = torch.where(is_counted, ids, -1)
     if context.validate:
         _check_gains(context, form, stored.values, is_counted)
-    gains = None
-    if stored.values.dtype != torch.bool:
-        gains = stored.values.to(torch.float64)
-    relevant = Entries(rows, torch.where(stored.values > 0, ids, -1), gains, width)
-    return Targets(
-        stored.num_rows,
-        width,
-        context.row_mask,
-        context.kernels,
-        flat=context.kernels.without_void(relevant),
-        judgments=Entries(rows, ids, None, width),
-    )
+    num_rows, num_labels = matrix.shape
+    return _targets_from_entries(context, num_rows, num_labels, stored.rows, ids, stored.values)
 
 
 # checks of values
@@ -469,13 +477,11 @@ REMEDIES = {
 
 
 class StoredEntries(NamedTuple):
-    """The stored entries of a CSR matrix: their rows, columns and values, shape (nnz,) each, and the matrix' shape."""
+    """The stored entries of a CSR matrix: their rows, columns and values, shape (nnz,) each."""
 
     rows: Tensor
     columns: Tensor
     values: Tensor
-    num_rows: int
-    num_columns: int
 
 
 def _csr_entries(context: Context, argument: str, matrix: Tensor) -> StoredEntries:
@@ -489,10 +495,10 @@ def _csr_entries(context: Context, argument: str, matrix: Tensor) -> StoredEntri
         _check_row_pointers(context.caller, argument, matrix)
     rows = torch.arange(matrix.shape[0], device=matrix.device)
     rows = rows.repeat_interleave(matrix.crow_indices().diff().to(torch.int64), output_size=values.numel())
-    entries = StoredEntries(rows, matrix.col_indices().to(torch.int64), values, *matrix.shape)
+    columns = matrix.col_indices().to(torch.int64)
     if context.validate:
-        _check_columns(context.caller, argument, entries)
-    return entries
+        _check_columns(context.caller, argument, rows, columns, matrix.shape[1])
+    return StoredEntries(rows, columns, values)
 
 
 def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
@@ -509,18 +515,18 @@ def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
     )
 
 
-def _check_columns(caller: str, argument: str, entries: StoredEntries) -> None:
+def _check_columns(caller: str, argument: str, rows: Tensor, columns: Tensor, num_columns: int) -> None:
     """Raise if a column of the entries of a CSR matrix is out of range, or stored twice in a row."""
-    lowest = check_ids_in_range(caller, argument, entries.columns, entries.num_columns)
+    lowest = check_ids_in_range(caller, argument, columns, num_columns)
     if lowest < 0:
         raise ValueError(f"{caller}: {argument} stores the column {lowest}; columns start at 0.")
-    keys = entries.rows * entries.num_columns + entries.columns
-    if bool((keys[1:] > keys[:-1]).all()):  # most matrices are in order, and then no column repeats
+    cells = rows * num_columns + columns
+    if bool((cells.diff() > 0).all()):  # most matrices are in order, and then no column repeats
         return
-    keys = keys.sort().values
-    repeated = (keys[1:] == keys[:-1]).nonzero()
-    if repeated.numel():
-        row, column = divmod(int(keys[repeated[0, 0]]), entries.num_columns)
+    cells = cells.sort().values
+    repeated = cells[1:][cells.diff() == 0]
+    if len(repeated):
+        row, column = divmod(int(repeated[0]), num_columns)
         raise ValueError(
             f"{caller}: {argument} stores column {column} twice in row {row}; "
             "add the entries up first (scipy: matrix.sum_duplicates())."

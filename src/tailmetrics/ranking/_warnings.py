@@ -59,9 +59,6 @@ def warn_of_speed() -> None:
 PADDED = "make the metrics with ignore_index={label}"
 """The remedy for target lists that seem to be padded by a label."""
 
-FIRST_CELLS = 64
-"""This many cells of the first row are read first. More cells are read only if all of these are whole numbers."""
-
 SAMPLED_CELLS = 2**16
 """At most this many cells are read, in whole rows, but at least one row. This takes a tenth of a millisecond."""
 
@@ -138,13 +135,13 @@ def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str |
     if preds.is_sparse_csr:
         return [looks_at_distances(context, preds, None)]
 
-    texts = [looks_at_ids(context, preds) if are_ids else looks_at_scores(context, preds, target)]
-    if batch.form != "target":
-        return texts
     if are_ids:
-        texts.append(looks_at_no_common_id(context, preds, target))
-        texts.append(looks_at_tokens(context, preds, target))
-    else:
+        texts = [looks_at_ids(context, preds)]
+        if batch.form == "target":
+            texts.append(looks_at_ids_on_both_sides(context, preds, target))
+        return texts
+    texts = [looks_at_scores(context, preds, target)]
+    if batch.form == "target":
         texts.append(looks_at_sampled_negatives(context, preds, target))
         texts.append(looks_at_gains(context, preds, target))
     return texts
@@ -168,14 +165,13 @@ def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | N
         target: The target of the batch.
     """
     sample = first_rows(context, scores)
-    if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
+    if sample is None or not bool((sample == sample.round()).all()):
         return None
 
-    retrieved = sample[sample > -torch.inf]
-    is_one = retrieved == 1
-    are_decisions = bool((is_one | (retrieved == 0)).all()) and bool(is_one.any()) and not bool(is_one.all())
+    are_decisions = torch.unique(sample[sample > -torch.inf]).tolist() == [0, 1]
     if are_decisions:
-        if _equals_target(context, sample, target):  # a perfect prediction
+        target_sample = first_rows(context, target)
+        if target_sample is not None and torch.equal(sample, target_sample.to(sample.dtype)):  # a perfect prediction
             return None
         return (
             f"{context.caller}: preds, {_layout(scores)}, hold only 0 and 1, so that the labels of a row are tied "
@@ -191,11 +187,6 @@ def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | N
             "scores, Ranking.from_scores(preds, ...) takes them as such."
         )
     return None
-
-
-def _equals_target(context: Context, sample: Tensor, target: Tensor) -> bool:
-    target_sample = first_rows(context, target)
-    return target_sample is not None and target_sample.shape == sample.shape and bool((sample == target_sample).all())
 
 
 def looks_at_sampled_negatives(context: Context, scores: Tensor, target: Tensor) -> str | None:
@@ -248,45 +239,32 @@ def looks_at_ids(context: Context, ids: Tensor) -> str | None:
     )
 
 
-def looks_at_tokens(context: Context, ids: Tensor, target: Tensor) -> str | None:
-    """Say that preds and target (B, T) look like one predicted and one true label of each token.
+def looks_at_ids_on_both_sides(context: Context, ids: Tensor, target: Tensor) -> str | None:
+    """Say that whole numbers of one shape (N, K) look like labels of tokens, or like scores and grades.
 
-    Nearly all ids that a row of both sides has in common stand at the same place. In ranked lists beside sets of T
-    labels, one in T does. Where all ids agree, both readings give the same value.
+    Of labels of tokens nearly all ids that a row of both sides has in common stand at the same place. In ranked lists
+    beside sets of K labels, one in K does. Where all ids agree, both readings give the same value. Scores and grades of
+    all labels have no id in common in any row. Where the number of labels is known and is not K, they cannot be.
     """
-    samples = _samples_of_ids(context, ids, target)
-    if samples is None or ids.shape[1] < 3:
+    if ids.shape != target.shape or ids.shape[1] < 2 or target.is_floating_point():
         return None
-    sample, target_sample = samples
-    same_place = int(((sample == target_sample) & (sample >= 0)).sum())
-    if same_place < 3 or torch.equal(sample, target_sample):
+    sample, target_sample = first_rows(context, ids), first_rows(context, target)
+    if sample is None or target_sample is None:
         return None
-    share = 0.5
-    if len(sample) > FIRST_TRY:
-        share = SAME_PLACE
-        if ids.shape[1] ** same_place < LEAST_ODDS:
+    sample, target_sample = sample.to(torch.int64), target_sample.to(torch.int64)
+    num_common = _ids_in_common(sample, target_sample)
+    if num_common:
+        if not _are_tokens(sample, target_sample, num_common):
             return None
-    if same_place <= share * _ids_in_common(sample, target_sample):
-        return None
-    return (
-        f"{context.caller}: preds and target, {_layout(ids)}, are read as a ranked list and a set of relevant labels "
-        "in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are one predicted "
-        "and one true label of each token, pass preds[..., None]: then each token is a row. If they are lists and "
-        "sets, ignore this warning."
-    )
+        return (
+            f"{context.caller}: preds and target, {_layout(ids)}, are read as a ranked list and a set of relevant "
+            "labels in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are "
+            "one predicted and one true label of each token, pass preds[..., None]: then each token is a row. If they "
+            "are lists and sets, ignore this warning."
+        )
 
-
-def looks_at_no_common_id(context: Context, ids: Tensor, target: Tensor) -> str | None:
-    """Say that whole numbers of one shape (N, K) on both sides have no id in common in any row.
-
-    Scores and grades of all labels look like this. Where the number of labels is known and is not K, they cannot be.
-    """
-    if context.num_labels not in (None, ids.shape[1]):
-        return None
-    samples = _samples_of_ids(context, ids, target)
-    if samples is None or bool((torch.cat(samples) < 0).any()):  # padded lists are ids
-        return None
-    if _ids_in_common(*samples):
+    is_padded = bool((sample < 0).any()) or bool((target_sample < 0).any())  # padded lists are ids
+    if is_padded or context.num_labels not in (None, ids.shape[1]):
         return None
     return (
         f"{context.caller}: preds and target, {_layout(ids)}, are both read as label ids, and no row has an id in "
@@ -295,17 +273,15 @@ def looks_at_no_common_id(context: Context, ids: Tensor, target: Tensor) -> str 
     )
 
 
-def _samples_of_ids(context: Context, ids: Tensor, target: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return the first rows of ids and of a target of whole numbers, int64; None unless both are of one shape (N, K).
-
-    K is at least 2.
-    """
-    if ids.shape != target.shape or ids.shape[1] < 2 or target.is_floating_point():
-        return None
-    sample, target_sample = first_rows(context, ids), first_rows(context, target)
-    if sample is None or target_sample is None:
-        return None
-    return sample.to(torch.int64), target_sample.to(torch.int64)
+def _are_tokens(ids: Tensor, other_ids: Tensor, num_common: int) -> bool:
+    """Whether so many of the common ids of two tables (N, K) stand at the same place that it is hardly chance."""
+    num_rows, width = ids.shape
+    same_place = int(((ids == other_ids) & (ids >= 0)).sum())
+    if width < 3 or same_place < 3 or torch.equal(ids, other_ids):
+        return False
+    if num_rows <= FIRST_TRY:
+        return same_place > num_common / 2
+    return width**same_place >= LEAST_ODDS and same_place > SAME_PLACE * num_common
 
 
 def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
@@ -485,10 +461,6 @@ def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
 
 
 # samples of values
-
-
-def _is_whole(sample: Tensor) -> bool:
-    return not sample.is_floating_point() or bool((sample == sample.round()).all())
 
 
 def _is_permutation(sample: Tensor) -> bool:

@@ -94,10 +94,25 @@ def description() -> str:
     return _loaded()[1]
 
 
-def _run(name: str, threads: int, *task: int) -> None:
-    """Call a C function. ``task`` holds the fields of its struct in order: numbers, and addresses, 0 for no tensor."""
-    words = array("q", task)
-    code = getattr(_loaded()[0], f"tailmetrics_{name}")(words.buffer_info()[0], threads)
+def _run(name: str, threads: int, *task: int | Tensor | array[int] | None) -> None:
+    """Call a C function.
+
+    Args:
+        name: The function.
+        threads: The maximum number of threads.
+        task: The fields of its struct in order: numbers, tensors and arrays, of which the address is passed; None for
+            no tensor.
+    """
+    fields = array("q")
+    for field in task:
+        if isinstance(field, Tensor):
+            fields.append(field.data_ptr())
+        elif isinstance(field, array):
+            fields.append(field.buffer_info()[0])
+        else:
+            fields.append(field or 0)
+
+    code = getattr(_loaded()[0], f"tailmetrics_{name}")(fields.buffer_info()[0], threads)
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
     if code:
@@ -129,9 +144,8 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     flags = array("q", [0])
     if num_rows and k:
         number, real = SCORE_TYPES[scores.dtype]
-        matrix = scores.data_ptr(), number, scores.stride(0), num_rows, width
-        lists = k, depth, values.data_ptr(), ids.data_ptr(), flags.buffer_info()[0]
-        _run(f"top_k_{real}", threads, *matrix, *lists)
+        matrix = scores, number, scores.stride(0), num_rows, width
+        _run(f"top_k_{real}", threads, *matrix, k, depth, values, ids, flags)
     return values, ids, not flags[0] & 1, not flags[0] & 2
 
 
@@ -156,29 +170,21 @@ def hits(
     Raises:
         IndexError: If an id is no column of the mask, or a row has more than ``most`` labels.
     """
-    if ids.stride(1) != 1:
-        ids = ids.contiguous()
-    if target.stride(-1) != 1:
-        target = target.contiguous()
+    ids, target = ids.contiguous(), target.contiguous()
     num_rows, length = ids.shape
-    lists = ids.data_ptr(), ids.stride(0), num_rows, length
-
-    row_stride, width, starts_address, gains_address = 0, 0, 0, 0
+    row_stride, width = 0, 0
     if starts is None:
         row_stride, width = target.stride(0), target.shape[1]
     else:
         starts = starts.contiguous()
-        starts_address = starts.data_ptr()
     if gains is not None:
         gains = gains.contiguous()
-        gains_address = gains.data_ptr()
 
+    relevant: tuple[Tensor | int | None, ...] = None, target, row_stride, width, most
     if target.dtype == torch.bool:  # a mask needs no table of labels
-        relevant = target.data_ptr(), 0, row_stride, width, 0
-    else:
-        relevant = 0, target.data_ptr(), row_stride, width, most
+        relevant = target, None, row_stride, width, 0
     shape = num_rows, max(1, min(most, length))
-    task = *lists, *relevant, starts_address, gains_address
+    task = ids, length, num_rows, length, *relevant, starts, gains
     return _written_hits("hits", threads, shape, (1, num_rows), gains is not None, *task)
 
 
@@ -188,7 +194,7 @@ def _written_hits(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     with_gains: bool,
-    *task: int,
+    *task: int | Tensor | None,
 ) -> Hits:
     """Call a C function that writes hits, and return them, cut to the largest number of hits of a row, at least 1.
 
@@ -198,19 +204,17 @@ def _written_hits(
         shape: (N, W) or (N, G, W); no row has more than W hits.
         strides: The strides of tensors of this shape. Columns are contiguous.
         with_gains: Whether the function writes gains.
-        task: The first fields of the task. Behind them this function appends W, the addresses of the hits, and the
-            address of the largest number of hits.
+        task: The first fields of the task. Behind them this function appends W, the hits, and the largest number of
+            hits.
     """
     width, largest_count = shape[-1], array("q", [0])
     ranks = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
     ids = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
-    gains, gains_address = None, 0
+    gains = None
     if with_gains:
         gains = torch.empty_strided(shape, strides, dtype=torch.float64, device="cpu")
-        gains_address = gains.data_ptr()
     if shape[0]:
-        addresses = ranks.data_ptr(), ids.data_ptr(), gains_address
-        _run(name, threads, *task, width, strides[-1], *addresses, largest_count.buffer_info()[0])
+        _run(name, threads, *task, width, strides[-1], ranks, ids, gains, largest_count)
 
     most = max(1, -largest_count[0])  # C writes the negative number
     if most < width:
@@ -229,10 +233,9 @@ def check_lists(ids: Tensor, threads: int) -> ListCheck:
     """
     if not ids.numel():
         return ListCheck(0, -1, None, None)
-    if ids.stride(1) != 1:
-        ids = ids.contiguous()
+    ids = ids.contiguous()
     answers = array("q", [NONE] * 4)
-    _run("check_lists", threads, ids.data_ptr(), ids.stride(0), *ids.shape, answers.buffer_info()[0])
+    _run("check_lists", threads, ids, ids.shape[1], *ids.shape, answers)
     lowest, below_highest, gap, repeat = answers
     gap_row = None if gap == NONE else gap
     repeat_row = None if repeat == NONE else repeat
@@ -259,19 +262,16 @@ def within_buckets(
         IndexError: If an id or a bucket is too large.
     """
     num_rows, width = hits.ranks.shape
-    ranks, labels = hits.ranks.t().contiguous(), hits.ids.t().contiguous()
-    gains, gains_address = None, 0
-    if hits.gains is not None:
-        gains = hits.gains.t().contiguous()
-        gains_address = gains.data_ptr()
+    ranks, labels, gains = hits.ranks.t().contiguous(), hits.ids.t().contiguous(), hits.gains
+    if gains is not None:
+        gains = gains.t().contiguous()
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64, device="cpu")
-    lists = 0, 0, num_rows, 0
+    lists: tuple[Tensor | int | None, ...] = None, 0, num_rows, 0
     if ids is not None:
-        if ids.stride(1) != 1:
-            ids = ids.contiguous()
-        lists = ids.data_ptr(), ids.stride(0), *ids.shape
-    table = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
-    task = *lists, *table, ranks.data_ptr(), labels.data_ptr(), gains_address, lengths.data_ptr()
+        ids = ids.contiguous()
+        lists = ids, ids.shape[1], *ids.shape
+    table = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
+    task = *lists, *table, ranks, labels, gains, lengths
     shape, strides = (num_rows, num_buckets, width), (num_buckets, 1, num_rows * num_buckets)
     return _written_hits("within_buckets", threads, shape, strides, gains is not None, *task), lengths
 
@@ -295,9 +295,8 @@ def largest(scores: Tensor, groups: Tensor, num_groups: int, threads: int) -> Te
     maxima = scores.new_empty(len(scores), num_groups)
     if maxima.numel():
         number, real = SCORE_TYPES[scores.dtype]
-        matrix = scores.data_ptr(), number, scores.stride(0), *scores.shape
-        groups = groups.to(torch.int32)
-        _run(f"largest_{real}", threads, *matrix, groups.data_ptr(), num_groups, maxima.data_ptr())
+        matrix = scores, number, scores.stride(0), *scores.shape
+        _run(f"largest_{real}", threads, *matrix, groups.to(torch.int32), num_groups, maxima)
     return maxima
 
 
@@ -320,9 +319,8 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor, thr
     counts = torch.zeros(3, len(labels), dtype=torch.int64, device="cpu")
     if len(labels):
         number, real = SCORE_TYPES[scores.dtype]
-        matrix = scores.data_ptr(), number, scores.stride(0), *scores.shape
-        addresses = [tensor.data_ptr() for tensor in (starts, labels, own, *counts)]
-        _run(f"rank_counts_{real}", threads, *matrix, *addresses)
+        matrix = scores, number, scores.stride(0), *scores.shape
+        _run(f"rank_counts_{real}", threads, *matrix, starts, labels, own, *counts)
     return counts
 
 
@@ -344,5 +342,5 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, thr
     sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64, device="cpu")
     if sums.numel():
         shape = prod(before), values.shape[dim], prod(behind)
-        _run("add_up", threads, values.data_ptr(), *shape, limbs, lowest, bounded, sums.data_ptr())
+        _run("add_up", threads, values, *shape, limbs, lowest, bounded, sums)
     return sums
