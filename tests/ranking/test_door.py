@@ -17,8 +17,8 @@ FLAT = {"indexes": torch.tensor([7, 7, 3, 3]), "ids": torch.tensor([0, 2, 1, 0])
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each argument was asked to become a tensor."""
+def conversions(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each argument was conversions to become a tensor."""
     counts: Counter[str] = Counter()
     plain = _inputs.as_tensor
 
@@ -30,23 +30,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def test_each_argument_of_an_update_becomes_a_tensor_once(asked: Counter[str]) -> None:
+def test_each_argument_of_an_update_becomes_a_tensor_once(conversions: Counter[str]) -> None:
     """Arrays and lists, in the first batch too, which is looked at for what it may mean."""
     metric = PrecisionAtK(k=1, row_groups=["a", "b"], weighted=True)
     metric.update(SCORES, np.array([0, 1]), **ROWS)
-    assert asked == dict.fromkeys(("preds", "target", *ROWS), 1)
+    assert conversions == dict.fromkeys(("preds", "target", *ROWS), 1)
     assert float(metric.compute()[0]) == 1.0
 
 
-def test_each_argument_of_flat_queries_and_of_candidates_becomes_a_tensor_once(asked: Counter[str]) -> None:
+def test_each_argument_of_flat_queries_and_of_candidates_becomes_a_tensor_once(conversions: Counter[str]) -> None:
     """They go through the same door; a pair is two arguments."""
     flat = Ranking.from_flat(torch.tensor([0.5, 0.1, 0.2, 0.3]), torch.tensor([1, 0, 1, 0]), **FLAT, **ROWS)
-    assert asked == dict.fromkeys(("preds", "target", *FLAT, *ROWS), 1)
+    assert conversions == dict.fromkeys(("preds", "target", *FLAT, *ROWS), 1)
     assert flat.queries is not None
     assert (flat.queries.tolist(), flat.ids.tolist()) == ([3, 7], [[0, 1], [0, 2]])
-    asked.clear()
+    conversions.clear()
     Ranking.from_scores((SCORES, np.array([[0, 1, 2], [0, 1, 2]])), target_ids=np.array([0, 1]))
-    assert asked == {"preds[0]": 1, "preds[1]": 1, "target_ids": 1}
+    assert conversions == {"preds[0]": 1, "preds[1]": 1, "target_ids": 1}
 
 
 def test_rows_of_sequences_take_lists_and_names_of_targets() -> None:
@@ -104,6 +104,6 @@ def test_what_pads_target_ids_is_no_label(validate: bool) -> None:
 
 
 @pytest.mark.parametrize("end", [0, 1, 256, 257, 512, 513, 1025])
-def test_a_table_of_whole_numbers_is_as_long_as_asked(end: int) -> None:
+def test_a_table_of_whole_numbers_is_as_long_as_conversions(end: int) -> None:
     """Around the powers of two at which the table that is kept grows."""
     assert whole_numbers(end, torch.device("cpu")).tolist() == list(range(end))

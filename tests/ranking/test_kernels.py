@@ -87,12 +87,19 @@ def _sorted(kind: str, dtype: torch.dtype, rows: int, width: int) -> tuple[Tenso
 def _same_choice(kernels: Kernels, scores: Tensor, k: int, whole: tuple[Tensor, Tensor] | None = None) -> None:
     torch.set_num_threads(THREADS[k % 5] if isinstance(kernels, NativeKernels) else 3)
     values, ids, distinct, numbers = kernels.top_k(scores, k)
-    wanted_values, wanted_ids = plain_top_k(scores, k) if whole is None else (whole[0][:, : k + 1], whole[1][:, :k])
-    assert torch.equal(ids, wanted_ids)
-    assert torch.equal(values.to(torch.float64), wanted_values.to(torch.float64))
-    falls, found = (wanted_values[:, :-1] > wanted_values[:, 1:]).all(), (wanted_values[:, :k] > -torch.inf).all()
-    for told, true in ((distinct, bool(falls)), (numbers, bool(found))):
-        assert told == true if isinstance(kernels, NativeKernels) else true or not told
+    expected_values, expected_ids = plain_top_k(scores, k)
+    if whole is not None:
+        expected_values, expected_ids = whole[0][:, : k + 1], whole[1][:, :k]
+    assert torch.equal(ids, expected_ids)
+    assert torch.equal(values.to(torch.float64), expected_values.to(torch.float64))
+
+    is_distinct = bool((expected_values[:, :-1] > expected_values[:, 1:]).all())
+    are_numbers = bool((expected_values[:, :k] > -torch.inf).all())
+    if isinstance(kernels, NativeKernels):
+        assert (distinct, numbers) == (is_distinct, are_numbers)
+    else:
+        assert is_distinct or not distinct
+        assert are_numbers or not numbers
 
 
 @pytest.mark.parametrize("kind", SCORES)
@@ -128,11 +135,11 @@ def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
     for other_scores in others:
         assert not tailmetrics.rank(other_scores, ranking.ids[:, 0], depth=5, validate_args=False).distinct
     for cuts in ((1,), (2, 4, 5)):
-        known = tied_across(ranking, cuts)
+        without_look = tied_across(ranking, cuts)
         measured = tied_across(replace(ranking, distinct=False), cuts)
-        assert isinstance(known, EqualRows) and measured is not None
-        assert torch.equal(known.values, measured.values.to(torch.int64))
-        assert torch.equal(known.total.view(-1), measured.values.sum(dim=0))
+        assert isinstance(without_look, EqualRows) and measured is not None
+        assert torch.equal(without_look.values, measured.values.to(torch.int64))
+        assert torch.equal(without_look.total.view(-1), measured.values.sum(dim=0))
 
 
 def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,10 +164,10 @@ def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: 
         scores = scores.masked_fill(scores < -1, -torch.inf).masked_fill(scores > 3, torch.nan).to(dtype)
         neighbours = torch.arange(width) * num // width
         for groups in (neighbours, neighbours[torch.randperm(width, generator=torch.Generator().manual_seed(0))]):
-            wanted = torch.stack([scores[:, groups == group].amax(dim=1) for group in range(num)], dim=1)
-            for given in (scores, scores.t().contiguous().t()):
-                found = kernels.largest(given, groups, num)
-                torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+            maxima = torch.stack([scores[:, groups == group].amax(dim=1) for group in range(num)], dim=1)
+            for layout in (scores, scores.t().contiguous().t()):
+                largest = kernels.largest(layout, groups, num)
+                torch.testing.assert_close(largest, maxima, rtol=0, atol=0, equal_nan=True)
 
 
 def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
@@ -203,8 +210,7 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
         padded = torch.stack([torch.cat([row.nonzero()[:, 0], torch.full((width,), -1)])[:width] for row in target])
         return Targets(*target.shape, None, kernels, padded=padded)
     gains = None if form == "entries" else target[rows, ids].double()
-    given = Entries(rows, ids, gains, target.shape[1])
-    targets = Targets(*target.shape, None, kernels, flat=given)
+    targets = Targets(*target.shape, None, kernels, flat=Entries(rows, ids, gains, target.shape[1]))
     return replace(targets, flat=None, dense=target) if form == "gains" and not kernels.can_read_values else targets
 
 
@@ -215,9 +221,10 @@ def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels
         ids = torch.cat([ends, ends + high, torch.tensor([-1, -1])]).expand(3, -1)
         target = torch.tensor([[5 + high, 2**16 - 1, -1], [2**32 - 1, 2**16 - 2 + high, 7], [-1, -1, -1]])
         hits = Ranking(*Lists(ids, None, True), Targets(3, None, None, kernels, padded=target), None).hits
-        found = [sorted(set(row) - {NOT_RANKED}) for row in hits.ranks.tolist()]
-        assert found == [sorted(ids[0].tolist().index(one) + 1 for one in row if one in ids[0] and one >= 0)
-                         for row in target.tolist()]  # fmt: skip
+        ranks_of_labels = {label: rank for rank, label in enumerate(ids[0].tolist(), 1) if label >= 0}
+        for row, labels in enumerate(target.tolist()):
+            ranks = set(hits.ranks[row].tolist()) - {NOT_RANKED}
+            assert ranks == {ranks_of_labels[label] for label in labels if label in ranks_of_labels}
         distinct = ids[:, :10].clone()
         assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, None)
         distinct[2, 4] = distinct[2, 1]
@@ -240,9 +247,9 @@ def test_rows_that_do_not_fall_are_those_of_a_loop(kernels: Kernels, dtype: torc
     ]
     for values in (torch.tensor(rows, dtype=dtype), torch.tensor(rows, dtype=dtype).repeat(1, 2)[:, 3:]):
         for width in range(4):
-            told = kernels.rows_not_falling(values[:, :width]).tolist()
-            falls = [all(one > after or after == -inf for one, after in pairwise(row[:width])) for row in rows]
-            assert told == [number for number, fine in enumerate(falls) if not fine]
+            falls = [all(value > after or after == -inf for value, after in pairwise(row[:width])) for row in rows]
+            not_falling = [number for number, is_falling in enumerate(falls) if not is_falling]
+            assert kernels.rows_not_falling(values[:, :width]).tolist() == not_falling
 
 
 @pytest.mark.parametrize("form", ["mask", "padded", "entries", "gains"])
@@ -265,34 +272,34 @@ def test_hits_are_those_of_a_loop_overall_and_by_bucket(
     buckets = LabelBuckets.from_assignment(assignment, [*map(str, range(names))])
     ranking = Ranking(*Lists(ids, None, True), _targets(kernels, form, target), 60)
 
-    def found(ranks: object, *place: int) -> list[tuple[int, int, float]]:
+    def hits_of(ranks: object, *place: int) -> list[tuple[int, int, float]]:
         parts = (getattr(ranks, name)[place].tolist() for name in ("target_ranks", "target_ids", "target_gains"))
         return [hit for hit in zip(*parts, strict=True) if hit[0] < NOT_RANKED]
 
     for row, listed in enumerate(ids.tolist()):
         hits = [(r, i, float(target[row, i])) for r, i in enumerate(listed, 1) if i >= 0 and target[row, i]]
-        assert found(ranking, row) == hits
-        assert found(ranking.up_to(3), row) == [hit for hit in hits if hit[0] <= ranking.up_to(3).deepest]
+        assert hits_of(ranking, row) == hits
+        assert hits_of(ranking.up_to(3), row) == [hit for hit in hits if hit[0] <= ranking.up_to(3).deepest]
         for bucket in range(5):
             for depth in (25, 7):
                 within = ranking.by_bucket(buckets, depth=depth)
-                mine = [i for i in listed[:depth] if i >= 0 and assignment[i] == bucket]
-                wanted = [(r, i, float(target[row, i])) for r, i in enumerate(mine, 1) if target[row, i]]
-                assert found(within, row, bucket) == wanted
-                assert within.length[row, bucket] == len(mine)
+                members = [i for i in listed[:depth] if i >= 0 and assignment[i] == bucket]
+                ranked = [(r, i, float(target[row, i])) for r, i in enumerate(members, 1) if target[row, i]]
+                assert hits_of(within, row, bucket) == ranked
+                assert within.length[row, bucket] == len(members)
                 assert within.n_relevant[row, bucket] == int((target[row] > 0)[assignment == bucket].sum())
             whole = ranking.by_bucket(buckets, scope="global")
-            assert found(whole, row, bucket) == [hit for hit in hits if assignment[hit[1]] == bucket]
+            assert hits_of(whole, row, bucket) == [hit for hit in hits if assignment[hit[1]] == bucket]
     best = target.sort(dim=1, descending=True).values
     for k in (1, 5, 40):
         assert torch.equal(ranking.best(k), best[:, : ranking.best(k).shape[1]].double())
         assert not best[:, ranking.best(k).shape[1] : k].any()
-    of_buckets = ranking.by_bucket(buckets).best(5)
+    best_by_bucket = ranking.by_bucket(buckets).best(5)
     for bucket in range(5):
         own = target[:, assignment == bucket].sort(dim=1, descending=True).values[:, :5].double()
-        width = min(own.shape[1], of_buckets.shape[-1])
-        assert torch.equal(of_buckets[:, bucket, :width], own[:, :width])
-        assert not own[:, width:].any() and not of_buckets[:, bucket, width:].any()
+        width = min(own.shape[1], best_by_bucket.shape[-1])
+        assert torch.equal(best_by_bucket[:, bucket, :width], own[:, :width])
+        assert not own[:, width:].any() and not best_by_bucket[:, bucket, width:].any()
 
 
 @pytest.mark.parametrize("kind", SCORES)
@@ -309,14 +316,14 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
         kept = rows != 2
         for entries in (Entries(rows, ids, None, len(columns[0])), Entries(rows[kept], ids[kept], None, width)):
             own = scores[entries.rows, entries.ids]
-            wanted = torch.where(own > -torch.inf, places[entries.rows, entries.ids], NOT_RANKED)
+            expected = torch.where(own > -torch.inf, places[entries.rows, entries.ids], NOT_RANKED)
             row_scores = scores[entries.rows]
             equal = row_scores == own[:, None]
             flags = row_scores > own[:, None], equal, equal & (torch.arange(width) < entries.ids[:, None])
             for rows_together, entries_together in ((2, 20), (9, 999)):
                 monkeypatch.setattr(_matrices, "SORTED_TOGETHER", rows_together * width)
                 monkeypatch.setattr(_matrices, "FLAGGED", entries_together * width)
-                assert torch.equal(kernels.exact_ranks(scores, entries, own), wanted)
+                assert torch.equal(kernels.exact_ranks(scores, entries, own), expected)
                 counts = kernels.counts_above(scores, entries.rows, own, entries.ids)
                 assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))
 
@@ -330,16 +337,17 @@ def test_cells_above_a_limit_are_those_of_torch(
     monkeypatch.setattr(_kernels_of_scores, "BLOCK_SCORES", 200)
     scores = _random(6, 90).mul(10).round().div(10).to(dtype)
     by_label = _random(90, seed=1).mul(10).round().div(10)
-    for given in (scores, scores[:, :33], scores[::2], scores.t(), scores[:0]):
-        limits = [0.1, -torch.inf, by_label[torch.arange(given.shape[1]) % 90]]
-        cells = [given if dtype == torch.bool else given > torch.tensor(limit, dtype=dtype) for limit in limits[:2]]
-        cells.append(given if dtype == torch.bool else given > limits[2].to(dtype))
-        found = [torch.zeros_like(given, dtype=torch.bool) for _ in limits]
-        for number, rows, ids in kernels.above(given, limits):
-            found[number][rows[ids >= 0], ids[ids >= 0]] = True
-        for limit, wanted, marked in zip(limits, cells, found, strict=True):
-            assert torch.equal(marked, wanted)
-            assert torch.equal(kernels.num_above(given, limit), wanted.sum(dim=1))
+    for layout in (scores, scores[:, :33], scores[::2], scores.t(), scores[:0]):
+        limits = [0.1, -torch.inf, by_label[torch.arange(layout.shape[1]) % 90]]
+        cells = [torch.zeros_like(layout, dtype=torch.bool) for _ in limits]
+        for number, rows, ids in kernels.above(layout, limits):
+            cells[number][rows[ids >= 0], ids[ids >= 0]] = True
+        for limit, cells_above in zip(limits, cells, strict=True):
+            expected = layout
+            if dtype != torch.bool:
+                expected = layout > torch.as_tensor(limit, dtype=dtype)
+            assert torch.equal(cells_above, expected)
+            assert torch.equal(kernels.num_above(layout, limit), expected.sum(dim=1))
 
 
 @pytest.mark.parametrize("width", [0, 7, 2047, 2048, 5000])
@@ -359,8 +367,8 @@ def test_repeated_ids_and_masks_are_counted(kernels: Kernels) -> None:
     assert kernels.count_true(odd).tolist() == [64, 64]
     for width in (0, 1, 63, 64, 2048, 20_001):
         mask = _random(5, width, seed=width) > 0
-        for given in (mask, mask.t().contiguous().t(), mask[:, ::2]):
-            assert kernels.count_true(given).tolist() == [sum(row) for row in given.tolist()]
+        for layout in (mask, mask.t().contiguous().t(), mask[:, ::2]):
+            assert kernels.count_true(layout).tolist() == [sum(row) for row in layout.tolist()]
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -410,10 +418,10 @@ def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
     """Rows that a mask drops are counted too: the fourth row is row 3."""
     mask = torch.tensor([False, True, True, True])
     repeated = torch.tensor([[0, 1], [1, 2], [2, 3], [4, 4]])
-    given = {"scores": _random(4, 9), "ids": repeated, "candidates": (torch.rand(4, 2), repeated)}[preds]
+    forms = {"scores": _random(4, 9), "ids": repeated, "candidates": (torch.rand(4, 2), repeated)}
     target = repeated if preds == "scores" else torch.zeros(4, dtype=torch.int64)
     with pytest.raises(ValueError, match="names the label 4 twice in row 3"):
-        tailmetrics.rank(given, target, row_mask=mask)
+        tailmetrics.rank(forms[preds], target, row_mask=mask)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 2), (40, 9), (9, 33), (3, 70)])
@@ -430,13 +438,14 @@ def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
     entries = kernels.without_void(Entries(rows, relevant.reshape(-1), gains.reshape(-1), shape[1]))
     targets = Targets(shape[0], 100, None, kernels, flat=entries)
     weights = _random(100, seed=1).abs().double()
-    held = torch.where(gains > 0, weights[ids[:, : shape[1]]], 0.0)
+    weights_of_relevant = torch.where(gains > 0, weights[ids[:, : shape[1]]], 0.0)
+    most = int((gains > 0).sum(dim=1).max())
     for k in (1, 3, 20):
-        for given, values in ((None, gains), (_hits.LabelWeights(weights), held)):
-            best = kernels.best(targets, None, k, int((gains > 0).sum(dim=1).max()), given, {})[:, :k]
-            wanted = values.sort(dim=1, descending=True).values[:, : best.shape[1]]
-            assert torch.equal(best, wanted)
-            assert bool((values.sum(dim=1) - wanted.sum(dim=1) < 1e-9).all()) or best.shape[1] == k
+        for label_weights, values in ((None, gains), (_hits.LabelWeights(weights), weights_of_relevant)):
+            best = kernels.best(targets, None, k, most, label_weights, {})[:, :k]
+            expected = values.sort(dim=1, descending=True).values[:, : best.shape[1]]
+            assert torch.equal(best, expected)
+            assert bool((values.sum(dim=1) - expected.sum(dim=1) < 1e-9).all()) or best.shape[1] == k
 
 
 @pytest.mark.usefixtures("library")
@@ -445,9 +454,9 @@ def test_every_half_is_read_as_the_number_it_is() -> None:
     every = torch.randperm(2**16, generator=torch.Generator().manual_seed(0)).sub(2**15).to(torch.int16).view(64, -1)
     for scores in (every.view(torch.float16), every.view(torch.bfloat16)):
         values, ids, *_ = native.top_k(scores, 1024, 1)
-        wanted, wanted_ids = plain_top_k(scores, 1024)
-        torch.testing.assert_close(values.double(), wanted.double(), rtol=0, atol=0, equal_nan=True)
-        assert torch.equal(ids, wanted_ids)
+        expected, expected_ids = plain_top_k(scores, 1024)
+        torch.testing.assert_close(values.double(), expected.double(), rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(ids, expected_ids)
 
 
 @pytest.mark.usefixtures("library")
@@ -489,8 +498,8 @@ def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, mo
     assert native.load(tmp_path / "nothing.so") == (None, "torch (installed without a C compiler)")
     (tmp_path / "_native.c").write_text((native.FOLDER / "_native.c").read_text() + " ")
     monkeypatch.setattr(native, "FOLDER", tmp_path)
-    said = "torch (_native.so is damaged, or of another _native.c: install again, or make native)"
-    assert native.load(library) == (None, said)
+    description = "torch (_native.so is damaged, or of another _native.c: install again, or make native)"
+    assert native.load(library) == (None, description)
 
 
 DAMAGED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "20"))
@@ -522,12 +531,12 @@ def test_a_damaged_library_is_never_loaded(library: Path, tmp_path: Path) -> Non
     assert set(processes.run_in_process(code.replace("NUMBER", str(DAMAGED)))) == {0}
 
 
-@pytest.mark.parametrize(("path", "asked", "times"), [("none", "1", 1), ("none", "0", 0), ("library", "1", 0)])
+@pytest.mark.parametrize(("path", "environment", "times"), [("none", "1", 1), ("none", "0", 0), ("library", "1", 0)])
 def test_a_user_is_told_once_that_the_library_is_missing(
-    path: str, asked: str, times: int, library: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, environment: str, times: int, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How slow batches are and what to do, at the first batch on the CPU; not where torch was asked for."""
-    monkeypatch.setenv("TAILMETRICS_NATIVE", asked)
+    monkeypatch.setenv("TAILMETRICS_NATIVE", environment)
     monkeypatch.setattr(native, "_loaded", lambda: native.load(library if path == "library" else Path(path)))
     monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
     warn_of_speed.cache_clear()
@@ -536,9 +545,9 @@ def test_a_user_is_told_once_that_the_library_is_missing(
         for metric in (HitRateAtK(k=1), HitRateAtK(k=2)):
             metric.update(torch.tensor([[0.1, 0.4, 0.7]]), torch.tensor([0]))
     assert len(caught) == times
-    for one in caught:
-        assert one.filename == __file__
-        assert re.search("installed without a C compiler.* 8 times as fast. Install a C compiler", str(one.message))
+    for warning in caught:
+        assert warning.filename == __file__
+        assert re.search("installed without a C compiler.* 8 times as fast. Install a C compiler", str(warning.message))
 
 
 def test_without_a_compiler_one_line_says_so(
@@ -552,7 +561,7 @@ def test_without_a_compiler_one_line_says_so(
             (tmp_path / f"_native.{kind}").write_bytes(b"old")
         monkeypatch.setenv("CC", compiler)
         assert compile_native(tmp_path / "_native.so") is None
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert reason in said
+        output = capsys.readouterr().err
+        assert output.count("\n") == 1
+        assert reason in output
         assert not list(tmp_path.iterdir())

@@ -228,9 +228,9 @@ def test_without_cells_that_are_not_known_values_are_those_of_a_loop_and_of_torc
     metrics.update(preds, relevant)
     recalls = []
     for row_scores, row_target in zip(scores.tolist(), target.tolist(), strict=True):
-        known = [label for label in range(14) if row_target[label] >= 0]
-        best = sorted(known, key=lambda label: -row_scores[label])[:3]
-        n_relevant = sum(row_target[label] == 1 for label in known)
+        labels = [label for label in range(14) if row_target[label] >= 0]
+        best = sorted(labels, key=lambda label: -row_scores[label])[:3]
+        n_relevant = sum(row_target[label] == 1 for label in labels)
         if n_relevant:
             recalls.append(sum(row_target[label] == 1 for label in best) / n_relevant)
     values = [float(value) for value in metrics.compute().values()]

@@ -37,21 +37,21 @@ COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
     "pandas of Arrow": lambda lists: pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
 }
 
-every_column = pytest.mark.parametrize("made", COLUMNS.values(), ids=COLUMNS.keys())
+every_column = pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS.keys())
 
 
 @every_column
-def test_lists_are_padded_and_a_missing_list_is_empty(made: Callable[[list[Any]], Any]) -> None:
+def test_lists_are_padded_and_a_missing_list_is_empty(column: Callable[[list[Any]], Any]) -> None:
     """Row by row, however the column is kept."""
-    assert from_column("test", "preds", made(LISTS))[0].tolist() == PADDED
-    assert from_column("test", "preds", made([[], None]))[0].shape == (2, 0)
-    assert from_column("test", "preds", made([]))[0].shape == (0, 0)
+    assert from_column("test", "preds", column(LISTS))[0].tolist() == PADDED
+    assert from_column("test", "preds", column([[], None]))[0].shape == (2, 0)
+    assert from_column("test", "preds", column([]))[0].shape == (0, 0)
 
 
 @every_column
-def test_update_and_rank_take_lists_of_predictions_and_of_targets(made: Callable[[list[Any]], Any]) -> None:
+def test_update_and_rank_take_lists_of_predictions_and_of_targets(column: Callable[[list[Any]], Any]) -> None:
     """precision@2: rows have 1/2, 0, 0, 0, 1/2 of their two places right, short lists judged by their length."""
-    preds, target = made(LISTS), made(TARGET)
+    preds, target = column(LISTS), column(TARGET)
     collection = TopKCollection([PrecisionAtK(k=2), RecallAtK(k=3)])
     collection.update(preds, target)
     values = {name: float(value) for name, value in collection.compute().items()}
@@ -63,14 +63,14 @@ def test_update_and_rank_take_lists_of_predictions_and_of_targets(made: Callable
 
 
 @every_column
-def test_a_column_of_ids_is_never_one_number_per_label(made: Callable[[list[Any]], Any]) -> None:
+def test_a_column_of_ids_is_never_one_number_per_label(column: Callable[[list[Any]], Any]) -> None:
     """The longest list is as long as there are labels: still ids, where a tensor of that shape is multi-hot."""
     scores = torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.3]])
     metric = RecallAtK(k=1)
-    metric.update(scores, made([[1, 0, 2], [0]]))
+    metric.update(scores, column([[1, 0, 2], [0]]))
     assert float(metric.compute()) == (1 / 3 + 1) / 2
     frequency = LabelFrequency(3)
-    frequency.update(made([[1, 0, 2], [0], None]))
+    frequency.update(column([[1, 0, 2], [0], None]))
     assert frequency.compute().tolist() == [2, 1, 1]
     assert frequency.num_rows == 3
 
@@ -100,7 +100,7 @@ def test_lists_of_one_length_are_a_matrix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preds", "wanted"),
+    ("preds", "expected"),
     [
         (pa.array([[1], [2, None]]), "preds holds a null in row 1; remove it from its list"),
         (pd.Series([[1], [2, None]]), "preds holds a null in row 1; remove it from its list"),
@@ -115,9 +115,9 @@ def test_lists_of_one_length_are_a_matrix() -> None:
         (pa.table({"a": [1, 2]}), "preds is a Table; pass a tensor"),
     ],
 )
-def test_what_is_no_column_of_ids_is_refused(preds: Any, wanted: str) -> None:
+def test_what_is_no_column_of_ids_is_refused(preds: Any, expected: str) -> None:
     """Nulls inside lists, texts, scores of other lengths, single values among lists, tables."""
-    with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{wanted}"):
+    with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{expected}"):
         PrecisionAtK(k=1).update(preds, torch.tensor([1, 1]))
 
 

@@ -30,13 +30,13 @@ def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.
     scores = _scores(9, width)
     scores[3, :1], scores[4, -1:] = -torch.inf, torch.inf
     for dtype in (torch.float16, torch.float32, torch.float64):
-        wanted = log_normaliser(scores.to(dtype))
+        on_cpu = log_normaliser(scores.to(dtype))
         for together in (1, 3 * width, 2**23):
             monkeypatch.setattr(Kernels, "TERMS", together)
             with force_plain():
-                found = log_normaliser(scores.to(dtype))
+                on_device = log_normaliser(scores.to(dtype))
                 assert log_normaliser(scores[:0]).shape == (0,)
-            torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+            torch.testing.assert_close(on_device, on_cpu, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("threads", [1, 3, 40])

@@ -21,16 +21,20 @@ def _parameters(formula: Any) -> Any:
 
 
 FORMULAS = [
-    one
-    for name, one in vars(functional).items()
-    if "k" in _parameters(one) and name not in ("ideal_dcg_at_k", "personalization")
+    formula
+    for name, formula in vars(functional).items()
+    if "k" in _parameters(formula) and name not in ("ideal_dcg_at_k", "personalization")
 ]
 
 
 def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:
     """Return what a formula gives, with weights of 1 or a tree where it takes any."""
-    known = {"weights": torch.ones(4, dtype=torch.float64), "tree": LabelTree([-1, 0, 0, 2])}
-    value = formula(ranking, k=k, **{name: known[name] for name in known.keys() & _parameters(formula).keys()})
+    arguments: dict[str, Any] = {"k": k}
+    if "weights" in _parameters(formula):
+        arguments["weights"] = torch.ones(4, dtype=torch.float64)
+    if "tree" in _parameters(formula):
+        arguments["tree"] = LabelTree([-1, 0, 0, 2])
+    value = formula(ranking, **arguments)
     return list(value) if isinstance(value, tuple) else [value]
 
 
@@ -38,8 +42,8 @@ def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:
 def test_a_formula_refuses_a_cut_off_below_the_last_label_ranked(formula: Formula) -> None:
     """Of lists cut at 1, k = 1 has the value of the whole lists, k = 2 is an error."""
     cut, whole = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
-    for ours, wanted in zip(_value(formula, cut, 1), _value(formula, whole, 1), strict=True):
-        assert torch.equal(ours, wanted)
+    for value, expected in zip(_value(formula, cut, 1), _value(formula, whole, 1), strict=True):
+        assert torch.equal(value, expected)
     with pytest.raises(ValueError, match=r"k=2 is deeper than the ranking \(1 ids per row\); rank again"):
         _value(formula, cut, 2)
 
