@@ -6,6 +6,7 @@ document that stands first comes first, or with ``ids=`` the lower label. Withou
 
 import math
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from contract.forms import candidates
 from exactness.bits import bits_of
 from oracle import ROW_METRICS
 from tailmetrics import MRR, CoverageError, RecallAtK, RowAUC, TopKCollection
+from tailmetrics.ranking import _kernels_cpu
+from tailmetrics.ranking._device import force_plain
+from tailmetrics.ranking._kernels_cpu import CpuKernels
 
 NEED_LABELS = ("FallOutAtK", "CrossEntropy", "RowAUC", "CoverageError", "RankingLoss")
 OF_LISTS = [
@@ -187,3 +191,41 @@ def test_values_of_as_many_queries_as_documents_are_refused_unless_in_order(name
         read(torch.arange(3), values[name])
     read(torch.arange(3), values[name][:1].expand(3))
     read(indexes.argsort(), values[name])
+
+
+def _values_by_hand(documents: list[tuple[float, int, float]], k: int) -> tuple[float, float]:
+    """Return recall and DCG of the first k documents, given as score, label and gain."""
+    gains: dict[int, float] = {}
+    for _, label, gain in documents:
+        gains[label] = max(gain, gains.get(label, 0.0))
+    shown: set[int] = set()
+    hits, dcg = 0, 0.0
+    best_first = sorted(documents, key=lambda document: (-document[0], document[1]))
+    for rank, (_, label, _) in enumerate(best_first[:k], 1):
+        if label not in shown and gains[label] > 0:
+            hits += 1
+            dcg += gains[label] / math.log2(rank + 1)
+        shown.add(label)
+    num_relevant = sum(gain > 0 for gain in gains.values())
+    return (hits / num_relevant if num_relevant else 0.0), dcg
+
+
+@pytest.mark.parametrize("kernels", ["usual", "plain", "without C"])
+def test_a_label_of_several_documents_counts_once_with_its_highest_gain(
+    kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """duplicates="first": the best document of a label counts, its copies are misses; equal in all forms of the steps."""
+    if kernels == "without C":
+        monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        num_documents = int(torch.randint(2, 40, (1,), generator=generator))
+        scores = torch.rand(num_documents, generator=generator)
+        labels = torch.randint(0, 6, (num_documents,), generator=generator)
+        gains = torch.randint(0, 4, (num_documents,), generator=generator).double()
+        query = torch.zeros(num_documents, dtype=torch.int64)
+        with force_plain() if kernels == "plain" else nullcontext():
+            ranking = tailmetrics.Ranking.from_flat(scores, gains, query, labels, num_labels=6, duplicates="first")
+            recall, dcg = fed(RecallAtK(k=5), ranking).compute(), fed(tailmetrics.DCGAtK(k=5), ranking).compute()
+        documents = list(zip(scores.tolist(), labels.tolist(), gains.tolist(), strict=True))
+        assert (float(recall), float(dcg)) == pytest.approx(_values_by_hand(documents, k=5), abs=1e-12)

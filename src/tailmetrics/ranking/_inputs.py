@@ -399,15 +399,41 @@ def _documents_in_rows(context: Context, batch: Batch) -> None:
         ids = torch.where(table.filled, number, -1)
     else:
         ids = table.place(documents["ids"].to(torch.int64), -1)
+    gains = documents["target"].to(torch.float64)
+    target_ids = ids
+    if batch.ids is not None and context.duplicates == "first":
+        is_first, gains = _gains_of_labels(row, documents["ids"], gains)
+        target_ids = table.place(documents["ids"].to(torch.int64).where(is_first, -1), -1)
     batch.preds = table.place(documents["preds"], -torch.inf), ids
-    batch.form, batch.target = "ids", ids
-    batch.gains = table.place(documents["target"].to(torch.float64), 0.0)
+    batch.form, batch.target = "ids", target_ids
+    batch.gains = table.place(gains, 0.0)
 
     batch.row_mask = None
     for name in ("row_groups", "row_weights"):
         if name in documents:
             setattr(batch, name, _per_query(context, name, table.place(documents[name], 0), table.filled))
     context.has_documents = True
+
+
+def _gains_of_labels(row: Tensor, labels: Tensor, gains: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first documents of the labels of each query, and the highest gain of the documents of each label.
+
+    A gain below 0 is not hidden by a higher one, so that it is refused.
+
+    Args:
+        row: Shape (n,), int64: the row of each document.
+        labels: Shape (n,), integers: its label.
+        gains: Shape (n,), float64: its gain.
+
+    Returns:
+        Shape (n,), bool, whether a document is the first one of its label; and shape (n,), float64.
+    """
+    pairs, pair = torch.unique(torch.stack([row, labels.to(torch.int64)]), dim=1, return_inverse=True)
+    number = torch.arange(len(row), device=row.device)
+    first = number.new_full((pairs.shape[1],), len(row)).scatter_reduce_(0, pair, number, "amin")
+    lowest = gains.new_full((pairs.shape[1],), torch.inf).scatter_reduce_(0, pair, gains, "amin")
+    highest = gains.new_full((pairs.shape[1],), -torch.inf).scatter_reduce_(0, pair, gains, "amax")
+    return first[pair] == number, lowest.where(lowest < 0, highest)[pair]
 
 
 def _per_query(context: Context, name: str, values: Tensor, is_document: Tensor) -> Tensor | None:

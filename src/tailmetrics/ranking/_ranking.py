@@ -185,6 +185,8 @@ class Ranking(TargetRanks):
             row_groups: Integers: the row group of each query, -1 for none.
             row_weights: Numbers of at least 0: the weight of each query.
             duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, for documents of a query with the same label.
+                If ``"first"``, the document with the highest score is the one that counts, and the gain of the label is
+                the highest gain of its documents.
             ignore_index: Documents with this value in ``target`` are dropped.
             validate_args: False skips the checks that read values.
         """
