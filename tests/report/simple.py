@@ -64,7 +64,7 @@ def report_of_values(
                 count=number,
                 count_of=what,
                 facts=facts[metric],
-                **{name: of[key] for name, of in (beside or {}).items() if key in of},
+                **{name: values[key] for name, values in (beside or {}).items() if key in values},
             )
         )
     return Report(title, records, list(facts.values()), buckets=buckets, row_groups=row_groups, **arguments)

@@ -34,9 +34,9 @@ def test_values_are_those_of_plain_loops(compared):
     for name, scores in runs.items():
         right = sum(int(row.argmax()) == int(label) for row, label in zip(scores, target, strict=True))
         assert report.values["precision@1"][name] == pytest.approx(right / 80, abs=1e-12)
-    one = report.against("precision@1", "better <b>")
+    comparison = report.against("precision@1", "better <b>")
     values = report.values["precision@1"]
-    assert one.difference == pytest.approx(values["better <b>"] - values["plain"], abs=1e-12)
+    assert comparison.difference == pytest.approx(values["better <b>"] - values["plain"], abs=1e-12)
 
 
 def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
@@ -61,7 +61,7 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert f"of {tested} comparisons; interval: 0.95 of this comparison alone" in page(report)
     pairs = [table for table in report.document().tables if table.name == "comparisons"]
     assert sum(len(pair.lines) for pair in pairs) == len(report.comparisons)
-    outcomes = {line[0]: line[8] for one in pairs for line in one.lines}
+    outcomes = {line[0]: line[8] for part in pairs for line in part.lines}
     assert outcomes["global_recall@3/gap"] == "–"  # no row has a gap
     assert sum(map(int, outcomes["precision@1"].split("/"))) == 80
 
@@ -88,10 +88,10 @@ def test_a_difference_of_one_row_has_a_dash_and_the_reason():
     second[7, int(target[7].argmax())] = 0.9
     target[7, 0] = second[7, 0] = 1
     report = compare_runs({"a": first, "b": second}, target, metrics=[F1AtThreshold(0.5)], resamples=300)
-    said = markdown(report)
-    (line,) = [line for line in said.splitlines() if line.startswith("| micro_f1@t0.5 |") and "1/299/0" in line]
+    text = markdown(report)
+    (line,) = [line for line in text.splitlines() if line.startswith("| micro_f1@t0.5 |") and "1/299/0" in line]
     assert "| – | 0.5000 |" in line
-    assert "No interval, too few rows differ: micro_f1@t0.5." in said
+    assert "No interval, too few rows differ: micro_f1@t0.5." in text
 
 
 def test_what_is_not_compared_is_listed():
@@ -127,8 +127,12 @@ def test_titles_are_in_the_order_of_the_comparison():
     target, runs = torch.arange(90) % 9, {name: torch.randn(90, 9, generator=generator) for name in "abc"}
     two = {name: runs[name] for name in "ab"}
     metrics = [PrecisionAtK(k=1)]
-    for given, baseline, title in ((two, None, "b against a"), (runs, "b", "a, c against b"), (runs, None, "a, b, c")):
-        report = compare_runs(given, target, metrics=metrics, baseline=baseline, resamples=100)
+    for runs_of_page, baseline, title in (
+        (two, None, "b against a"),
+        (runs, "b", "a, c against b"),
+        (runs, None, "a, b, c"),
+    ):
+        report = compare_runs(runs_of_page, target, metrics=metrics, baseline=baseline, resamples=100)
         assert report.title == title
         assert "win/tie/loss are labels" not in markdown(report)
     macro = compare_runs(two, target, metrics=[PrecisionAtK(k=1, average="macro", num_labels=9)], resamples=100)
@@ -143,13 +147,19 @@ def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tm
     assert tags.index("better <b> against plain: ") < tags.index("3 runs")
     assert markdown(report).split("\n\n")[1].startswith("**better &lt;b&gt; against plain: global_recall@3")
     assert str(report).startswith(report.verdict[:40])
-    known = [comparison for comparison in report.comparisons if not math.isnan(comparison.least_difference)]
+    known_differences = [comparison for comparison in report.comparisons if not math.isnan(comparison.least_difference)]
     cells = {
-        cell for one in report.document().tables if one.name == "comparisons" for line in one.lines for cell in line
+        cell
+        for table in report.document().tables
+        if table.name == "comparisons"
+        for line in table.lines
+        for cell in line
     }
-    assert known
-    assert {number(one.least_difference) for one in known} <= cells
-    unsure = next(one for one in known if not one.significant and "/" in one.key)
+    assert known_differences
+    assert {number(comparison.least_difference) for comparison in known_differences} <= cells
+    unsure = next(
+        comparison for comparison in known_differences if not comparison.significant and "/" in comparison.key
+    )
     assert f", {number(unsure.least_difference)} would be shown" in page(report)
     assert "least: the smallest true difference that so many rows show" in tags
 
@@ -158,18 +168,23 @@ def test_the_page_holds_every_number(compared):
     """Each comparison in the table, each run and bucket in the words of a drawing."""
     report, _, _ = compared
     tags = Tags(page(report))
-    for one in report.document().tables:
-        for line in (line for part in one.parts for line in part.lines):
+    for table in report.document().tables:
+        for line in (line for part in table.parts for line in part.lines):
             assert "".join(line) in tags.text.replace("\N{NO-BREAK SPACE}", "").replace(" ", "") or "".join(
                 line
             ).replace(" ", "") in tags.text.replace(" ", "")
-    images = [one["aria-label"] for one in tags.all("svg") if one.get("role") == "img"]
+    images = [tag["aria-label"] for tag in tags.all("svg") if tag.get("role") == "img"]
     for run in NAMES:
         value = report.values["global_recall@3/decile_1"][run]
-        assert any(f"{run}: " in said and f"decile_1 {number(value)}" in said for said in images)
-    one = report.against("global_recall@3/decile_10", "better <b>")
+        assert any(
+            f"{run}: " in labels_of_images and f"decile_1 {number(value)}" in labels_of_images
+            for labels_of_images in images
+        )
+    comparison = report.against("global_recall@3/decile_10", "better <b>")
     assert any(
-        f"10 {one.difference:+.4f} ({one.interval.low:+.4f} to {one.interval.high:+.4f})" in said for said in images
+        f"10 {comparison.difference:+.4f} ({comparison.interval.low:+.4f} to {comparison.interval.high:+.4f})"
+        in labels_of_images
+        for labels_of_images in images
     )
 
 
@@ -189,8 +204,8 @@ def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
 def test_gaps_of_groups_stand_among_the_comparisons_alone(compared):
     """Beside values over all rows there are gaps over all rows, and no group."""
     first = next(comparison for comparison in compared[0].comparisons if comparison.key == "global_recall@3/gap")
-    both = [first, replace(first, key="global_recall@3/en/gap")]
-    report = replace(compared[0], comparisons=both, row_groups=["en"])
+    gaps = [first, replace(first, key="global_recall@3/en/gap")]
+    report = replace(compared[0], comparisons=gaps, row_groups=["en"])
     assert (report.overall, report.gaps, report.by_bucket) == ([], ["global_recall@3/gap"], {})
 
 
@@ -198,9 +213,9 @@ def test_clusters_are_named(compared):
     """How many there are, and what they are, beside the rows; the caption of tests says that they were swapped."""
     _, target, runs = compared
     report = compare_runs(runs, target, metrics=[PrecisionAtK(k=1)], clusters=torch.arange(80) // 4, resamples=200)
-    for said, name in ((report, ""), (replace(report, clusters="user"), " (user)")):
-        assert said.document().facts[1:3] == ["80 rows", f"20 clusters{name}"]
-        assert "the rows of a cluster swapped together between the runs, as mid-p" in markdown(said)
+    for shown_report, name in ((report, ""), (replace(report, clusters="user"), " (user)")):
+        assert shown_report.document().facts[1:3] == ["80 rows", f"20 clusters{name}"]
+        assert "the rows of a cluster swapped together between the runs, as mid-p" in markdown(shown_report)
     assert "cluster" not in markdown(compared[0])
 
 
@@ -237,8 +252,8 @@ def test_the_least_p_that_random_swaps_can_give_says_so(rows):
     """No swap but those of all rows or none is as far: of 999 random ones p is 1/1000; all 2^8 are gone through."""
     right, target = torch.eye(2)[torch.zeros(rows, dtype=torch.int64)], torch.zeros(rows, dtype=torch.int64)
     report = compare_runs({"wrong": -right, "right": right}, target, metrics=[PrecisionAtK(k=[1])], resamples=999)
-    (found,), text = report.comparisons, markdown(report)
-    assert found.p.randomisation == pytest.approx(1 / 1000 if rows == 40 else 1 / 2**8)
+    (comparison,), text = report.comparisons, markdown(report)
+    assert comparison.p.randomisation == pytest.approx(1 / 1000 if rows == 40 else 1 / 2**8)
     assert ("**≤0.0010** | **≤0.0010**" in text, "≤" in text) == (rows == 40, rows == 40)
     assert ("≤: none of 999 random swaps differs as much" in text) is (rows == 40)
 
@@ -274,7 +289,7 @@ def test_an_infinite_value_is_drawn_and_said(tmp_path):
 
 def test_a_postfix_changes_no_word_of_the_verdict():
     """Buckets and other metrics are named as without it."""
-    generator, said = torch.Generator().manual_seed(0), []
+    generator, verdicts = torch.Generator().manual_seed(0), []
     target = torch.randint(0, 12, (400,), generator=generator)
     scores = torch.randn(400, 12, generator=generator)
     better = scores.clone()
@@ -284,9 +299,9 @@ def test_a_postfix_changes_no_word_of_the_verdict():
         collection = TopKCollection(metrics, postfix=postfix)
         runs = {"old": scores, "new": better}
         report = compare_runs(runs, target, metrics=collection, label_counts=range(12, 0, -1), resamples=200)
-        said.append(report.verdict)
-    assert "better in quantile_1" in said[0]
-    assert said[1] == said[0]
+        verdicts.append(report.verdict)
+    assert "better in quantile_1" in verdicts[0]
+    assert verdicts[1] == verdicts[0]
 
 
 def test_each_drawing_of_a_comparison_has_a_file_of_its_own(tmp_path):

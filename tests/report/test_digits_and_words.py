@@ -152,7 +152,7 @@ def test_groups_are_a_breakdown_of_equal_rank() -> None:
     compared = compare_runs(
         {"one": scores, "two": -scores}, target, metrics=[RecallAtK(3)], row_groups=groups, resamples=200
     )
-    (table,) = [one for one in compared.document().tables if one.title == "recall@3 by group of rows"]
+    (table,) = [part for part in compared.document().tables if part.title == "recall@3 by group of rows"]
     assert table.header == ["", "run", "de", "en"]
     values = compared.values["recall@3/de"]
     assert [line[2][:6] for line in table.lines] == [f"{values[line[1]]:.4f}" for line in table.lines]
@@ -164,9 +164,9 @@ def test_each_value_says_what_it_counts() -> None:
     scores, target = data()
     buckets = LabelBuckets.quantiles(COUNTS, 3)
     report = evaluate(scores, target, metrics=[RecallAtK(3, buckets=buckets, scope="global")])
-    (overall,) = [one for one in report.document().tables if one.name == "overall"]
+    (overall,) = [part for part in report.document().tables if part.name == "overall"]
     assert overall.lines[0][2] == "90 rows"
-    (table,) = [one for one in report.document().tables if one.name == "buckets"]
+    (table,) = [part for part in report.document().tables if part.name == "buckets"]
     column = table.header.index("rows with a relevant label")
     for line in table.lines[1:-1]:
         in_bucket = buckets.assignment[target] == buckets.names.index(line[0])

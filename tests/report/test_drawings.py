@@ -35,8 +35,8 @@ WHOLE = report_of_values("", VALUES, buckets=ROWS, beside=BESIDE)
 
 def levels(chart, kind, style):
     """How high the marks of a kind are, from the lowest place of each to the highest."""
-    found = [mark for mark in chart.marks if (mark.kind, mark.style) == (kind, style)]
-    ends = [(min(up for _, up in mark.places), max(up for _, up in mark.places)) for mark in found]
+    chosen = [mark for mark in chart.marks if (mark.kind, mark.style) == (kind, style)]
+    ends = [(min(up for _, up in mark.places), max(up for _, up in mark.places)) for mark in chosen]
     return [(round(low, 9), round(high, 9)) for low, high in ends]
 
 
@@ -67,14 +67,14 @@ def test_references_are_columns_on_demand_and_always_in_files():
     line = "| tail | 0.2000 | 0.0500 | 0.0000 | 0.9000 |"
     assert line in markdown(WHOLE, references=True)
     assert line not in markdown(WHOLE)
-    of_paper = latex(WHOLE, references=True)  # in two tables, each of which names the metric of its columns
-    assert "recall@5 chance & recall@5 popularity" in of_paper and "tail & 0.2000 & 0.0500 & 0.0000" in of_paper
-    assert "bucket & recall@5 attainable" in of_paper and "tail & 0.9000" in of_paper
+    paper = latex(WHOLE, references=True)  # in two tables, each of which names the metric of its columns
+    assert "recall@5 chance & recall@5 popularity" in paper and "tail & 0.2000 & 0.0500 & 0.0000" in paper
+    assert "bucket & recall@5 attainable" in paper and "tail & 0.9000" in paper
     assert "Beside chance, popularity and the attainable" in Tags(page(WHOLE)).text
-    held = json.loads(json.dumps(WHOLE.as_dict()))
+    content = json.loads(json.dumps(WHOLE.as_dict()))
     (first, _) = csv.DictReader(StringIO(csv_text(WHOLE.csv_tables()[""])))
     for name, values in BESIDE.items():
-        assert [record[name] for record in held["records"]] == list(values.values())
+        assert [record[name] for record in content["records"]] == list(values.values())
         assert first[name] == str(values["recall@5/head"])
 
 
@@ -125,14 +125,14 @@ def test_a_curve_is_the_local_mean_with_its_band():
 
     def quantile(share):
         reached = 0
-        for one, weight in pairs:
+        for number, weight in pairs:
             reached += weight
             if reached >= share * total:
-                return one
+                return number
         raise AssertionError
 
-    middle = sum(one * weight for one, weight in pairs) / total
-    deviation = math.sqrt(sum(weight * (one - middle) ** 2 for one, weight in pairs) / total)
+    middle = sum(number * weight for number, weight in pairs) / total
+    deviation = math.sqrt(sum(weight * (number - middle) ** 2 for number, weight in pairs) / total)
     effective = total**2 / sum(weight**2 for _, weight in pairs)
     h = 0.9 * min(deviation, (quantile(0.75) - quantile(0.25)) / 1.34) * effective**-0.2
     for point in points[::7]:
@@ -150,19 +150,19 @@ def test_a_curve_holds_the_truth():
     generator = torch.Generator().manual_seed(0)
     counts = (20_000 / torch.arange(1, 301)).long()
     truth = 0.2 + 0.15 * counts.double().log10()
-    held = torch.zeros(3)
+    coverage = torch.zeros(3)
     for _ in range(1000):
         support = torch.randint(2, 12, (300,), generator=generator)
         hits = torch.binomial(support.double(), truth, generator=generator)
         points = local_means(counts, hits / support, support)
         true = local_means(counts, truth, support)
-        held += torch.tensor([points[at].low <= true[at].value <= points[at].high for at in (24, 36, 54)])
-    assert ((held > 930) & (held < 970)).all()  # 950 within 3 standard errors
+        coverage += torch.tensor([points[at].low <= true[at].value <= points[at].high for at in (24, 36, 54)])
+    assert ((coverage > 930) & (coverage < 970)).all()  # 950 within 3 standard errors
 
 
 def test_unseen_labels_are_one_point_and_few_counts_no_curve():
     """Count 0 has the mean of the unseen labels, weighted; with two different counts there is nothing to draw."""
-    counts, ones = torch.tensor([0, 0, 9, 5, 2, 1]), torch.ones(6, dtype=torch.int64)
+    counts, rows = torch.tensor([0, 0, 9, 5, 2, 1]), torch.ones(6, dtype=torch.int64)
     values = torch.tensor([0.5, 0.0, 1.0, 1.0, 0.5, 0.5], dtype=torch.float64)
     weights = torch.tensor([3, 1, 4, 2, 1, 1])
     last = local_means(counts, values, weights)[-1]
@@ -170,7 +170,7 @@ def test_unseen_labels_are_one_point_and_few_counts_no_curve():
     assert (last.value, last.positives) == (pytest.approx(0.375), 4)
     assert last.effective_labels == pytest.approx(16 / 10)
     assert math.isnan(last.low)
-    assert local_means(torch.tensor([5, 5, 5, 1, 1, 1]), values, ones) == []
+    assert local_means(torch.tensor([5, 5, 5, 1, 1, 1]), values, rows) == []
     assert local_means(counts, values, torch.zeros(6)) == []
 
 
@@ -232,9 +232,9 @@ def test_a_comparison_draws_a_curve_for_each_run(evaluated):
 )
 def test_ticks_are_few_and_round(scale, ticks):
     """3 to 7 numbers that are 1, 2 or 5 times a power of ten apart, or powers of ten where an axis has two."""
-    found = scale.ticks()
-    assert [text for tick in found for text in tick.texts] == ticks
-    assert all(-1e-9 <= tick.at <= 1 + 1e-9 for tick in found)
+    ticks_of_scale = scale.ticks()
+    assert [text for tick in ticks_of_scale for text in tick.texts] == ticks
+    assert all(-1e-9 <= tick.at <= 1 + 1e-9 for tick in ticks_of_scale)
 
 
 def test_references_of_a_collection_reach_the_report():

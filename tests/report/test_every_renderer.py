@@ -68,7 +68,7 @@ RENDERERS = {
 
 def recall(scores, target, rows):
     """The share of rows whose label is among the three best, the lower id first among equals."""
-    best = {row: sorted(range(LABELS), key=lambda one: (-float(scores[row][one]), one))[:3] for row in rows}
+    best = {row: sorted(range(LABELS), key=lambda label: (-float(scores[row][label]), label))[:3] for row in rows}
     return sum(int(target[row]) in best[row] for row in rows) / len(best) if best else math.nan
 
 
@@ -86,22 +86,22 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
         "[low, high] are its ends where it is not symmetric",
         "gap: decile_10 minus decile_1",
     ]
-    for said in expected:
-        written = {"latex": in_latex, "markdown": in_markdown}.get(renderer, str)(said)
-        assert written in text or written[0].upper() + written[1:] in text, said
+    for sentence in expected:
+        written = {"latex": in_latex, "markdown": in_markdown}.get(renderer, str)(sentence)
+        assert written in text or written[0].upper() + written[1:] in text, sentence
     for number, group in enumerate(("en", "de")):
         rows = range(number, ROWS, 3)
         for place, bucket in enumerate(buckets.names):
-            of_bucket = [row for row in rows if int(buckets.assignment[target[row]]) == place]
-            value = recall(scores, target, of_bucket)
+            rows_of_bucket = [row for row in rows if int(buckets.assignment[target[row]]) == place]
+            value = recall(scores, target, rows_of_bucket)
             assert report.value("global_recall@3", bucket, group) == pytest.approx(value, abs=1e-12, nan_ok=True)
         assert f"{recall(scores, target, rows):.4f}" in text
-    tops = [sorted(range(LABELS), key=lambda one: (-float(row[one]), one))[:3] for row in scores]
+    tops = [sorted(range(LABELS), key=lambda candidate: (-float(row[candidate]), candidate))[:3] for row in scores]
     missed = [
-        sum(int(label) == one and one not in top for label, top in zip(target, tops, strict=True))
-        for one in range(LABELS)
+        sum(int(label) == candidate and candidate not in top for label, top in zip(target, tops, strict=True))
+        for candidate in range(LABELS)
     ]
-    worst = max(range(LABELS), key=lambda one: (missed[one], -one))
+    worst = max(range(LABELS), key=lambda candidate: (missed[candidate], -candidate))
     assert missed[worst] > 0
     assert report.labels.by_misses[0] == worst
     assert f"label {worst}" in text
@@ -125,12 +125,12 @@ def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
         assert (float(cell) == record.value) if cell else math.isnan(record.value)
     interval = report.intervals["recall@3/en"]
     assert float(lines["recall@3", "en", "", ""]["low"]) == interval.low
-    held = json.loads(json.dumps(report.as_dict(), allow_nan=False))
-    records = {record["key"]: record for record in held["records"]}
+    content = json.loads(json.dumps(report.as_dict(), allow_nan=False))
+    records = {record["key"]: record for record in content["records"]}
     assert records["recall@3/en"]["high"] == interval.high
     assert {key for key, record in records.items() if record["summary"]} == report.summaries.keys()
-    assert held["row_groups"] == [{"name": "de", "rows": 30}, {"name": "en", "rows": 30}]
-    assert {facts["metric"]: facts["overall_key"] for facts in held["metrics"]}["global_recall@3"] == "recall@3"
+    assert content["row_groups"] == [{"name": "de", "rows": 30}, {"name": "en", "rows": 30}]
+    assert {facts["metric"]: facts["overall_key"] for facts in content["metrics"]}["global_recall@3"] == "recall@3"
 
 
 def charts(report):
@@ -148,8 +148,12 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
     drawn = charts(report)
     values = {name: value for name, value in report.by_bucket["global_recall@3"].items() if not math.isnan(value)}
     ends = {name: report.intervals[f"global_recall@3/{name}"] for name in values}
-    beside = [of[f"global_recall@3/{name}"] for of in report.references.values() for name in values]
-    top = max(*values.values(), *beside, *(end.high for end in ends.values() if not math.isnan(end.high)))
+    references = [
+        values_of_reference[f"global_recall@3/{name}"]
+        for values_of_reference in report.references.values()
+        for name in values
+    ]
+    top = max(*values.values(), *references, *(end.high for end in ends.values() if not math.isnan(end.high)))
     bars = marks(drawn["global_recall@3"], "bar")
     names = list(report.by_bucket["global_recall@3"])
     for name, value in values.items():
@@ -158,14 +162,16 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
         assert 0 < right - left < 1 / len(names)
     (whole,) = marks(drawn["global_recall@3"], "line", "dashed")
     assert [up for _, up in whole.places] == [pytest.approx(report.overall["recall@3"] / top)] * 2
-    found = [up for mark in marks(drawn["global_recall@3"], "line", "solid") for _, up in mark.places]
-    known = [end for end in ends.values() if not math.isnan(end.low)]
-    assert found == pytest.approx([end / top for one in known for end in (one.low, one.high)])
+    ends_of_lines = [up for mark in marks(drawn["global_recall@3"], "line", "solid") for _, up in mark.places]
+    measured = [end for end in ends.values() if not math.isnan(end.low)]
+    assert ends_of_lines == pytest.approx([end / top for interval in measured for end in (interval.low, interval.high)])
     shares = drawn["prediction_proportion@3"]
     assert not marks(shares, "line", "dashed")
-    held = [value for value in report.by_bucket["prediction_proportion@3"].values() if not math.isnan(value)]
+    shares_of_buckets = [
+        value for value in report.by_bucket["prediction_proportion@3"].values() if not math.isnan(value)
+    ]
     # the interval of each bucket that holds labels, and the fair share of all
-    assert len(marks(shares, "line", "solid")) == len(held) + len(marks(shares, "bar"))
+    assert len(marks(shares, "line", "solid")) == len(shares_of_buckets) + len(marks(shares, "bar"))
 
 
 def test_a_value_far_above_the_others_does_not_hide_them():
@@ -193,7 +199,7 @@ def test_shares_are_drawn_in_proportion():
 
 
 @pytest.mark.parametrize(
-    ("buckets", "said"),
+    ("buckets", "sentence"),
     [
         (LabelBuckets.quantiles([8, 4, 2, 1, 1], 4), "each has about a quarter of all label occurrences in training"),
         (LabelBuckets.quantiles([8, 4, 2, 1, 0], 2, by="labels"), "each has about a half of all labels. unseen holds"),
@@ -205,11 +211,11 @@ def test_shares_are_drawn_in_proportion():
         ),
     ],
 )
-def test_what_a_bucket_is(buckets, said):
+def test_what_a_bucket_is(buckets, sentence):
     """Each kind of buckets has its sentence."""
     from tailmetrics.evaluation.description import bucket_rows
 
-    assert said in what_buckets_are(list(bucket_rows(buckets)))
+    assert sentence in what_buckets_are(list(bucket_rows(buckets)))
 
 
 def test_a_bucket_tells_in_how_many_rows_it_counts(shown):
@@ -242,9 +248,9 @@ def test_a_gap_is_that_of_the_buckets_measured():
     metrics = [RecallAtK(1, buckets=buckets, scope="global")]
     report = evaluate(scores, torch.tensor([0, 1, 2]), metrics=metrics)
     assert report.summaries["global_recall@1/gap"] == -0.5
-    one = evaluate(scores[:2], torch.tensor([0, 1]), metrics=metrics)
-    assert all(map(math.isnan, one.summaries.values()))
-    assert "| global_recall@1 | 0.5000 | – | – | – | – |" in markdown(one)
+    two_rows = evaluate(scores[:2], torch.tensor([0, 1]), metrics=metrics)
+    assert all(map(math.isnan, two_rows.summaries.values()))
+    assert "| global_recall@1 | 0.5000 | – | – | – | – |" in markdown(two_rows)
 
 
 def test_captions_say_what_a_metric_reads():
@@ -261,11 +267,13 @@ def test_captions_say_what_a_metric_reads():
     losses = torch.nn.functional.cross_entropy(scores.double()[own], target[own])
     assert report.scalars["cross_entropy/decile_1"] == pytest.approx(float(losses), abs=1e-9)
     assert "k places for each bucket" in report.facts("recall@1").caption
-    more = {"buckets": buckets, "scope": "global", "empty_target_action": "neg"}
-    parts = evaluate(scores, target, metrics=[PrecisionAtK(2, denominator="k", **more), PrecisionAtK(2, **more)])
+    arguments = {"buckets": buckets, "scope": "global", "empty_target_action": "neg"}
+    parts = evaluate(
+        scores, target, metrics=[PrecisionAtK(2, denominator="k", **arguments), PrecisionAtK(2, **arguments)]
+    )
     (key,) = (facts.metric for facts in parts.metrics if facts.caption.endswith("add up to the value over all labels"))
-    known = [value for value in parts.by_bucket[key].values() if not math.isnan(value)]
-    assert sum(known) == pytest.approx(parts.scalars["precision_k@2"])
+    by_bucket = [value for value in parts.by_bucket[key].values() if not math.isnan(value)]
+    assert sum(by_bucket) == pytest.approx(parts.scalars["precision_k@2"])
 
 
 def test_an_adjusted_gap_above_one_is_explained():
@@ -318,19 +326,19 @@ def tied():
     """Scores of three values: a third of the labels tie. And worst, expected and best recall@2 of the two buckets."""
     generator = torch.Generator().manual_seed(6)
     scores, target = torch.randint(0, 3, (40, 6), generator=generator).float(), torch.arange(40) % 6
-    buckets, found = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"]), {}
+    buckets, spans = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"]), {}
     for number, name in enumerate(buckets.names):
         places = []
         for row, label in zip(scores.tolist(), target.tolist(), strict=True):
             if label // 3 == number:
-                places.append((sum(one > row[label] for one in row), row.count(row[label])))
-        of_orders = (
+                places.append((sum(other > row[label] for other in row), row.count(row[label])))
+        values_of_orders = (
             [above + equal <= 2 for above, equal in places],
             [min(max((2 - above) / equal, 0), 1) for above, equal in places],
             [above < 2 for above, _ in places],
         )
-        found[name] = [sum(order) / len(order) for order in of_orders]
-    return scores, target, [RecallAtK(2, buckets=buckets, scope="global")], found
+        spans[name] = [sum(order) / len(order) for order in values_of_orders]
+    return scores, target, [RecallAtK(2, buckets=buckets, scope="global")], spans
 
 
 @pytest.mark.parametrize("resamples", [None, 50])
@@ -359,9 +367,9 @@ def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples
     lines = [line for line in csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))) if line["bucket"] == "unseen"]
     assert {line["value"] for line in lines} == {""}
     nothing = torch.zeros(40, 6, dtype=torch.bool)  # over all labels as well, and in a group of rows
-    found = evaluate(torch.rand(40, 6), nothing, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples).scalars
-    assert len(found) == 7
-    assert all(map(math.isnan, found.values()))
+    scalars = evaluate(torch.rand(40, 6), nothing, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples).scalars
+    assert len(scalars) == 7
+    assert all(map(math.isnan, scalars.values()))
     grouped = TopKCollection([*metrics, RecallAtK(2)], row_groups=["some", "none"])
     report = evaluate(torch.rand(40, 6), target, metrics=grouped, row_groups=target // 4, intervals=resamples)
     assert [key for key, value in report.scalars.items() if math.isnan(value)] == [
@@ -372,15 +380,15 @@ def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_ties_bring_the_values_of_other_orders(tied, renderer):
     """By bucket, each format shows the mean over the orders of equal scores and its ends beside the listed value."""
-    scores, target, metrics, found = tied
+    scores, target, metrics, spans = tied
     report = evaluate(scores, target, metrics=metrics, intervals=False)
     text = RENDERERS[renderer](report).replace("\\", "")
-    for name, (worst, expected, best) in found.items():
+    for name, (worst, expected, best) in spans.items():
         low, high = (f"{end:.4f}".removeprefix("0") for end in (worst, best))
         assert f"{expected:.4f}" in text
         assert f"[{low}, {high}]" in text
-        held = [report.tie_bounds[order][f"global_recall@2/{name}"] for order in ORDERS]
-        assert held == pytest.approx([worst, expected, best], abs=1e-15)
+        bounds = [report.tie_bounds[order][f"global_recall@2/{name}"] for order in ORDERS]
+        assert bounds == pytest.approx([worst, expected, best], abs=1e-15)
     assert '"What equal scores hide" has the values of other orders' in " ".join(report.warnings)
 
 
@@ -390,8 +398,8 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
     whole = evaluate(scores, target, metrics=metrics, intervals=False).tie_bounds
     assert evaluate(scores, target, metrics=metrics, intervals=False, batch_rows=7).tie_bounds == whole
     parts = [Evaluation(metrics), Evaluation(metrics)]
-    for one, rows in zip(parts, (slice(0, 11), slice(11, 40)), strict=True):
-        one.update(scores[rows], target[rows])
+    for part, rows in zip(parts, (slice(0, 11), slice(11, 40)), strict=True):
+        part.update(scores[rows], target[rows])
     parts[0].merge_state(parts[1])
     assert parts[0].report("").tie_bounds == whole
     assert evaluate(scores.argsort(descending=True), target, metrics=metrics).tie_bounds == {}
@@ -400,8 +408,8 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
     for rows, shown in ((200, False), (199, True)):
         report = evaluate(seldom[:rows], torch.arange(rows) % 6, metrics=metrics, intervals=False)
         assert bool(report.tie_bounds) is shown
-    for beside in ([], metrics):  # of what is over all labels alone, with metrics by bucket or without
-        overall = evaluate(scores, target, metrics=[RecallAtK(1), *beside], intervals=False)
+    for other_metrics in ([], metrics):  # of what is over all labels alone, with metrics by bucket or without
+        overall = evaluate(scores, target, metrics=[RecallAtK(1), *other_metrics], intervals=False)
         (table,) = (
             table for table in overall.document().tables if table.name == "ties" and table.header[0] == "metric"
         )
@@ -442,15 +450,15 @@ def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn
     """
     scores, target = torch.tensor([[5.0, 4, 3, 1, 1, 0]]).expand(9, 6), torch.arange(9) % 6
     buckets = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"])
-    made = partial(RecallAtK, 1, buckets=buckets, depth=4)
-    report = evaluate(scores, target, metrics=[made()], intervals=False)
+    recall_by_bucket = partial(RecallAtK, 1, buckets=buckets, depth=4)
+    report = evaluate(scores, target, metrics=[recall_by_bucket()], intervals=False)
     assert report.ties == {1: 0, 4: 1}
     assert "tie (100.0% at rank 4)" in " ".join(report.warnings)
     assert report.tie_bounds["worst"]["recall_depth4@1/tail"] == 0
     assert report.tie_bounds["best"]["recall_depth4@1/tail"] == 2 / 3  # of the labels 3, 4 and 5
-    expected = evaluate(scores, target, metrics=[made(ties="expected")], intervals=False)
+    expected = evaluate(scores, target, metrics=[recall_by_bucket(ties="expected")], intervals=False)
     assert (expected.ties, expected.tie_bounds) == ({}, {})
-    assert not [one for one in recwarn if "equal scores" in str(one.message)]
+    assert not [warning for warning in recwarn if "equal scores" in str(warning.message)]
 
 
 def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():
@@ -460,6 +468,6 @@ def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():
     report = report_of_values("", values, buckets=rows)
     assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 |" in markdown(report)
     assert "adjusted" not in markdown(report)
-    both = report_of_values("", {**values, "m/adjusted_gap": 0.25}, buckets=rows)
-    assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 | 0.2500 |" in markdown(both)
-    assert "adjusted gap: the gap of (value - chance) / (attainable - chance)" in markdown(both)
+    report = report_of_values("", {**values, "m/adjusted_gap": 0.25}, buckets=rows)
+    assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 | 0.2500 |" in markdown(report)
+    assert "adjusted gap: the gap of (value - chance) / (attainable - chance)" in markdown(report)

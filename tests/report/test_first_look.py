@@ -23,12 +23,14 @@ LISTS = torch.tensor([[0, 1], [1, 6], [0, 2], [0, 3]])
 """Of the six relevant labels, rows 0 and 2 miss one each: 5, and the unseen 7."""
 
 
-def recall(**more):
-    return evaluate(LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global", name="recall@2")], **more)
+def recall(**arguments):
+    return evaluate(
+        LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global", name="recall@2")], **arguments
+    )
 
 
-def screen(shown, width=100, **more):
-    return in_full(shown, width, **{"verbose": False, **more})
+def screen(shown, width=100, **options):
+    return in_full(shown, width, **{"verbose": False, **options})
 
 
 def test_the_answer_is_that_of_the_lists():
@@ -92,10 +94,10 @@ def test_all_is_printed_on_demand():
 def runs(count):
     generator = torch.Generator().manual_seed(3)
     target = torch.randint(0, 8, (80,), generator=generator)
-    found = {"right": torch.eye(8)[target]}
-    found |= {f"run {place}": torch.randn(80, 8, generator=generator) for place in range(count - 1)}
+    runs = {"right": torch.eye(8)[target]}
+    runs |= {f"run {place}": torch.randn(80, 8, generator=generator) for place in range(count - 1)}
     metrics = [RecallAtK(k=2, buckets=BUCKETS, scope="global"), MRR(), PrecisionAtK(k=1)]
-    return compare_runs(found, target, metrics=metrics, resamples=200)
+    return compare_runs(runs, target, metrics=metrics, resamples=200)
 
 
 @pytest.mark.parametrize("count", [2, 3, 6])
@@ -112,11 +114,11 @@ def test_a_comparison_is_one_screen(count):
                 assert re.search(rf"{re.escape(key)} .*{number(value)}", text)
     if count == 2:
         for name in compared.buckets:
-            one = compared.against(f"global_recall@2/{name}", "run 0")
-            if one is not None and not math.isnan(one.difference):
+            comparison = compared.against(f"global_recall@2/{name}", "run 0")
+            if comparison is not None and not math.isnan(comparison.difference):
                 line = next(line for line in text.splitlines() if line.startswith(name))
-                assert f"{one.difference:+.4f}" in line
-                assert ("*" in line) == one.significant
+                assert f"{comparison.difference:+.4f}" in line
+                assert ("*" in line) == comparison.significant
 
 
 def test_a_page_shows_answer_and_picture_before_notes_and_no_link_twice():
@@ -126,7 +128,7 @@ def test_a_page_shows_answer_and_picture_before_notes_and_no_link_twice():
         text = page(shown)
         verdict = (shown.document().verdict or "").splitlines()[0][:30]
         places = [text.index(part) for part in (verdict, 'class="headline"', 'class="chart"', 'id="part-')]
-        assert all(one < other for one, other in pairwise(places))
+        assert all(place < next_place for place, next_place in pairwise(places))
         assert shown.document().warnings == [] or text.index('class="chart"') < text.index('class="notes"')
         titles = [section.title for section in shown.document(references=True).sections]
         assert len(set(titles)) == len(titles)
@@ -166,11 +168,11 @@ def test_each_picture_is_written_alone(tmp_path, form):
 def test_a_bucket_is_the_rarest_only_where_no_rarer_one_is():
     """Without a positive in quantile_1, the answer names quantile_2, and does not call its labels the rarest."""
     target = torch.arange(90) % 9
-    more = {"label_counts": list(range(20, 0, -1)), "buckets": "quantiles:3", "metrics": [RecallAtK(3)]}
-    said = evaluate(torch.eye(20)[target], target, **more).answer
-    assert "the 4 most frequent labels (quantile 3)" in said
-    assert "the 5 labels of 'quantile_2'" in said
-    assert "rarest" not in said
+    arguments = {"label_counts": list(range(20, 0, -1)), "buckets": "quantiles:3", "metrics": [RecallAtK(3)]}
+    answer = evaluate(torch.eye(20)[target], target, **arguments).answer
+    assert "the 4 most frequent labels (quantile 3)" in answer
+    assert "the 5 labels of 'quantile_2'" in answer
+    assert "rarest" not in answer
 
 
 def test_an_answer_says_that_nothing_was_evaluated():
@@ -182,9 +184,9 @@ def test_an_answer_says_that_nothing_was_evaluated():
 def test_labels_missed_at_another_cut_off_say_at_which():
     """A macro F1 at 2 keeps the counts: beside a recall at 1 the sentence names k = 2, and beside one at 2 it does not."""
     scores, target = torch.eye(6)[torch.arange(12) % 6].roll(1, 1), torch.arange(12) % 6
-    said = []
+    answers = []
     for k in (1, 2):
         metrics = [RecallAtK(k=k), F1AtK(k=2, average="macro", num_labels=6)]
-        said.append(evaluate(scores, target, metrics=metrics, labels=True, headline=f"recall@{k}").answer)
-    assert "Most often missed at k = 2: " in said[0]
-    assert "Most often missed: " in said[1]
+        answers.append(evaluate(scores, target, metrics=metrics, labels=True, headline=f"recall@{k}").answer)
+    assert "Most often missed at k = 2: " in answers[0]
+    assert "Most often missed: " in answers[1]

@@ -62,17 +62,17 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one, other):
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(first, second):
+    low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 
 def schemes():
     """Return the custom properties of the page in light and dark."""
     light, dark = styles("page.css").split("@media screen and (prefers-color-scheme: dark)")
-    found = [dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", part)) for part in (light, dark)]
-    assert found[0].keys() == found[1].keys()
-    return dict(zip(("light", "dark"), found, strict=True))
+    colours = [dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", part)) for part in (light, dark)]
+    assert colours[0].keys() == colours[1].keys()
+    return dict(zip(("light", "dark"), colours, strict=True))
 
 
 def test_every_value_and_count_is_on_the_page(report, parsed):
@@ -136,13 +136,14 @@ def test_every_plot_has_words(report, parsed):
     drawings = parsed.all("svg")
     images = [attributes["aria-label"] for attributes in drawings if attributes.get("role") == "img"]
     assert len(images) == len(report.by_bucket)
-    for told, (metric, values) in zip(images, report.by_bucket.items(), strict=True):
-        assert told.startswith(metric)
+    for description, (metric, values) in zip(images, report.by_bucket.items(), strict=True):
+        assert description.startswith(metric)
         for bucket, value in values.items():
             assert (
-                f"{bucket} {'no value' if math.isnan(value) else number(value, report.facts(metric).is_place)}" in told
+                f"{bucket} {'no value' if math.isnan(value) else number(value, report.facts(metric).is_place)}"
+                in description
             )
-        assert f"all labels {number(report.overall[metric], report.facts(metric).is_place)}" in told
+        assert f"all labels {number(report.overall[metric], report.facts(metric).is_place)}" in description
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -154,7 +155,7 @@ def test_contrast(scheme):
     assert contrast(colours["--note-ink"], colours["--note"]) >= 4.5
     assert contrast(colours["--head"], colours["--paper"]) >= 3
     drawn = [*(shade(place, 100, "") for place in range(100)), *(run_look(place)[0] for place in range(6))]
-    assert all(contrast(getattr(one, scheme), colours["--paper"]) >= 3 for one in drawn)
+    assert all(contrast(getattr(colour, scheme), colours["--paper"]) >= 3 for colour in drawn)
     assert contrast(getattr(shade(0, 1, "unseen"), scheme), colours["--paper"]) >= 3
 
 
@@ -176,7 +177,7 @@ def test_styles_of_the_notebook_touch_nothing_else():
 
 def drawings(report, section):
     """The drawings of a section."""
-    return [chart for one in report.document().sections if one.name == section for chart in one.charts]
+    return [chart for part in report.document().sections if part.name == section for chart in part.charts]
 
 
 def test_bars_are_as_high_as_values():
@@ -263,11 +264,11 @@ def test_numbers_of_neighbours_do_not_touch(report, browser, tmp_path, width):
 def test_no_tick_is_cut_at_the_edge_of_a_difference(browser, tmp_path, width):
     """Nothing that a drawing says reaches beyond the box that shows it."""
     interval = Interval(0.06, 0.0595, 0.0601, 90, 0.95, "t")
-    one = Comparison(
+    comparison = Comparison(
         "recall@5", "new", "old", "mean", 0.5, 0.44, interval, PValues(0.1), PValues(0.1), 1, 0, 0, 0.1, 0.1
     )
     file = tmp_path / "compare.html"
-    file.write_text(page(ComparisonReport([one])), encoding="utf-8")
+    file.write_text(page(ComparisonReport([comparison])), encoding="utf-8")
     browser.open(file, width, "light")
     beyond = browser.evaluate(
         "[...document.querySelectorAll('.plot .scroll')].flatMap(box => [...box.querySelectorAll('text')].filter(text "

@@ -48,8 +48,8 @@ from tailmetrics.significance.comparing import PValues
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
 
 
-def same(found, expected):
-    return found == expected or (math.isnan(found) and math.isnan(expected))
+def same(value, expected):
+    return value == expected or (math.isnan(value) and math.isnan(expected))
 
 
 def test_a_report_holds_what_the_metrics_compute(report, values):
@@ -63,7 +63,10 @@ def test_a_report_holds_what_the_metrics_compute(report, values):
     sums = [sum(getattr(row, what) for row in report.buckets) for what in ("labels", "occurrences", "positives")]
     assert sums == [20, 811, 60]
     assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0, "400")
-    flat = {f"{metric}/{bucket}": value for metric, of in report.by_bucket.items() for bucket, value in of.items()}
+    flat = {}
+    for metric, values_of_metric in report.by_bucket.items():
+        for bucket, value in values_of_metric.items():
+            flat[f"{metric}/{bucket}"] = value
     assert {**report.overall, **flat}.keys() == values.keys()
 
 
@@ -74,9 +77,9 @@ def test_json_is_strict_and_holds_every_value(report, values):
         raise AssertionError(constant)
 
     read = json.loads(json.dumps(report.as_dict(), allow_nan=False), parse_constant=refuse)
-    found = {record["key"]: record["value"] for record in read["records"] if not record["summary"]}
-    assert found == {key: None if math.isnan(value) else value for key, value in values.items()}
-    assert any(value is None for value in found.values())
+    values_of_file = {record["key"]: record["value"] for record in read["records"] if not record["summary"]}
+    assert values_of_file == {key: None if math.isnan(value) else value for key, value in values.items()}
+    assert any(value is None for value in values_of_file.values())
     assert (read["rows"], read["positives"]) == (60, 60)
     assert read["label_counts"]["occurrences"] == 811
     assert read["versions"].keys() == {"python", "tailmetrics", "torch", "torchmetrics"}
@@ -120,13 +123,15 @@ def test_latex_escapes_and_balances(report):
     tables = body.split(r"\end{tabular}")[:-1]
     adjusted = any(key.endswith("/adjusted_gap") for key in report.summaries)
     columns = [3, 4 + len(report.by_bucket), 4, 1 + 3 * len(report.by_bucket), 6 + adjusted]
-    found: list[int] = []
+    columns_written: list[int] = []
     for part in tables:
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
         (count,) = {1 + row.count("&") for row in rows}
         assert f"{{l{'r' * (count - 1)}}}" in part
-        found.append(count - 1)  # a table that is wider than a page goes on in another, with its first column again
-    assert sum(found) == sum(count - 1 for count in columns)
+        columns_written.append(
+            count - 1
+        )  # a table that is wider than a page goes on in another, with its first column again
+    assert sum(columns_written) == sum(count - 1 for count in columns)
     assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}" in latex(report_of_values("", {"\\~^": 1.0}))
 
 
@@ -155,8 +160,10 @@ def test_only_the_name_of_a_bucket_tells_a_bucket():
 def test_a_postfix_hides_no_bucket():
     """Keys end in the postfix, not in the bucket: values, gap, intervals, bars and tables by bucket are all there."""
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
-    given = {"prefix": "val/", "postfix": "_ema"}
-    collection = TopKCollection([RecallAtK(1, buckets=buckets, scope="global"), CrossEntropy(buckets=buckets)], **given)
+    affixes = {"prefix": "val/", "postfix": "_ema"}
+    collection = TopKCollection(
+        [RecallAtK(1, buckets=buckets, scope="global"), CrossEntropy(buckets=buckets)], **affixes
+    )
     report = evaluate(torch.eye(4)[[0, 1, 2, 0]], torch.arange(4), metrics=collection)
     metric = "val/global_recall@1_ema"
     assert report.by_bucket[metric] == {"head": 1.0, "tail": 0.5}
@@ -166,7 +173,7 @@ def test_a_postfix_hides_no_bucket():
     assert tables["buckets"].header[4:] == [metric, "val/cross_entropy_ema"]
     assert tables["tail"].lines[0][:5] == [metric, "0.7500", "1.0000", "0.5000", "0.5000"]
     runs = {"one": torch.eye(4), "two": -torch.eye(4)}
-    collection = TopKCollection([RecallAtK(1, buckets=buckets, scope="global")], **given)
+    collection = TopKCollection([RecallAtK(1, buckets=buckets, scope="global")], **affixes)
     assert list(compare_runs(runs, torch.arange(4), metrics=collection, resamples=200).by_bucket) == [metric]
 
 
@@ -196,8 +203,8 @@ def test_two_kinds_of_buckets_count_each_label_once():
     kinds = (RecallAtK, "deciles"), (PrecisionAtK, "thresholds:1,3:head,tail")
     metrics = [metric(k=1, buckets=buckets, scope="global") for metric, buckets in kinds]
     report = evaluate(torch.eye(4), torch.arange(4), metrics=metrics, label_counts=[5, 2, 1, 0])
-    of_bucket = {row.name: (row.labels, row.positives) for row in report.buckets}
-    assert (of_bucket["head"], of_bucket["tail"], of_bucket["unseen"]) == ((1, 1), (2, 2), (1, 1))
+    facts_by_bucket = {row.name: (row.labels, row.positives) for row in report.buckets}
+    assert (facts_by_bucket["head"], facts_by_bucket["tail"], facts_by_bucket["unseen"]) == ((1, 1), (2, 2), (1, 1))
     document = report.document()
     assert document.facts == ["4 rows", "4 positives", "4 labels"]
     (table,) = [section for section in document.sections if section.name == "buckets"]
@@ -226,10 +233,10 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
         "overall top k.",
     ]
     collection, alone = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)
-    of_all = "val/recall@1 in rest; val/recall@2 in head, rest; val/recall@3, val/accuracy@3"
-    for one, keys in ((collection, of_all), (alone, "recall@3")):
+    keys_of_collection = "val/recall@1 in rest; val/recall@2 in head, rest; val/recall@3, val/accuracy@3"
+    for metric, keys in ((collection, keys_of_collection), (alone, "recall@3")):
         with pytest.warns(UserWarning, match=f"number of labels for {keys} in head, tail, rest: ") as caught:
-            one.update(worst, torch.tensor([0, 2]))
+            metric.update(worst, torch.tensor([0, 2]))
         assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -281,14 +288,14 @@ def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monke
     monkeypatch.setattr(os, "replace", third_fails)
     with pytest.raises(KeyboardInterrupt):
         replace(report, title="new").write(folders["mixed"])
-    found = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
-    assert found.keys() == {f"report.{suffix}" for suffix in SUFFIXES}
+    files = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
+    assert files.keys() == {f"report.{suffix}" for suffix in SUFFIXES}
     moved.clear()
     monkeypatch.setattr("tailmetrics.report.pages.latex", None)
     with pytest.raises(TypeError):
         replace(report, title="another").write(folders["mixed"])
-    assert {path.name: path.read_bytes() for path in folders["mixed"].iterdir()} == found
-    for name, content in found.items():
+    assert {path.name: path.read_bytes() for path in folders["mixed"].iterdir()} == files
+    for name, content in files.items():
         assert content in {(folders[title] / name).read_bytes() for title in ("old", "new")}
 
 
@@ -338,8 +345,8 @@ def test_no_name_acts_in_any_format(evil, tmp_path, request):
     )  # fmt: skip
     interval = Interval(0.1, 0.0, 0.2, 9, 0.95, evil)
     p = PValues(0.5)
-    one = Comparison(f"m/{evil}", evil, f"b{evil}", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
-    compared = ComparisonReport([one], evil, buckets=[evil], verdict=evil, what_buckets_are=evil)
+    comparison = Comparison(f"m/{evil}", evil, f"b{evil}", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
+    compared = ComparisonReport([comparison], evil, buckets=[evil], verdict=evil, what_buckets_are=evil)
     for shown in (report, compared):
         texts = {path.suffix: path.read_text() for path in shown.write(tmp_path) if path.suffix != ".png"}
         console = Console(width=200, file=StringIO(), record=True)
@@ -376,11 +383,11 @@ def test_no_key_is_broken_at_80_columns(letters):
     overall = {f"{metric}@1": 0.5, "short": 0.25}
     report = report_of_values("", {**overall, **scalars}, buckets=buckets, intervals=intervals)
     p = PValues(0.5)
-    found = [
+    comparisons = [
         Comparison(key, "run", "other", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
         for key, interval in intervals.items()
     ]
-    compared = ComparisonReport(found, buckets=["head", "tail"])
+    compared = ComparisonReport(comparisons, buckets=["head", "tail"])
     for shown, keys in ((report, [*overall, f"{metric}@5"]), (compared, [*scalars])):
         console = Console(width=80, file=StringIO(), record=True)
         print_report(shown, console, verbose=True)
@@ -398,9 +405,9 @@ def test_the_perplexity_of_tokens_stands_beside_their_cross_entropy():
     scores, words = torch.randn(300, 9, generator=generator), torch.randint(9, (300,), generator=generator)
     report = evaluate(scores, words, metrics=[CrossEntropy()], intervals=True)
     perplexity = float(torch.nn.functional.cross_entropy(scores.double(), words).exp())
-    one, buckets = report.intervals["cross_entropy"], LabelBuckets.thresholds(torch.arange(9), [1, 5])
-    said = f"exp(cross_entropy): perplexity {perplexity:.4f} [{math.exp(one.low):.4f}, {math.exp(one.high):.4f}]."
-    assert said in Tags(page(report)).text
+    interval, buckets = report.intervals["cross_entropy"], LabelBuckets.thresholds(torch.arange(9), [1, 5])
+    sentence = f"exp(cross_entropy): perplexity {perplexity:.4f} [{math.exp(interval.low):.4f}, {math.exp(interval.high):.4f}]."
+    assert sentence in Tags(page(report)).text
     assert f"perplexity {perplexity:.4f}" in markdown(report)
     assert "perplexity" not in markdown(evaluate(scores, scores > 0, metrics=[CrossEntropy()], buckets=buckets))
 
@@ -419,6 +426,6 @@ def test_a_bucket_called_all_keeps_its_own_value():
     """The line of all labels and that of a bucket with the same name: each has its own labels, positives and value."""
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["all", "rest"], counts=[4, 3, 2, 1])
     lists, target = torch.tensor([[0], [0], [0]]), torch.tensor([0, 1, 2])
-    found = markdown(evaluate(lists, target, buckets=buckets, metrics=[RecallAtK(1)], intervals=False))
-    lines = [line.strip("| ").split(" | ") for line in found.splitlines() if line.startswith("| all |")]
+    text = markdown(evaluate(lists, target, buckets=buckets, metrics=[RecallAtK(1)], intervals=False))
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| all |")]
     assert [(*line[:3], line[-1]) for line in lines] == [("all", "4", "3", "0.3333"), ("all", "2", "2", "0.5000")]
