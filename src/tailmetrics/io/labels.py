@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -118,10 +119,10 @@ class NumberSource(NamedTuple):
     file: str | None = None
 
     def clause(self, number: int) -> str:
-        """Return what the option or the file states."""
+        """Return what the option or the file states. A whole path would leave no room for the rest of the error."""
         if self.file is None:
             return f"--num-labels says {number}"
-        return f"{self.file} has {number}"
+        return f"{PurePath(self.file).name} has {number}"
 
 
 NUM_LABELS = NumberSource()
