@@ -465,7 +465,7 @@ class TopKMetric(ExactMetric):
         vars(self).pop("_queries_seen", None)
 
     def prepare(self, ranking: Ranking) -> Increments:
-        """Return the amounts that a batch adds to the states, by short name; :func:`check_batch` has accepted it."""
+        """Return the amounts that a batch adds to the states, by short name. It must have passed the checks."""
         increments = self.aggregation.increments(ranking)
         tie_count = self._tie_count
         if tie_count is not None:
