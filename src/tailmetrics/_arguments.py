@@ -178,7 +178,7 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
 def real_number(value: Any) -> float | None:
     """Return a number, NumPy's and tensors without axes included, as float; None for anything else, a bool included."""
     is_number = isinstance(value, (int, float)) or getattr(value, "ndim", None) == 0
-    if not is_number or _is_bool(value):
+    if not is_number or isinstance(value, (str, bytes)) or _is_bool(value):  # a text of NumPy has no axes, too
         return None
     try:
         return float(value)
@@ -535,7 +535,7 @@ def _meant(unknown: Sequence[str], accepted: Sequence[str]) -> str:
     """Return the end of the message: the accepted argument that may be meant by each unknown one."""
     hints = []
     for name in unknown:
-        synonyms = set(accepted).intersection(SYNONYMS.get(name, ()))
+        synonyms = [synonym for synonym in SYNONYMS.get(name, ()) if synonym in accepted]
         candidates = [*synonyms, *get_close_matches(name, accepted)]
         hints += [f"{candidate}=" for candidate in candidates[:1]]
     if not hints:

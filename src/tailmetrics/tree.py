@@ -139,11 +139,12 @@ class LabelTree:
         for name in names_in_edges:
             nodes.setdefault(name, len(nodes))
 
-        parent_ids = torch.full((len(nodes),), -1, dtype=torch.int64, device=CPU)
+        parent_ids = [-1] * len(nodes)
         for child, parent in parents.items():
             if parent is not None:
                 parent_ids[nodes[child]] = nodes[parent]
-        return cls(parent_ids, tuple(nodes), num_labels=len(labels))
+        parent_vector = torch.tensor(parent_ids, dtype=torch.int64, device=CPU)
+        return cls(parent_vector, tuple(nodes), num_labels=len(labels))
 
     def of_labels(self, names: Sequence[str]) -> LabelTree:
         """Return the tree with the labels ``names`` in this order; the tree must have names."""

@@ -183,10 +183,10 @@ def notes_for_comparisons(report: Report, run: Run) -> list[str]:
 
 def _check_options(options: EvaluateOptions) -> None:
     """Raise if options contradict each other."""
-    for option, other in (("intervals", "no_intervals"), ("no_rows", "per_row")):
-        if getattr(options, option) and getattr(options, other):
-            names = " and ".join(f"--{name.replace('_', '-')}" for name in (option, other))
-            raise CommandError(f"{names} are both given", "leave one of them out.")
+    if options.intervals and options.no_intervals:
+        raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
+    if options.no_rows and options.per_row is not None:
+        raise CommandError("--no-rows and --per-row are both given", "leave one of them out.")
     if options.clusters and options.no_intervals and options.per_row is None:
         hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
         raise CommandError("--clusters and --no-intervals are both given", hint)

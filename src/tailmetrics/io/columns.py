@@ -452,8 +452,7 @@ class ColumnError(DataFileError):
         self.opening = opening
         self.columns = columns
         self.questions = questions
-        start, lack, others = ", ".join(question.problem for question in questions).partition(LACK)
-        problem = f"{start}{lack}{others.replace(LACK, 'none is')}; its columns are {names_in_words(columns)}"
+        problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
         if opening.in_memory:
             hint = "; ".join(question.remedy or f"rename a column to {question.role!r}" for question in questions)
         else:
@@ -463,6 +462,19 @@ class ColumnError(DataFileError):
     def with_options_of_this_file(self) -> ColumnError:
         """Return this error with the options for its file alone, because options for all files would touch others."""
         return ColumnError(self.opening, self.columns, self.questions, is_alone=False)
+
+
+def _problems(questions: Sequence[Question]) -> str:
+    """Return the problems in a sentence; from the second role without a column on, it says "none is"."""
+    texts: list[str] = []
+    beginning = LACK
+    for question in questions:
+        text = question.problem
+        if text.startswith(LACK):
+            text = beginning + text.removeprefix(LACK)
+            beginning = "none is"
+        texts.append(text)
+    return ", ".join(texts)
 
 
 def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
@@ -682,7 +694,7 @@ class _Search:
         if name == NONE and not is_needed:
             return ()
         if name is not None and name not in self._names:
-            parts = tuple(name.split(","))
+            parts = tuple(part.strip() for part in name.split(","))
             if all(part in self._names for part in parts):
                 return parts
         query = self._column("query", self._names, self._known(self._scalars, ALIASES["query"]), is_needed)

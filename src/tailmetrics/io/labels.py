@@ -516,7 +516,9 @@ def _label_id(path: FilePath, name: str, line: int, ids: dict[str, int] | None, 
         return ids[name]
     label = parse_int64(path, "label", name, line)
     if label < 0 or (num_labels is not None and label >= num_labels):
-        hint = "label ids run from 0 to the number of labels less one."
+        hint = "label ids start at 0."
+        if num_labels is not None:
+            hint = f"label ids run from 0 to {num_labels - 1}."
         raise DataFileError(path, f"counts the label {label}", f"line {line}", hint)
     return label
 
