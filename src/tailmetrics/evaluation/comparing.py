@@ -202,8 +202,8 @@ def _check_rankings(runs: Mapping[str, Any]) -> None:
             f"compare_runs: {next(iter(digests))} is a Ranking and {others[0]} is not; pass a Ranking for each run, or "
             "the predictions of each run and their target."
         )
+    first = next(iter(digests), "")
     for name, digest in digests.items():
-        first = next(iter(digests))
         if digest != digests[first]:
             raise ValueError(
                 f"compare_runs: the rankings {first} and {name} have different targets or row masks; rank all runs "

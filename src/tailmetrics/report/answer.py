@@ -168,7 +168,7 @@ def _unseen_sentence(report: ReportData, words: _Values) -> str:
 
 def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     """Return the sentence on the groups of rows with the lowest and the highest value."""
-    records = list(filter(attrgetter("is_measured"), report.group_records(whole.metric)))
+    records = [record for record in report.group_records(whole.metric) if record.is_measured]
     if len(records) < 2:
         return ""
     lowest = min(records, key=attrgetter("value"))

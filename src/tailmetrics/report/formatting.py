@@ -31,7 +31,7 @@ _OF_LATEX = str.maketrans(
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
         **{raised: rf"$^\mathrm{{{letter}}}$" for raised, letter in zip(RAISED, LETTERS, strict=True)},
-        "q": "q",
+        "q": "q",  # RAISED holds no superscript of q, but q itself
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )

@@ -236,8 +236,16 @@ def interval_columns(interval: Interval | None) -> dict[str, Any]:
     """Return the parts of an interval by :data:`INTERVAL_COLUMNS`; each is None without an interval."""
     if interval is None:
         return dict.fromkeys(INTERVAL_COLUMNS)
-    columns = {name: getattr(interval, name.removeprefix("interval_")) for name in INTERVAL_COLUMNS}
-    return {**columns, "interval_method": str(interval.method)}
+    parts = (
+        interval.low,
+        interval.high,
+        interval.n,
+        interval.confidence,
+        str(interval.method),
+        interval.reason,
+        interval.clusters,
+    )
+    return dict(zip(INTERVAL_COLUMNS, parts, strict=True))
 
 
 def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:
