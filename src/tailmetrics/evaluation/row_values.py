@@ -221,8 +221,11 @@ class RowValues(RowColumns):
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the columns that all parts have, with the parts concatenated in order."""
+    if not parts:
+        return {}
+
     columns = {}
-    for name in parts[0] if parts else ():
+    for name in parts[0]:
         arrays = [part[name] for part in parts if name in part]
         if len(arrays) == len(parts):
             columns[name] = np.concatenate(arrays)
