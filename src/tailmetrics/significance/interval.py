@@ -12,7 +12,8 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
    rows do not tell the variance: no interval.
 5. A mean or ratio of sums of values x in [0, 1] of which (Σx)² / Σx² is below 20 and below a quarter of the rows: the
    limits of Fay and Feuer; the same of 1 - x. Quick intervals of ratios that may be negative, such as values less
-   chance: the limits of a Poisson number of events with the variance and skewness of the ratio, if it is as small.
+   chance: the limits of a Poisson number of events with the variance and skewness of the ratio, under the same
+   condition on this number.
 6. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
    freedom).
 7. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
