@@ -322,31 +322,19 @@ def gathered_labels(
 ) -> Labels:
     """Return the labels of all files, as :func:`read_label_names`, with notes; without names if they are numbers."""
     values: list[tuple[Any, Any]] = [("preds", run) for run in runs]
-    if target is not None:
-        values.append(("target", target))
-    if train_target is not None:
-        values.append(("train", train_target))
-    inputs = open_inputs("read_label_names", values, forms)
+    values += [("target", target), ("train", train_target)]
+    inputs = open_inputs("read_label_names", [pair for pair in values if pair[1] is not None], forms)
     rule = _label_rule(inputs, None, string_ids, num_labels)
     sources = [opened.rows for opened in inputs if opened.rows is not None]
     if rule.by_number and not sources:
         return NUMBERED
-    if "label_names" in other_names and string_ids is None:
-        num_named = sum(source.string_ids for source in sources)
-        if 0 < num_named < len(sources):  # label ids of the others are places in label_names
-            label_names = list(other_names["label_names"])
-            return Labels(label_names, len(label_names), len(label_names))
+    if "label_names" in other_names and string_ids is None and _hold_names_and_ids(sources):
+        label_names = list(other_names["label_names"])
+        return Labels(label_names, len(label_names), len(label_names))
 
-    read_alike(sources, string_ids)
-    numbered = [source for source in sources if not source.string_ids]
-    named = [opened for opened in inputs if opened.content not in numbered]
-    are_numbers = bool(numbered) and num_labels is not None and string_ids is None
-    if not named or are_numbers:
+    named = _named_inputs(inputs, sources, string_ids, num_labels)
+    if not named:
         return NUMBERED
-    if numbered:
-        problem = f"has names of labels, but {numbered[0].path} has their numbers"
-        raise DataFileError(named[0].name, problem, hint=numbers_hint(numbered[0]))
-
     gathering = NameGathering(forms.memory)
     for opened in named:
         gathering.add(opened.content)
@@ -354,6 +342,30 @@ def gathered_labels(
         gathering.add_names(names, Path(argument))
     in_memory = all(opened.form == IN_MEMORY for opened in inputs)
     return gathering.ordered(rule, bool(string_ids) and not in_memory, in_memory)
+
+
+def _hold_names_and_ids(sources: Sequence[Source]) -> bool:
+    """Whether some files of rows hold names of labels, and the others hold ids, which are places in ``label_names``."""
+    return len({source.string_ids for source in sources}) > 1
+
+
+def _named_inputs(
+    inputs: Sequence[Input], sources: Sequence[Source], string_ids: bool | None, num_labels: int | None
+) -> list[Input]:
+    """Return the files that hold names of labels; none if label ids are numbers.
+
+    Raises:
+        DataFileError: If one file has names of labels and another has numbers.
+    """
+    read_alike(sources, string_ids)
+    numbered = [source for source in sources if not source.string_ids]
+    if numbered and num_labels is not None and string_ids is None:
+        return []
+    named = [opened for opened in inputs if opened.content not in numbered]
+    if named and numbered:
+        problem = f"has names of labels, but {numbered[0].path} has their numbers"
+        raise DataFileError(named[0].name, problem, hint=numbers_hint(numbered[0]))
+    return named
 
 
 def first_rows(values: Sequence[tuple[Any, Any]], forms: Forms) -> tuple[list[str], list[str]]:
