@@ -65,9 +65,10 @@ class Objects:
                 f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
                 f"maximum_object_size={size}"
             )
-            every_object = f"SELECT * FROM read_json({self._options}, sample_size=-1)"
-            schema = self.database.schema(every_object)
-            types = self.database.rows(f"DESCRIBE {every_object}")
+            # all objects are read for this, so it is asked once, and Arrow's types come from these types
+            types = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}, sample_size=-1)")
+            cells = [f"NULL::{kind} AS {quoted(name)}" for name, kind, *_ in types]
+            schema = self.database.schema(f"SELECT {', '.join(cells)}")
         self.columns = [_plain_column(column) for column in columns_of(schema)]
         self.mixed = {name for name, kind, *_ in types if "JSON" in kind}
 
