@@ -30,7 +30,7 @@ def number_of_labels(
     Args:
         caller: The name that errors begin with.
         columns: The number of columns by argument, of predictions, targets and training targets.
-        stated: The numbers of :func:`tailmetrics.evaluation.labels.stated_numbers`.
+        stated: The numbers of :func:`tailmetrics.evaluation.options.Options.stated_numbers`.
         remedy_of_metrics: What to do if a metric was made for another number.
 
     Raises:

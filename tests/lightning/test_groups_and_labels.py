@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import group_numbers
+from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.lightning.loader_evaluation import LoaderEvaluation, StepKeys
 from written import by_key

@@ -68,7 +68,7 @@ def metrics_of_labels(metrics: Sequence[TopKMetric], inputs: Inputs) -> list[Top
     names = inputs.runs[0].label_names
     if names is None:
         return list(metrics)
-    return metrics_by_id("evaluate", metrics, names, inputs.label_names, inputs.places)
+    return metrics_by_id(metrics, names, inputs.label_names, inputs.places)
 
 
 def answerable_metrics(

@@ -31,7 +31,7 @@ from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import Model as ComparedModel
 from tailmetrics.evaluation.comparing import compared, warnings_of
-from tailmetrics.evaluation.evaluating import NOTE_ON_SEQUENCES
+from tailmetrics.evaluation.notes import ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
 from tailmetrics.evaluation.row_values import NOTHING
@@ -128,7 +128,7 @@ def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: 
     for model in models:
         texts = model.notes
         if report.num_clusters:
-            texts = [note for note in texts if note != NOTE_ON_SEQUENCES]
+            texts = [note for note in texts if note != ON_SEQUENCES]
         notes[model.name] = texts
         noted.update(texts)
     warnings = warnings_of(notes)

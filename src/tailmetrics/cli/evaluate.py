@@ -32,9 +32,8 @@ from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_group
 from tailmetrics.cli.rows import accumulate, accumulate_share
 from tailmetrics.cli.training import bind
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import notes_on_queries
-from tailmetrics.evaluation.evaluating import NOTE_ON_SEQUENCES, note_on_catalogue
-from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes
+from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, notes_on_queries
+from tailmetrics.evaluation.notes import ON_SEQUENCES, on_catalogue
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
 from tailmetrics.io import Dataset
@@ -69,7 +68,7 @@ class Run:
         """The note on scores (B, T, L), for intervals and comparisons without clusters."""
         if self.dataset.tokens == 1 or self.clusters is not None:
             return []
-        return [NOTE_ON_SEQUENCES]
+        return [ON_SEQUENCES]
 
 
 def evaluate(request: Request, messages: Messages) -> None:
@@ -167,7 +166,7 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
     if dataset.label_names is not None and data.num_labels is None and data.label_names is None:
         source = f"these files name, {preds} included"
         hint = "--string-ids true --num-labels L"
-        notes += note_on_catalogue(evaluation.members, len(dataset.label_names), source, hint)
+        notes += on_catalogue(evaluation.members, len(dataset.label_names), source, hint)
     if run.groups is not None:
         num_without = int((run.groups.numbers < 0).sum())
         if num_without:

@@ -341,7 +341,7 @@ def _label_facts(
     )
     places = None
     if label_names is not None and labels.names is not None:
-        places = places_of_names("evaluate", list(label_names), labels.names)
+        places = places_of_names(list(label_names), labels.names)
     if path is not None and counted_labels is not None:
         counts = _counts_of_names(path, columns, counted_labels, labels.names, options.num_labels)
     elif counts is not None and places is not None:

@@ -15,8 +15,8 @@ from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import Files, Inputs, Share
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.progress import progress
-from tailmetrics.evaluation.evaluating import note_on_unseen
-from tailmetrics.evaluation.labels import stated_numbers
+from tailmetrics.evaluation.notes import on_unseen
+from tailmetrics.evaluation.options import numbers_of_metrics
 from tailmetrics.io import TargetDataset
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
@@ -110,7 +110,7 @@ def _number_of_labels(collection: TopKCollection, inputs: Inputs) -> int | None:
     columns = {}
     if inputs.files.num_labels is not None:
         columns["the data"] = inputs.files.num_labels
-    stated = stated_numbers(None, None, None, None, collection.members().values())
+    stated = numbers_of_metrics(collection.members().values())
     return number_of_labels("evaluate", columns, stated, REMEDY_OF_METRICS)
 
 
@@ -139,7 +139,7 @@ def _training(inputs: Inputs, num_labels: int | None, messages: Messages, engine
     hint = None
     if inputs.files.names is None:
         hint = "add --string-ids true; --num-labels is then the size of the catalogue"
-    for note in note_on_unseen(counts, hint):
+    for note in on_unseen(counts, hint):
         messages.warn(note)
     order = order_of_names(inputs.files.names or (), len(counts))
     return Training(len(counts), counts, num_rows, order=order)

@@ -18,11 +18,11 @@ from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import group_numbers
-from tailmetrics.evaluation.description import listed, members_of
+from tailmetrics.evaluation.description import listed
 from tailmetrics.evaluation.evaluating import CONFIDENCE
-from tailmetrics.evaluation.labels import stated_numbers
-from tailmetrics.evaluation.preparing import Options, prepared
+from tailmetrics.evaluation.options import Options
+from tailmetrics.evaluation.preparing import prepared
+from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import ExplicitTarget
@@ -205,11 +205,10 @@ class Cluster(ABC):
             label_names=label_names,
             confidence=CONFIDENCE if intervals else None,
         )
-        stated = stated_numbers(label_names, label_counts, buckets, None, members_of(options.metrics))
         columns: dict[str, int] = {}
         if num_labels is not None:
             columns["num_labels"] = num_labels
-        evaluation = prepared(options, num_labels=number_of_labels("evaluate", columns, stated))
+        evaluation = prepared(options, num_labels=number_of_labels("evaluate", columns, options.stated_numbers()))
         evaluation.start()
 
         names = ColumnNames(preds, target, scores, gains, row_groups)

@@ -14,6 +14,7 @@ from tailmetrics._transfer import digest_of, problem_with_states
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
+from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import (
     headline_of,
     listed,
@@ -24,6 +25,8 @@ from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.label_codes import deepest_counts
 from tailmetrics.evaluation.reporting import report_of
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
+from tailmetrics.evaluation.row_groups import checked_numbers
+from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._references import REFERENCES
@@ -287,6 +290,25 @@ class Evaluation:
         """Return the report on all batches of all ranks; call it on every rank."""
         self._start_once()
         return report_of(self, title)
+
+
+def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bool) -> RowValues | None:
+    """Start an evaluation and add all rows, batch by batch; return the values of each row if ``keeps_rows`` is True."""
+    evaluation.start(data.device)
+    row_groups = checked_numbers(data.row_groups, evaluation.row_groups, data.num_rows)
+    values = None
+    if keeps_rows:
+        values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
+    for rows, preds, target in data.batches(batch_rows):
+        row_mask = batch_groups = None
+        if data.row_mask is not None:
+            row_mask = data.row_mask[rows]
+        if row_groups is not None:
+            batch_groups = row_groups[rows]
+        ranking = evaluation.update(preds, target, row_mask, row_groups=batch_groups, tokens=data.tokens)
+        if values is not None:
+            values.add(ranking)
+    return values
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:

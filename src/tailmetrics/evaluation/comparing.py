@@ -17,11 +17,10 @@ from tailmetrics._arguments import names_unknown_keywords
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.evaluating import Run, evaluate_run
-from tailmetrics.evaluation.preparing import Options
+from tailmetrics.evaluation.options import Missing, Options
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.metrics import TopKMetric

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, permutations
 from math import prod
 from pathlib import PurePath
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,15 +16,14 @@ from torch import Tensor
 
 from tailmetrics._arguments import cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
-from tailmetrics.evaluation.labels import columns_of, places_of_names
-from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes
+from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, notes_on_queries
+from tailmetrics.evaluation.options import CALLER, Options
+from tailmetrics.evaluation.row_groups import group_names
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import (
-    BATCH_DEFAULTS,
     Batch,
     Context,
-    Duplicates,
     ExplicitTarget,
     as_tensor,
     as_tensors,
@@ -37,29 +35,27 @@ from tailmetrics.ranking._reading import wrong_axes
 from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.report.report import Report
 
-CALLER = "evaluate"
 Part = tuple[slice, Any, Any]
-Missing: TypeAlias = Literal["skip", "zero"]
 
 
-class Data(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Data:
     """Predictions and targets that can be read in batches.
 
     Attributes:
         num_rows: Number of rows N.
-        columns: Number of labels L, if predictions or targets have a column per label, or the labels have names; None
-            otherwise.
         num_labels: Number of labels L, by :func:`tailmetrics._number_of_labels.number_of_labels`; None if unknown.
         device: Device of the tensors.
         batches: Takes the largest number of rows per batch, and yields the rows, predictions and targets of each batch.
         row_mask: Shape (N,), bool; False drops a row.
+        row_groups: The name or number of the group of each row; None without groups.
+        group_names: The names of the groups; None if groups have no names.
+        clusters: The cluster of each row; None if rows are drawn singly.
         label_names: The name of each label; None if labels are given as ids.
         label_order: Label ids by ascending name, shape (L,), int64; None if ids follow this order already.
-        argument_order: The label id of each place in arguments with one number per label, shape (L,), int64: the order
-            of the user's ``label_names``, or else ``label_order``.
+        may_have_gaps: Whether some ids may be no labels: nothing has a column or a name for each label.
         tie_winner: As for :class:`Report`.
         row_names: The query of each row; None if rows have no names.
-        clusters: The cluster of each row; None if rows are drawn singly.
         tokens: Number of rows per sequence, T, if scores are (B, T, L); 1 otherwise.
         train: Label counts of the training targets; None without training targets.
         notes: Notes on the rows, for the report.
@@ -67,63 +63,87 @@ class Data(NamedTuple):
     """
 
     num_rows: int
-    columns: int | None
     num_labels: int | None
     device: torch.device
     batches: Callable[[int], Iterator[Part]]
     row_mask: Tensor | None = None
+    row_groups: Any = None
+    group_names: Sequence[str] | None = None
+    clusters: Any = None
     label_names: Sequence[str] | None = None
     label_order: Tensor | None = None
-    argument_order: Tensor | None = None
+    may_have_gaps: bool = False
     tie_winner: str = Report.tie_winner
     row_names: Sequence[str] | None = None
-    clusters: Any = None
     tokens: int = 1
     train: LabelFrequency | None = None
     notes: tuple[str, ...] = ()
     readings: tuple[str, ...] = ()
 
 
-def read_data(
-    preds: Any,
-    target: Any,
-    train_target: Any,
-    row_mask: Any = None,
-    label_names: Sequence[str] | None = None,
-    missing: Missing = "skip",
-    other_names: Mapping[str, Iterable[Any]] | None = None,
-    batch: Mapping[str, Any] = BATCH_DEFAULTS,
-    stated: Mapping[str, int] = MappingProxyType({}),
-) -> Data:
-    """Return predictions and targets of any form as batches of tensors.
-
-    ``other_names`` holds further label names by argument, such as the names in ``label_counts``. ``batch`` holds the
-    arguments that say how a batch is read, and ``stated`` for how many labels other arguments were made. For all other
-    arguments see :func:`tailmetrics.evaluate`.
-    """
-    _check_in_memory({"preds": preds, "target": target, "train_target": train_target})
+def read_data(preds: Any, target: Any, options: Options) -> Data:
+    """Return predictions, targets and arguments with a value per row, in any form, as data in the order of the rows."""
+    _check_rows(preds, target, options)
+    inputs = {"preds": preds, "target": target}
+    train_target = _rows_of_names(_as_lists(options.train_target))
     if isinstance(preds, Ranking):
-        return _data_of_ranking(preds, target, train_target, row_mask, stated)
+        data = _data_of_ranking(preds, train_target, options)
+    else:
+        preds = _as_lists(preds)
+        target = _rows_of_names(_as_lists(target))
+        if options.label_names is not None and hasattr(preds, "shape") and not is_table(preds):
+            target = _numbered("target", target, options.label_names)
+            train_target = _numbered("train_target", train_target, options.label_names)
+        if any(is_table(value) or _holds_names(value) for value in (preds, target)):
+            data = _data_of_tables(preds, target, train_target, options)
+        else:
+            data = _data_of_tensors(_padded(preds), _padded(target), train_target, options)
+
+    row_groups = _values_by_row(options.row_groups, "row_groups", data, inputs)
+    clusters = _values_by_row(options.clusters, "clusters", data, inputs)
+    names = None
+    if row_groups is not None:
+        names = group_names(row_groups) or None
+    return replace(data, row_groups=row_groups, group_names=names, clusters=clusters)
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table with columns, such as a DataFrame, a list of objects, or a dict by query."""
+    if isinstance(value, list) and value:
+        first = next((entry for row in value if isinstance(row, (list, tuple)) for entry in row), value[0])
+        return isinstance(first, Mapping)
+    return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
+
+
+def _is_frame(value: Any) -> bool:
+    """Whether a value is a pandas DataFrame."""
+    return hasattr(value, "iloc") and hasattr(value, "columns")
+
+
+# -- checks of rows -------------------------------------------------------------------------------------------------
+
+
+def _check_rows(preds: Any, target: Any, options: Options) -> None:
+    """Raise if data are not in memory, if the target is missing or given twice, or if rows are in different orders."""
+    _check_in_memory({"preds": preds, "target": target, "train_target": options.train_target})
+    if isinstance(preds, Ranking):
+        for argument, value in {"target": target, "row_mask": options.row_mask}.items():
+            if value is not None:
+                raise TypeError(
+                    f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out."
+                )
+        return
+
     if target is None:
         raise TypeError(f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, which holds them.")
-    check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
-    _check_series_beside_tables(preds, target)
-    preds = _as_lists(preds)
-    target = _rows_of_names(_as_lists(target))
-    train_target = _rows_of_names(_as_lists(train_target))
-    if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
-        target = _numbered("target", target, label_names)
-        train_target = _numbered("train_target", train_target, label_names)
-    if not any(is_table(value) or _holds_names(value) for value in (preds, target)):
-        return _data_of_tensors(
-            _padded(preds), _padded(target), _padded(train_target), row_mask, batch["ignore_index"], stated
-        )
-
-    _check_lists(preds, target)
-    names_by_argument = {argument: list(map(str, names)) for argument, names in (other_names or {}).items()}
-    if label_names is not None:
-        names_by_argument["label_names"] = list(map(str, label_names))
-    return _data_of_tables(preds, target, train_target, row_mask, missing, names_by_argument, batch["duplicates"])
+    check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": options.row_mask})
+    for (table, frame), (name, series) in permutations({"preds": preds, "target": target}.items()):
+        is_pair = _is_frame(frame) and hasattr(series, "iloc") and not _is_frame(series)
+        if is_pair and not series.index.equals(frame.index):  # the index of the Series may name queries
+            raise ValueError(
+                f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
+                f"names the queries, or {name}.tolist() if row i of both belong together."
+            )
 
 
 def _check_in_memory(values: Mapping[str, Any]) -> None:
@@ -142,43 +162,34 @@ def _check_in_memory(values: Mapping[str, Any]) -> None:
         )
 
 
-def is_table(value: Any) -> bool:
-    """Whether a value is a table with columns, such as a DataFrame, a list of objects, or a dict by query."""
-    if isinstance(value, list) and value:
-        first = next((entry for row in value if isinstance(row, (list, tuple)) for entry in row), value[0])
-        return isinstance(first, Mapping)
-    return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
+# -- rankings and tensors -------------------------------------------------------------------------------------------
 
 
-def _data_of_ranking(
-    ranking: Ranking, target: Any, train_target: Any, row_mask: Any, stated: Mapping[str, int]
-) -> Data:
+def _data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> Data:
     """Return a ranking as data of a single batch."""
-    for argument, value in {"target": target, "row_mask": row_mask}.items():
-        if value is not None:
-            raise TypeError(f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out.")
-
     train_labels = _training_labels(train_target)
     widths = _widths({"train_target": train_labels})
     if ranking.num_labels is not None:
         widths = {"preds": ranking.num_labels, **widths}
-    num_labels = number_of_labels(CALLER, widths, stated)
+    num_labels = number_of_labels(CALLER, widths, options.stated_numbers())
     train = None
     if train_labels is not None:
-        train = LabelFrequency(num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels))
-        train.update(train_labels)
+        largest_id = _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels)
+        train = _training_counts(train_labels, num_labels or 1 + largest_id)
     batch = slice(0, ranking.num_rows), ranking, None
-    return Data(ranking.num_rows, num_labels, num_labels, ranking.ids.device, lambda _: iter([batch]), train=train)
+    return Data(
+        num_rows=ranking.num_rows,
+        num_labels=num_labels,
+        device=ranking.ids.device,
+        batches=lambda _: iter([batch]),
+        may_have_gaps=num_labels is None,
+        train=train,
+    )
 
 
-# -- tensors --------------------------------------------------------------------------------------------------------
-
-
-def _data_of_tensors(
-    preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None, stated: Mapping[str, int]
-) -> Data:
+def _data_of_tensors(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
     """Return scores, ids, candidates or CSR and their targets as data."""
-    batch = Batch(preds, target, row_mask)
+    batch = Batch(preds, target, options.row_mask)
     token_axes = getattr(_tensors_of(preds)[0], "shape", ())[1:-1]
     has_tokens = len(token_axes) > 0 and getattr(target, "ndim", 0) == len(token_axes) + 1  # (B, T, L) beside (B, T)
     as_tensors(Context(CALLER), batch)
@@ -194,22 +205,21 @@ def _data_of_tensors(
 
     train_labels = _training_labels(train_target)
     widths = _widths({"preds": batch.preds, "target": relevant, "train_target": train_labels})
-    num_labels = columns = number_of_labels(CALLER, widths, stated)
-    if not widths:
-        columns = stated.get("label_names")
-        _check_names(columns, ids, batch, ignore_index)
+    num_labels = number_of_labels(CALLER, widths, options.stated_numbers())
+    if not widths and options.label_names is not None:
+        _check_has_names(len(options.label_names), ids, batch, options.ignore_index)
 
     train = None
     if train_labels is not None:
         num_labels = num_labels or 1 + _largest_id(ids, relevant, train_labels)
-        train = _training_counts(train_labels, num_labels, ignore_index, has_tokens)
+        train = _training_counts(train_labels, num_labels, options.ignore_index, has_tokens)
     return Data(
-        len(scores),
-        columns,
-        num_labels,
-        scores.device,
-        partial(_batches_of_tensors, batch),
-        batch.row_mask,
+        num_rows=len(scores),
+        num_labels=num_labels,
+        device=scores.device,
+        batches=partial(_batches_of_tensors, batch),
+        row_mask=batch.row_mask,
+        may_have_gaps=not widths and options.label_names is None,
         tokens=prod(token_axes),
         train=train,
     )
@@ -243,17 +253,28 @@ def _training_labels(train_target: Any) -> Tensor | None:
     return as_tensor(CALLER, "train_target", _padded(train_target))
 
 
+def _columns_of(value: Any) -> int | None:
+    """Return the number of labels of a tensor with a column per label; None for label ids, candidates and None."""
+    if not isinstance(value, Tensor) or value.ndim < 2:
+        return None
+    if value.is_floating_point() or value.is_sparse_csr or value.dtype == torch.bool:
+        return int(value.shape[-1])
+    return None
+
+
 def _widths(tensors: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of columns of each tensor that has a column per label, by argument."""
     widths = {}
     for argument, tensor in tensors.items():
-        width = columns_of(tensor)
+        width = _columns_of(tensor)
         if width is not None:
             widths[argument] = width
     return widths
 
 
-def _training_counts(labels: Tensor, num_labels: int, ignore_index: int | None, has_tokens: bool) -> LabelFrequency:
+def _training_counts(
+    labels: Tensor, num_labels: int, ignore_index: int | None = None, has_tokens: bool = False
+) -> LabelFrequency:
     """Return the counts of training targets, in which ``ignore_index`` is no label.
 
     Args:
@@ -275,10 +296,8 @@ def _training_counts(labels: Tensor, num_labels: int, ignore_index: int | None, 
     return train
 
 
-def _check_names(num_names: int | None, ids: Tensor, batch: Batch, ignore_index: int | None) -> None:
-    """Raise unless there is a name for each label id of the rows that count; labels may have no names."""
-    if num_names is None:
-        return
+def _check_has_names(num_names: int, ids: Tensor, batch: Batch, ignore_index: int | None) -> None:
+    """Raise unless there is a name for each label id of the rows that count."""
     rows: Any = slice(None)
     if batch.row_mask is not None:
         rows = batch.row_mask
@@ -295,9 +314,27 @@ def _largest_id(*tensors: Tensor) -> int:
     """Return the largest label id, 0 without ids."""
     largest = 0
     for tensor in tensors:
-        if tensor.numel() and columns_of(tensor) is None:
+        if tensor.numel() and _columns_of(tensor) is None:
             largest = max(largest, int(tensor.max()))
     return largest
+
+
+def _cut(value: Tensor, rows: slice) -> Tensor:
+    """Return some rows of a dense or CSR tensor."""
+    if not value.is_sparse_csr:
+        return value[rows]
+    crow = value.crow_indices()[rows.start : rows.stop + 1]
+    stored = slice(int(crow[0]), int(crow[-1]))
+    return torch.sparse_csr_tensor(
+        crow - crow[0],
+        value.col_indices()[stored],
+        value.values()[stored],
+        size=(rows.stop - rows.start, value.shape[1]),
+        check_invariants=False,  # the whole tensor was checked
+    )
+
+
+# -- conversions of lists -------------------------------------------------------------------------------------------
 
 
 def _as_lists(value: Any) -> Any:
@@ -374,94 +411,93 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
         ) from None
 
 
-def _cut(value: Tensor, rows: slice) -> Tensor:
-    """Return some rows of a dense or CSR tensor."""
-    if not value.is_sparse_csr:
-        return value[rows]
-    crow = value.crow_indices()[rows.start : rows.stop + 1]
-    stored = slice(int(crow[0]), int(crow[-1]))
-    return torch.sparse_csr_tensor(
-        crow - crow[0],
-        value.col_indices()[stored],
-        value.values()[stored],
-        size=(rows.stop - rows.start, value.shape[1]),
-        check_invariants=False,  # the whole tensor was checked
-    )
-
-
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _data_of_tables(
-    preds: Any,
-    target: Any,
-    train_target: Any,
-    row_mask: Any,
-    missing: Missing,
-    other_names: Mapping[str, list[str]],
-    duplicates: Duplicates,
-) -> Data:
-    """Return tables, dicts by query or lists of names as data; ``other_names`` are those of other arguments."""
-    from tailmetrics.io import read, read_label_names, read_target
+def _data_of_tables(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
+    """Return tables, dicts by query or lists of names as data."""
+    from tailmetrics.io import read, read_label_names
     from tailmetrics.io.labels import order_of_names
 
-    _check_tables({"preds": preds, "target": target, "train_target": train_target})
+    _check_tables(preds, target, train_target)
+    other_names: dict[str, list[str]] = {}
+    if options.counts_have_names:
+        other_names["label_counts"] = list(options.label_counts)
+    if options.label_names is not None:
+        other_names["label_names"] = list(map(str, options.label_names))
     names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
-    order = argument_order = order_of_names(names, len(names))
-    if "label_names" in other_names:
-        argument_order = places_of_names(CALLER, other_names["label_names"], names)
+    _check_labels_have_names(options, len(names))
+
     dataset = read(
         preds,
         target,
         train_target=train_target,
         label_names=names,
         string_ids=True,
-        missing=missing,
-        duplicates=duplicates,
+        missing=options.missing,
+        duplicates=options.duplicates,
     )
     if dataset.row_names is None:
         _check_indexes_of_tables(preds, target)
-    likely_mistakes = notes_on_likely_mistakes(dataset)
-    for note in likely_mistakes:
-        warn_outside(f"{CALLER}: {note}")
 
     def batches(size: int) -> Iterator[Part]:
         for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
             yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
-    readings = dataset.readings
-    train = None
-    if train_target is not None:
-        train = LabelFrequency(len(names))
-        train_dataset = read_target(train_target, label_names=names, string_ids=True)
-        for batch in train_dataset:
-            train.update(batch.target)
-        readings += train_dataset.readings
-
+    label_order = order_of_names(names, len(names))
+    train, train_readings = _training_counts_of_table(train_target, names)
     cpu = torch.device("cpu")
-    mask = values_by_row(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
-    if mask is not None:
-        mask = per_row(CALLER, "row_mask", as_tensor(CALLER, "row_mask", mask), dataset.num_rows, cpu)
+    row_mask = _values_by_row(options.row_mask, "row_mask", dataset, {"preds": preds, "target": target})
+    if row_mask is not None:
+        row_mask = per_row(CALLER, "row_mask", as_tensor(CALLER, "row_mask", row_mask), dataset.num_rows, cpu)
+
+    likely_mistakes = notes_on_likely_mistakes(dataset)
+    for note in likely_mistakes:
+        warn_outside(f"{CALLER}: {note}")
     return Data(
-        dataset.num_rows,
-        len(names),
-        len(names),
-        cpu,
-        batches,
-        mask,
-        names,
-        order,
-        argument_order,
-        dataset.tie_winner,
-        dataset.row_names,
+        num_rows=dataset.num_rows,
+        num_labels=len(names),
+        device=cpu,
+        batches=batches,
+        row_mask=row_mask,
+        label_names=names,
+        label_order=label_order,
+        tie_winner=dataset.tie_winner,
+        row_names=dataset.row_names,
         train=train,
-        notes=(*dataset.notes, *likely_mistakes, *notes_on_queries(dataset, missing)),
-        readings=tuple(reading.sentence for reading in readings),
+        notes=(*dataset.notes, *likely_mistakes, *notes_on_queries(dataset, options.missing)),
+        readings=tuple(reading.sentence for reading in (*dataset.readings, *train_readings)),
     )
 
 
-def _check_tables(tables: Mapping[str, Any]) -> None:
-    """Raise if a value is neither a table nor rows of names."""
+def _training_counts_of_table(train_target: Any, names: Sequence[str]) -> tuple[LabelFrequency | None, Sequence[Any]]:
+    """Return the label counts of a table of training targets, and how it was read; None and () without a table."""
+    if train_target is None:
+        return None, ()
+    from tailmetrics.io import read_target
+
+    train = LabelFrequency(len(names))
+    dataset = read_target(train_target, label_names=names, string_ids=True)
+    for batch in dataset:
+        train.update(batch.target)
+    return train, dataset.readings
+
+
+def _check_labels_have_names(options: Options, num_labels: int) -> None:
+    """Raise if an argument has another number of labels, or ``ignore_index`` is a label id where labels have names."""
+    stated = replace(options, label_names=None, label_tree=None).stated_numbers()
+    number_of_labels(CALLER, {"the data": num_labels}, stated)
+    if options.ignore_index is not None and options.ignore_index >= 0:
+        raise ValueError(
+            f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
+            "names; take the lines of padding out."
+        )
+
+
+def _check_tables(preds: Any, target: Any, train_target: Any) -> None:
+    """Raise if a value is neither a table nor rows of names, or if rows of names do not fit each other."""
+    _check_lists({"preds": preds, "target": target})
+    tables = {"preds": preds, "target": target, "train_target": train_target}
     for argument, table in tables.items():
         _check_has_roles(argument, table)
     for argument, table in tables.items():
@@ -473,25 +509,25 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
             )
 
 
-def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return notes on queries that have predictions but no targets, or targets but no predictions."""
-    notes = []
-    if dataset.missing_queries:
-        outcome = "counted as empty lists"
-        if missing == "skip":
-            outcome = "left out; missing='zero' counts them as empty lists"
-        subject = _queries_have(dataset.missing_queries, target)
-        notes.append(f"{subject} no predictions in {preds}: {outcome}.")
-    if dataset.unmatched_queries:
-        notes.append(f"{_queries_have(dataset.unmatched_queries, preds)} no targets: left out.")
-    return tuple(notes)
-
-
-def _queries_have(count: int, source: str) -> str:
-    """Return a number of queries with its verb, such as ``"1 query of preds has"``."""
-    if count == 1:
-        return f"1 query of {source} has"
-    return f"{count:,} queries of {source} have"
+def _check_lists(lists: Mapping[str, Any]) -> None:
+    """Raise if lists of names are of different numbers of rows, or if a list holds numbers beside names."""
+    num_rows = {}
+    for argument, rows in lists.items():
+        if not _is_lists(rows):
+            continue
+        num_rows[argument] = len(rows)
+        for row in rows:
+            if {str, float} <= set(map(type, row)):
+                raise TypeError(
+                    f"{CALLER}: {argument} holds {cut(str(tuple(row)), 60)}, numbers beside names; a row is a list of "
+                    "names. Pass lines of query, item and score as a DataFrame, or as a dict from query to "
+                    "{item: score}."
+                )
+    if len(set(num_rows.values())) > 1:
+        raise ValueError(
+            f"{CALLER}: preds holds {num_rows['preds']:,} rows and target holds {num_rows['target']:,} rows; pass a "
+            "list of names for each row of both."
+        )
 
 
 def _check_has_roles(argument: str, value: Any) -> None:
@@ -509,44 +545,6 @@ def _check_has_roles(argument: str, value: Any) -> None:
         )
 
 
-def _check_series_beside_tables(preds: Any, target: Any) -> None:
-    """Raise if a Series stands beside a DataFrame whose rows it does not follow: its index may name queries."""
-    arguments = {"preds": preds, "target": target}
-    for (table, frame), (name, series) in permutations(arguments.items()):
-        is_pair = _is_frame(frame) and hasattr(series, "iloc") and not _is_frame(series)
-        if is_pair and not series.index.equals(frame.index):
-            raise ValueError(
-                f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
-                f"names the queries, or {name}.tolist() if row i of both belong together."
-            )
-
-
-def _is_frame(value: Any) -> bool:
-    """Whether a value is a pandas DataFrame."""
-    return hasattr(value, "iloc") and hasattr(value, "columns")
-
-
-def _check_lists(preds: Any, target: Any) -> None:
-    """Raise if lists of names are of different numbers of rows, or if a list holds numbers beside names."""
-    num_rows = {}
-    for name, rows in {"preds": preds, "target": target}.items():
-        if not _is_lists(rows):
-            continue
-        num_rows[name] = len(rows)
-        for row in rows:
-            if {str, float} <= set(map(type, row)):
-                raise TypeError(
-                    f"{CALLER}: {name} holds {cut(str(tuple(row)), 60)}, numbers beside names; a row is a list of "
-                    "names. Pass lines of query, item and score as a DataFrame, or as a dict from query to "
-                    "{item: score}."
-                )
-    if len(set(num_rows.values())) > 1:
-        raise ValueError(
-            f"{CALLER}: preds holds {num_rows['preds']:,} rows and target holds {num_rows['target']:,} rows; pass a "
-            "list of names for each row of both."
-        )
-
-
 def _check_indexes_of_tables(preds: Any, target: Any) -> None:
     """Raise if two DataFrames without a column of queries have different indexes."""
     if _is_frame(preds) and _is_frame(target) and not preds.index.equals(target.index):
@@ -556,14 +554,15 @@ def _check_indexes_of_tables(preds: Any, target: Any) -> None:
         )
 
 
-# -- groups of rows -------------------------------------------------------------------------------------------------
+# -- arguments with a value per row ---------------------------------------------------------------------------------
 
 
-def values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, Any]) -> Any:
+def _values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, Any]) -> Any:
     """Return the values of an argument in the order of the rows.
 
     Args:
-        values: A dict by query, a Series whose index names the queries, or values that are in the order of the rows.
+        values: A dict by query, a Series whose index names the queries, or values that are in the order of the rows;
+            None is returned unchanged.
         argument: Name of the argument, for messages.
         data: The evaluated data: a :class:`Data`, or the data set of tables.
         inputs: Predictions and targets by argument name. If neither is a table, queries have no names: a Series is then
@@ -574,10 +573,12 @@ def values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, An
         ValueError: If a query has two values; if a Series or a row mask lacks a query, or a dict lacks all queries; or
             if shape or index do not fit the rows.
     """
+    if values is None:
+        return None
     is_dict = isinstance(values, Mapping)
     if is_table(values) and not is_dict:
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a list by row or a dict by query.")
-    if values is not None and not is_dict and (data.tokens > 1 or getattr(values, "ndim", 1) > 1):
+    if not is_dict and (data.tokens > 1 or getattr(values, "ndim", 1) > 1):
         return _values_by_token(values, argument, data)
 
     has_queries = any(map(is_table, inputs.values()))
@@ -620,54 +621,3 @@ def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
         )
     return list(map(value_of_query.get, names))
-
-
-def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row. Numbers are returned unchanged.
-
-    Args:
-        caller: Name of the caller, for messages.
-        values: Shape (N,): names, where None and NaN mean no group; or numbers, where -1 means no group.
-        names: Names of the groups.
-
-    Raises:
-        ValueError: If a row has a group that is not among the names.
-    """
-    if isinstance(values, Tensor) or not _are_group_names(values):
-        return values
-    number_of_name = {name: number for number, name in enumerate(names)}
-    numbers = []
-    for value in values:
-        if _is_missing(value):
-            numbers.append(-1)
-        elif str(value) in number_of_name:
-            numbers.append(number_of_name[str(value)])
-        else:
-            raise ValueError(
-                f"{caller}: row_groups holds {str(value)!r}, which is none of {', '.join(names)}; name all groups, or "
-                "pass None for rows that count only overall."
-            )
-    return torch.tensor(numbers, dtype=torch.int64)
-
-
-def group_names(values: Any) -> list[str] | None:
-    """Return the distinct group names of all rows, sorted, without None and NaN; None if groups are numbers."""
-    if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
-        raise TypeError(
-            f"evaluate: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
-        )
-    if not _are_group_names(values):
-        return None
-    return sorted({str(value) for value in values if not _is_missing(value)})
-
-
-def _are_group_names(values: Any) -> bool:
-    """Whether a text is among the values, or none but missing ones, which belong to no group."""
-    if getattr(values, "ndim", 1) != 1:
-        return False
-    return any(isinstance(value, str) for value in values) or all(map(_is_missing, values))
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is None or NaN."""
-    return value is None or value != value

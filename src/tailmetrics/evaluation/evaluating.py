@@ -6,40 +6,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
-from tailmetrics._arguments import check_count, names_unknown_keywords, shape_of, writable_array
+from tailmetrics._arguments import names_unknown_keywords
 from tailmetrics._extras import names_missing_extra
-from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.accumulating import Evaluation
-from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, read_data, values_by_row
-from tailmetrics.evaluation.description import listed, members_of
-from tailmetrics.evaluation.labels import (
-    buckets_by_id,
-    counts_by_id,
-    counts_by_name,
-    counts_of_names,
-    metrics_by_id,
-    stated_numbers,
-    tree_by_id,
-)
-from tailmetrics.evaluation.preparing import Options, prepared
+from tailmetrics.evaluation.accumulating import add_data
+from tailmetrics.evaluation.data import Data, read_data
+from tailmetrics.evaluation.labels import options_by_id
+from tailmetrics.evaluation.notes import on_data
+from tailmetrics.evaluation.options import Missing, Options
+from tailmetrics.evaluation.preparing import check_complete, prepared
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._labels import OVER
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
+from tailmetrics.ranking._inputs import Duplicates
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree
 
-NOTE_ON_SEQUENCES = (
-    "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
-    "seem more certain than they are. evaluate and compare take the sequence of each row by clusters=."
-)
-"""The note of a report on rows that are places in sequences, whose scores are (B, T, L)."""
 CONFIDENCE = 0.95
 """Default confidence of intervals."""
 RESAMPLES = 10_000
@@ -185,284 +168,20 @@ class Run(NamedTuple):
 
 def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", keeps_rows: bool = False) -> Run:
     """Evaluate predictions; if ``keeps_rows`` is True, keep the values of all rows."""
-    check_count(CALLER, "batch_rows", options.batch_rows)
-    if options.train_target is not None and options.label_counts is not None:
-        raise ValueError(
-            f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, or "
-            "the counts."
-        )
-    options = _with_arguments_of_metrics(options)
-    data = _read(preds, target, options)
-    options_by_id = _options_by_id(options, data)
-
-    inputs = {"preds": preds, "target": target}
-    row_groups = names = None
-    if options.row_groups is not None:
-        row_groups = values_by_row(options.row_groups, "row_groups", data, inputs)
-        names = group_names(row_groups) or None
-    if options.clusters is not None:
-        data = data._replace(clusters=values_by_row(options.clusters, "clusters", data, inputs))
-
-    num_labels = data.num_labels
-    if options_by_id.label_tree is not None:
-        num_labels = options_by_id.label_tree.num_labels
-    evaluation = prepared(options_by_id, names, num_labels, data.label_order)
-    _check_complete(evaluation.members)
-    evaluation.start(data.device)
-    numbers = _numbers_of_groups(evaluation, row_groups, data.num_rows)
-    rows = _add_rows(evaluation, data, options.batch_rows, numbers, keeps_rows)
+    options = options.resolved()
+    data = read_data(preds, target, options)
+    ordered_options = options_by_id(options, data)
+    evaluation = prepared(ordered_options, data.group_names, data.num_labels, data.label_order)
+    check_complete(evaluation.members)
+    rows = add_data(evaluation, data, options.batch_rows, keeps_rows)
 
     report = evaluation.report(title)
-    notes = (*report.notes, *data.notes, *_notes(evaluation, options, options_by_id, data, keeps_rows))
-    report = replace(report, tie_winner=data.tie_winner, notes=notes, readings=data.readings)
+    has_intervals = keeps_rows or options.confidence is not None
+    notes_on_data = on_data(data, options, ordered_options.label_counts, evaluation.members, has_intervals)
+    report = replace(
+        report,
+        tie_winner=data.tie_winner,
+        notes=(*report.notes, *data.notes, *notes_on_data),
+        readings=data.readings,
+    )
     return Run(report, rows, data)
-
-
-# -- before the first batch -----------------------------------------------------------------------------------------
-
-
-def _with_arguments_of_metrics(options: Options) -> Options:
-    """Return the options with the metrics as a list or collection.
-
-    ``duplicates`` and ``ignore_index`` are then those of the metrics, if the metrics set them.
-    """
-    metrics = listed(options.metrics)
-    members = members_of(metrics)
-    duplicates = _shared_argument(members, "duplicates", options.duplicates)
-    ignore_index = _shared_argument(members, "ignore_index", options.ignore_index)
-    return replace(options, metrics=metrics, duplicates=duplicates, ignore_index=ignore_index)
-
-
-def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:
-    """Return the value of an argument of the first metric that sets it; ``value`` if no metric does.
-
-    Raises:
-        ValueError: If ``value`` and the value of this metric are set, and differ.
-    """
-    default = BATCH_DEFAULTS[name]
-    for metric in metrics:
-        metric_value = getattr(metric, name, default)
-        if metric_value == default:
-            continue
-        if value not in (default, metric_value):
-            raise ValueError(
-                f"{CALLER}: {name}={value!r}, but a metric has {name}={metric_value!r}; pass one of the two."
-            )
-        return metric_value
-    return value
-
-
-def _read(preds: Any, target: Any, options: Options) -> Data:
-    """Return the data: predictions and targets in any form, to be read in batches."""
-    names = {}
-    counts = counts_by_name(CALLER, options.label_counts)
-    if counts is not None:
-        names["label_counts"] = counts
-    stated = stated_numbers(
-        options.label_names, options.label_counts, options.buckets, options.label_tree, members_of(options.metrics)
-    )
-    return read_data(
-        preds,
-        target,
-        options.train_target,
-        options.row_mask,
-        options.label_names,
-        options.missing,
-        names,
-        {"duplicates": options.duplicates, "ignore_index": options.ignore_index},
-        stated,
-    )
-
-
-def _options_by_id(options: Options, data: Data) -> Options:
-    """Return the options in which every argument with a value per label is in the order of label ids.
-
-    Raises:
-        ValueError: If an argument does not fit the labels of the data.
-    """
-    names = data.label_names
-    if names is None:
-        names = options.label_names
-    else:
-        _check_arguments_about_labels(options, len(names))
-
-    buckets = options.buckets
-    if isinstance(buckets, LabelBuckets):
-        buckets = buckets_by_id(buckets, data.argument_order)
-    label_tree = options.label_tree
-    if label_tree is not None:
-        label_tree = _tree_by_id(label_tree, names, data, options.label_names)
-    return replace(
-        options,
-        metrics=_metrics_by_id(options, names, data),
-        buckets=buckets,
-        label_counts=_counts_by_id(options, names, data),
-        label_names=names,
-        label_tree=label_tree,
-    )
-
-
-def _check_arguments_about_labels(options: Options, num_labels: int) -> None:
-    """Raise if an argument has another number of labels, or ``ignore_index`` is a label id where labels have names."""
-    stated = stated_numbers(None, options.label_counts, options.buckets, None, members_of(options.metrics))
-    number_of_labels(CALLER, {"the data": num_labels}, stated)
-    if options.ignore_index is not None and options.ignore_index >= 0:
-        raise ValueError(
-            f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
-            "names; take the lines of padding out."
-        )
-
-
-def _metrics_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
-    """Return the metrics with their arguments in the order of label ids; a collection stays a collection."""
-    if names is None or options.metrics is None:
-        return options.metrics
-    members = members_of(options.metrics)
-    ordered = metrics_by_id(CALLER, members, names, options.label_names, data.argument_order)
-    if all(metric is member for metric, member in zip(ordered, members, strict=True)):
-        return options.metrics
-    if isinstance(options.metrics, TopKCollection):
-        return options.metrics.with_members(ordered)
-    return ordered
-
-
-def _counts_by_id(options: Options, names: Sequence[str] | None, data: Data) -> Any:
-    """Return the training counts in the order of label ids: ``label_counts=``, or else those of ``train_target=``."""
-    counts = counts_by_name(CALLER, options.label_counts)
-    if counts is not None:
-        labels = range(data.num_labels or 0) if names is None else names
-        return counts_of_names(CALLER, counts, labels)
-    if options.label_counts is None:
-        return data.train
-    return counts_by_id(CALLER, options.label_counts, data.argument_order)
-
-
-def _tree_by_id(tree: object, names: Sequence[str] | None, data: Data, label_names: Sequence[str] | None) -> LabelTree:
-    """Return the tree of the evaluation with its labels in the order of label ids."""
-    if not isinstance(tree, LabelTree):
-        raise TypeError(
-            f"{CALLER}: label_tree={tree!r} is no tree; pass LabelTree(parents), or LabelTree.from_edges(edges, names)."
-        )
-    if names is not None and (tree.names is not None or data.label_names is not None):
-        return tree_by_id(tree, names, label_names)
-    return tree
-
-
-def _check_complete(members: Iterable[TopKMetric]) -> None:
-    """Raise if a metric still lacks training counts or another fact about the training data."""
-    for metric in members:
-        lacking = metric.missing()
-        if lacking == ["tree"]:
-            argument = "label_tree="
-        elif lacking == ["num_labels"]:
-            argument = "label_names= or train_target="
-        elif "num_train" in lacking:
-            argument = "train_target="
-        else:
-            argument = "label_counts= or train_target="
-        metric.check_bound("", f"pass {argument}")
-
-
-# -- rows -----------------------------------------------------------------------------------------------------------
-
-
-def _numbers_of_groups(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
-    """Return the group number of each row, shape (N,); None without groups."""
-    if row_groups is None:
-        return None
-    if not evaluation.row_groups:
-        if group_names(row_groups) == []:  # no row has a group
-            return None
-        raise ValueError(
-            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or metrics "
-            "with row_groups=."
-        )
-    numbers = torch.as_tensor(writable_array(group_numbers(CALLER, row_groups, evaluation.row_groups)))
-    if numbers.shape != (num_rows,):
-        raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
-    return numbers
-
-
-def _add_rows(
-    evaluation: Evaluation, data: Data, batch_rows: int, row_groups: Tensor | None, keeps_rows: bool
-) -> RowValues | None:
-    """Add all rows to an evaluation, batch by batch; return the values of each row if ``keeps_rows`` is True."""
-    values = None
-    if keeps_rows:
-        values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
-    for rows, preds, target in data.batches(batch_rows):
-        row_mask, groups = data.row_mask, row_groups
-        if row_mask is not None:
-            row_mask = row_mask[rows]
-        if groups is not None:
-            groups = groups[rows]
-        ranking = evaluation.update(preds, target, row_mask, row_groups=groups, tokens=data.tokens)
-        if values is not None:
-            values.add(ranking)
-    return values
-
-
-# -- notes ----------------------------------------------------------------------------------------------------------
-
-
-def _notes(evaluation: Evaluation, options: Options, options_by_id: Options, data: Data, keeps_rows: bool) -> list[str]:
-    """Return notes on sequences, on the size of the catalogue, and on labels without a training count."""
-    notes = []
-    if data.tokens > 1 and options.clusters is None and (keeps_rows or options.confidence is not None):
-        notes.append(NOTE_ON_SEQUENCES)
-    if data.label_names is not None and options.label_names is None:
-        notes += note_on_catalogue(
-            evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
-        )
-    counts = None
-    if data.train is not None:
-        counts = data.train.compute()
-    elif counts_by_name(CALLER, options.label_counts) is not None:
-        counts = torch.as_tensor(options_by_id.label_counts)
-    if counts is not None and data.label_names is not None:
-        notes += note_on_unseen(counts, None)
-    elif counts is not None and data.columns is None:
-        notes += note_on_unseen(counts, "pass lists of strings or a table")
-    return notes
-
-
-def note_on_catalogue(metrics: Sequence[TopKMetric], num_labels: int, clause: str, hint: str) -> tuple[str, ...]:
-    """Return a note on the size of the catalogue if a metric depends on it; an empty tuple otherwise.
-
-    Args:
-        metrics: The metrics.
-        num_labels: The number of labels of the catalogue.
-        clause: The source of these labels with a verb, such as ``"the files name"``.
-        hint: The argument or option that gives one catalogue to all runs.
-    """
-    values, labels = [], "labels"
-    if any(metric.aggregation.depends_on_catalogue for metric in metrics):
-        values.append("coverage and Gini")
-        labels = "items"
-    if any(metric.aggregation.mean_over().endswith(OVER["all"]) for metric in metrics):
-        values.append("means over all labels")
-    if not values:
-        return ()
-    return (
-        f"The catalogue is the {num_labels:,} {labels} that {clause}. Before {' and '.join(values)} of runs are "
-        f"compared, give all one catalogue: {hint}.",
-    )
-
-
-def note_on_unseen(counts: Tensor, hint: str | None) -> tuple[str, ...]:
-    """Return a note on the labels without a training count, if more than half of the labels have none.
-
-    Args:
-        counts: Shape (L,), int64.
-        hint: Advice on closing gaps between label ids; None if labels have names, so that ids have no gaps.
-    """
-    unseen = int((counts == 0).sum())
-    if unseen <= counts.numel() / 2:  # more suggest gaps between ids, which coverage, Gini and "unseen" would count
-        return ()
-    share = f"{unseen:,} of {counts.numel():,} labels"
-    if hint is None:
-        return (f"{share} have no training count and are unseen.",)
-    return (
-        f"{share} never occur in training. If the numbers of labels have gaps, each number met should be one label: "
-        f"{hint}.",
-    )

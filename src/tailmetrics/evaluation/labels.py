@@ -1,12 +1,9 @@
-"""The labels of an evaluation: which argument states their number, and which label each place of an argument means.
-
-``evaluate``, ``compare_runs``, the callback, the command line and the engines ask this file; the number of labels is
-what ``number_of_labels`` makes of what is stated.
-"""
+"""Brings arguments with a value per label into the order of label ids: counts, buckets, trees, and those of metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,99 +11,66 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.data import Data
+from tailmetrics.evaluation.description import members_of
+from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.tree import LabelTree
-
-
-def columns_of(value: Any) -> int | None:
-    """Return the number of labels of a tensor with a column per label; None for label ids, candidates and None."""
-    if not isinstance(value, Tensor) or value.ndim < 2:
-        return None
-    if value.is_floating_point() or value.is_sparse_csr or value.dtype == torch.bool:
-        return int(value.shape[-1])
-    return None
-
-
-def stated_numbers(
-    label_names: Sequence[str] | None,
-    label_counts: Any,
-    buckets: Any,
-    label_tree: Any,
-    metrics: Iterable[TopKMetric],
-) -> dict[str, int]:
-    """Return by argument, or by class of a metric, for how many labels it was made.
-
-    A second metric of a class has its own entry if it was made for another number.
-    Counts by name are left out, because a label without a count has count 0. So is a tree with names beside
-    ``label_names``, because it may hold further labels.
-    """
-    numbers: dict[str, int] = {}
-    if label_names is not None:
-        numbers["label_names"] = len(label_names)
-    if isinstance(label_counts, LabelFrequency):
-        numbers["label_counts"] = label_counts.num_labels
-    elif label_counts is not None and not _has_names(label_counts):
-        numbers["label_counts"] = len(label_counts)
-    if isinstance(buckets, LabelBuckets):
-        numbers["buckets"] = buckets.num_labels
-    if isinstance(label_tree, LabelTree) and (label_tree.names is None or label_names is None):
-        numbers["label_tree"] = label_tree.num_labels
-    for metric in metrics:
-        source = type(metric).__name__
-        if metric.num_labels is None:
-            continue
-        if numbers.get(source, metric.num_labels) != metric.num_labels:
-            source = f"another {source}"
-        numbers[source] = metric.num_labels
-    return numbers
-
-
-# -- training counts by name ----------------------------------------------------------------------------------------
-
-
-def counts_by_name(caller: str, label_counts: Any) -> dict[str, Any] | None:
-    """Return counts as a dict from the name of a label to its count; None if counts have no names, as in an array."""
-    if not _has_names(label_counts):
-        return None
-    counts = {str(name): count for name, count in label_counts.items()}
-    if len(counts) < len(label_counts):
-        raise ValueError(f"{caller}: label_counts names a label twice; add its counts up.")
-    return counts
-
-
-def _has_names(label_counts: Any) -> bool:
-    """Whether counts are a dict or a Series."""
-    is_series = hasattr(label_counts, "index") and hasattr(label_counts, "items")
-    return is_series or isinstance(label_counts, Mapping)
-
-
-def counts_of_names(caller: str, counts: Mapping[str, Any], names: Iterable[Any]) -> list[Any]:
-    """Return the count of each name, in the order of ``names``; 0 for a name without a count."""
-    texts = [str(name) for name in names]
-    unknown = counts.keys() - set(texts)
-    if unknown:
-        labels = "none with names"
-        if texts:
-            labels = f"{len(texts):,} labels, such as {texts[0]!r}"
-        raise ValueError(
-            f"{caller}: label_counts names the label {next(iter(unknown))!r}, but the data have {labels}; write both "
-            "alike, or pass one count per label, shape (L,)."
-        )
-    return [counts.get(text, 0) for text in texts]
-
-
-# -- labels with names ----------------------------------------------------------------------------------------------
 
 SHOWN_NAMES = 3
 """Names that an error shows at most."""
 
 
-def places_of_names(caller: str, label_names: Sequence[str], names: Sequence[str]) -> Tensor:
+def options_by_id(options: Options, data: Data) -> Options:
+    """Return the options in which every argument with a value per label is in the order of label ids.
+
+    The training counts are those of ``label_counts``, or else of ``train_target``, and ``label_names`` holds the name
+    of each label id.
+
+    Raises:
+        ValueError: If an argument does not fit the labels of the data.
+    """
+    names, places = options.label_names, None
+    if data.label_names is not None:
+        names, places = data.label_names, data.label_order
+        if options.label_names is not None:
+            places = places_of_names(list(map(str, options.label_names)), names)
+
+    label_counts: Any = data.train
+    if options.counts_have_names:
+        labels: Iterable[Any] = range(data.num_labels or 0)
+        if names is not None:
+            labels = names
+        label_counts = _counts_of_names(options.label_counts, list(map(str, labels)))
+    elif options.label_counts is not None:
+        label_counts = _counts_by_id(options.label_counts, places)
+
+    buckets = options.buckets
+    if isinstance(buckets, LabelBuckets):
+        buckets = _buckets_by_id(buckets, places)
+    metrics = options.metrics
+    if metrics is not None and names is not None:
+        metrics = _collection_by_id(metrics, names, options.label_names, places)
+    label_tree = options.label_tree
+    if label_tree is not None:
+        label_tree = _tree_by_id(label_tree, names, options.label_names, places)
+
+    return replace(
+        options,
+        metrics=metrics,
+        buckets=buckets,
+        label_counts=label_counts,
+        label_names=names,
+        label_tree=label_tree,
+    )
+
+
+def places_of_names(label_names: Sequence[str], names: Sequence[str]) -> Tensor:
     """Return the label id of each of ``label_names``, shape (L,), int64.
 
     Args:
-        caller: The name that errors begin with.
         label_names: The names of the labels in the order that the user gave.
         names: The name of each label id: those of ``label_names``, and those of the data.
 
@@ -124,7 +88,7 @@ def places_of_names(caller: str, label_names: Sequence[str], names: Sequence[str
             names_text += f" and {len(unknown) - SHOWN_NAMES:,} more"
         problem = f"lacks {names_text}, which the data hold"
     if problem:
-        raise ValueError(f"{caller}: label_names {problem}; pass every label of the data once, as the data write it.")
+        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as the data write it.")
 
     ids = {name: number for number, name in enumerate(names)}
     return torch.tensor([ids[name] for name in label_names], dtype=torch.int64)
@@ -145,16 +109,30 @@ def vector_by_id(values: Tensor, places: Tensor | None) -> Tensor:
     return torch.empty_like(values).scatter_(0, places, values)
 
 
-def counts_by_id(caller: str, label_counts: Any, places: Tensor | None) -> Any:
+def _counts_by_id(counts: Any, places: Tensor | None) -> Any:
     """Return training counts (L,), or a ``LabelFrequency``, in the order of label ids, as :func:`vector_by_id`."""
     if places is None:
-        return label_counts
-    if isinstance(label_counts, LabelFrequency):
-        return LabelFrequency.from_counts(vector_by_id(label_counts.compute(), places), label_counts.num_rows)
-    return vector_by_id(check_counts(caller, "label_counts", label_counts), places)
+        return counts
+    if isinstance(counts, LabelFrequency):
+        return LabelFrequency.from_counts(vector_by_id(counts.compute(), places), counts.num_rows)
+    return vector_by_id(check_counts(CALLER, "label_counts", counts), places)
 
 
-def buckets_by_id(buckets: LabelBuckets, places: Tensor | None) -> LabelBuckets:
+def _counts_of_names(counts: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """Return the count of each name, in the order of ``names``; 0 for a name without a count."""
+    unknown = counts.keys() - set(names)
+    if unknown:
+        labels = "none with names"
+        if names:
+            labels = f"{len(names):,} labels, such as {names[0]!r}"
+        raise ValueError(
+            f"{CALLER}: label_counts names the label {next(iter(unknown))!r}, but the data have {labels}; write both "
+            "alike, or pass one count per label, shape (L,)."
+        )
+    return [counts.get(name, 0) for name in names]
+
+
+def _buckets_by_id(buckets: LabelBuckets, places: Tensor | None) -> LabelBuckets:
     """Return buckets with the labels in the order of label ids, as :func:`vector_by_id`."""
     if places is None:
         return buckets
@@ -164,37 +142,40 @@ def buckets_by_id(buckets: LabelBuckets, places: Tensor | None) -> LabelBuckets:
     return LabelBuckets.from_assignment(vector_by_id(buckets.assignment, places), buckets.names, counts)
 
 
-def tree_by_id(tree: LabelTree, names: Sequence[str], label_names: Sequence[str] | None) -> LabelTree:
+def _tree_by_id(
+    tree: LabelTree, names: Sequence[str] | None, label_names: Sequence[str] | None, places: Tensor | None
+) -> LabelTree:
     """Return a tree with its labels in the order of label ids.
 
-    A tree with names follows its names; a tree without names follows ``label_names``.
-
-    Args:
-        tree: The tree.
-        names: The name of each label id.
-        label_names: The names of the labels in the order that the user gave; None if the user gave none.
+    A tree with names follows its names; a tree without names follows ``label_names``. The arguments are those of
+    :func:`metrics_by_id`; ``names`` is None if labels have none.
 
     Raises:
-        ValueError: If neither has names.
+        ValueError: If labels have names, and neither ``tree`` nor ``label_names`` has.
     """
+    follows_ids = tree.names is None and label_names is not None and places is None
+    if names is None or follows_ids:
+        return tree
     if tree.names is None and label_names is not None and len(label_names) == tree.num_labels:
         others = [f"node {node} of the tree" for node in range(tree.num_labels, len(tree.parents))]
         tree = LabelTree(tree.parents, [*map(str, label_names), *others], num_labels=tree.num_labels)
     return tree.of_labels(list(names))
 
 
-def arguments_by_label(metric: TopKMetric) -> dict[str, Any]:
-    """Return the arguments of a metric that hold a value per label: thresholds, weights, counts, buckets, a tree."""
-    values = {}
-    for name, value in metric.settings().items():
-        is_vector = isinstance(value, Tensor) and value.ndim == 1
-        if is_vector or isinstance(value, (LabelBuckets, LabelTree)):
-            values[name] = value
-    return values
+def _collection_by_id(
+    metrics: Any, names: Sequence[str], label_names: Sequence[str] | None, places: Tensor | None
+) -> Any:
+    """Return a list or collection with the metrics of :func:`metrics_by_id`; the same one if none differs."""
+    members = members_of(metrics)
+    ordered = metrics_by_id(members, names, label_names, places)
+    if all(metric is member for metric, member in zip(ordered, members, strict=True)):
+        return metrics
+    if isinstance(metrics, TopKCollection):
+        return metrics.with_members(ordered)
+    return ordered
 
 
 def metrics_by_id(
-    caller: str,
     metrics: Iterable[TopKMetric],
     names: Sequence[str],
     label_names: Sequence[str] | None,
@@ -205,7 +186,6 @@ def metrics_by_id(
     These arguments follow ``label_names``, and a tree with names follows its names.
 
     Args:
-        caller: The name that errors begin with.
         metrics: The metrics; one without such an argument is returned itself.
         names: The name of each label id.
         label_names: The names of the labels in the order that the user gave; None if the user gave none.
@@ -217,19 +197,17 @@ def metrics_by_id(
     ordered = []
     for metric in metrics:
         changes: dict[str, Any] = {}
-        for argument, value in arguments_by_label(metric).items():
-            value_by_id = value
+        for argument, value in _arguments_by_label(metric).items():
             if isinstance(value, LabelTree):
-                if value.names is not None or places is not None or label_names is None:
-                    value_by_id = tree_by_id(value, names, label_names)
+                value_by_id: Any = _tree_by_id(value, names, label_names, places)
             elif label_names is None:
                 raise ValueError(
-                    f"{caller}: {type(metric).__name__} has {argument}= by label id, but the labels of these data have "
+                    f"{CALLER}: {type(metric).__name__} has {argument}= by label id, but the labels of these data have "
                     "names; pass label_names=, in whose order it is read, or buckets= and label_counts= by name to "
-                    f"{caller}."
+                    f"{CALLER}."
                 )
             elif isinstance(value, LabelBuckets):
-                value_by_id = buckets_by_id(value, places)
+                value_by_id = _buckets_by_id(value, places)
             else:
                 value_by_id = vector_by_id(value, places)
             if value_by_id is not value:
@@ -238,3 +216,13 @@ def metrics_by_id(
             metric = metric.empty_copy(**changes)
         ordered.append(metric)
     return ordered
+
+
+def _arguments_by_label(metric: TopKMetric) -> dict[str, Any]:
+    """Return the arguments of a metric that hold a value per label: thresholds, weights, counts, buckets, a tree."""
+    values = {}
+    for name, value in metric.settings().items():
+        is_vector = isinstance(value, Tensor) and value.ndim == 1
+        if is_vector or isinstance(value, (LabelBuckets, LabelTree)):
+            values[name] = value
+    return values

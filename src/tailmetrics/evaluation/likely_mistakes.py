@@ -1,4 +1,4 @@
-"""Notes on data that look like a mistake: predictions and targets swapped, queries that find themselves first."""
+"""Notes on data that look like a mistake: swapped arguments, queries that find themselves, queries on one side."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tailmetrics.evaluation.options import Missing
 from tailmetrics.ranking._warnings import FEWEST_QUERIES
 from tailmetrics.significance.influence import Array
 
@@ -18,7 +19,7 @@ LARGEST_GRADE = 10
 
 
 def notes_on_likely_mistakes(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return all notes of this file on a :class:`~tailmetrics.io.Dataset`.
+    """Return notes on swapped arguments and on queries that find themselves in a :class:`~tailmetrics.io.Dataset`.
 
     Args:
         dataset: The predictions and targets.
@@ -26,6 +27,27 @@ def notes_on_likely_mistakes(dataset: Any, preds: str = "preds", target: str = "
         target: What notes call the targets.
     """
     return _note_on_swapped(dataset, preds, target) + _note_on_self_retrieval(dataset, preds)
+
+
+def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+    """Return notes on queries that have predictions but no targets, or targets but no predictions."""
+    notes = []
+    if dataset.missing_queries:
+        outcome = "counted as empty lists"
+        if missing == "skip":
+            outcome = "left out; missing='zero' counts them as empty lists"
+        subject = _queries_have(dataset.missing_queries, target)
+        notes.append(f"{subject} no predictions in {preds}: {outcome}.")
+    if dataset.unmatched_queries:
+        notes.append(f"{_queries_have(dataset.unmatched_queries, preds)} no targets: left out.")
+    return tuple(notes)
+
+
+def _queries_have(count: int, source: str) -> str:
+    """Return a number of queries with its verb, such as ``"1 query of preds has"``."""
+    if count == 1:
+        return f"1 query of {source} has"
+    return f"{count:,} queries of {source} have"
 
 
 def _note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:

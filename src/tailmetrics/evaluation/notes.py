@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import captions_of, conventions_of
+from tailmetrics.evaluation.options import Options
 from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import NDCGAtK, TopKMetric
+from tailmetrics.metrics._labels import OVER
 from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
@@ -19,6 +26,11 @@ from tailmetrics.significance.areas import AreaRows
 from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import LabelRows, OverLabels
 
+ON_SEQUENCES = (
+    "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
+    "seem more certain than they are. evaluate and compare take the sequence of each row by clusters=."
+)
+"""The note of a report on rows that are places in sequences, whose scores are (B, T, L)."""
 SHOWN_DIGIT = 1e-4
 """The last digit that reports show of a value."""
 MOST_NAMED = 3
@@ -38,6 +50,78 @@ TREATMENTS = {
     "skip": ("are left out of", "."),
 }
 """How rows without a relevant label count by ``empty_target_action``, and what to do."""
+
+
+def on_data(
+    data: Data, options: Options, label_counts: Any, metrics: Iterable[TopKMetric], has_intervals: bool
+) -> Iterator[str]:
+    """Yield notes on sequences, on the size of the catalogue, and on labels without a training count.
+
+    Args:
+        data: The data.
+        options: The arguments as the user passed them.
+        label_counts: The training counts in the order of label ids.
+        metrics: The metrics.
+        has_intervals: Whether intervals are computed.
+    """
+    if data.tokens > 1 and options.clusters is None and has_intervals:
+        yield ON_SEQUENCES
+    if data.label_names is not None and options.label_names is None:
+        clause, hint = "preds and the other arguments name", "label_names=ITEMS"
+        yield from on_catalogue(metrics, len(data.label_names), clause, hint)
+
+    counts = None
+    if data.train is not None:
+        counts = data.train.compute()
+    elif options.counts_have_names:
+        counts = torch.as_tensor(label_counts)
+    if counts is not None and data.label_names is not None:
+        yield from on_unseen(counts, None)
+    elif counts is not None and data.may_have_gaps:
+        yield from on_unseen(counts, "pass lists of strings or a table")
+
+
+def on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, clause: str, hint: str) -> Iterator[str]:
+    """Yield a note on the size of the catalogue if a metric depends on it.
+
+    Args:
+        metrics: The metrics.
+        num_labels: The number of labels of the catalogue.
+        clause: The source of these labels with a verb, such as ``"the files name"``.
+        hint: The argument or option that gives one catalogue to all runs.
+    """
+    aggregations = [metric.aggregation for metric in metrics]
+    values, labels = [], "labels"
+    if any(aggregation.depends_on_catalogue for aggregation in aggregations):
+        values.append("coverage and Gini")
+        labels = "items"
+    if any(aggregation.mean_over().endswith(OVER["all"]) for aggregation in aggregations):
+        values.append("means over all labels")
+    if values:
+        yield (
+            f"The catalogue is the {num_labels:,} {labels} that {clause}. Before {' and '.join(values)} of runs are "
+            f"compared, give all one catalogue: {hint}."
+        )
+
+
+def on_unseen(counts: Tensor, hint: str | None) -> Iterator[str]:
+    """Yield a note on the labels without a training count, if more than half of the labels have none.
+
+    Args:
+        counts: Shape (L,), int64.
+        hint: Advice on closing gaps between label ids; None if labels have names, so that ids have no gaps.
+    """
+    unseen = int((counts == 0).sum())
+    if unseen <= counts.numel() / 2:  # more suggest gaps between ids, which coverage, Gini and "unseen" would count
+        return
+    share = f"{unseen:,} of {counts.numel():,} labels"
+    if hint is None:
+        yield f"{share} have no training count and are unseen."
+    else:
+        yield (
+            f"{share} never occur in training. If the numbers of labels have gaps, each number met should be one "
+            f"label: {hint}."
+        )
 
 
 def on_bins(results: Results, named: Named) -> Iterator[str]:

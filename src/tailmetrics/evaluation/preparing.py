@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -13,38 +13,12 @@ from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
-from tailmetrics.evaluation.data import CALLER, Missing
 from tailmetrics.evaluation.description import by_bucket, listed, members_of, with_label_values
+from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.ranking._inputs import Duplicates
 from tailmetrics.tree import LabelTree
-
-
-@dataclass(frozen=True)
-class Options:
-    """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
-
-    ``confidence`` is that of intervals from sums over rows, None for no intervals.
-    """
-
-    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
-    buckets: LabelBuckets | str | None = None
-    label_counts: Any = None
-    train_target: Any = None
-    row_mask: Any = None
-    row_groups: Any = None
-    labels: bool = False
-    label_names: Sequence[str] | None = None
-    missing: Missing = "skip"
-    clusters: Any = None
-    batch_rows: int = 4096
-    headline: str | None = None
-    label_tree: LabelTree | None = None
-    duplicates: Duplicates = "error"
-    ignore_index: int | None = None
-    confidence: float | None = None
 
 
 def prepared(
@@ -58,10 +32,12 @@ def prepared(
     Args:
         options: The metrics, labels, buckets, counts and tree, and what the report shows; other options are ignored.
         groups: The names of the row groups.
-        num_labels: The number of labels; None if unknown.
+        num_labels: The number of labels; None if unknown. That of a tree takes precedence.
         label_order: The order of labels with equal counts, as in :func:`buckets_of`.
     """
     buckets, label_tree = options.buckets, options.label_tree
+    if label_tree is not None:
+        num_labels = label_tree.num_labels
     training = _training(buckets, options.label_counts, label_order)
     collection = _collection(options.metrics, training)
     members = list(collection.members().values())
@@ -115,6 +91,21 @@ def _complete(
         metric.take_shared_arguments(tree=label_tree)
     if training is None and num_labels is not None and metric.missing() == ["num_labels"]:
         metric.bind(Training(num_labels, None, None))
+
+
+def check_complete(members: Iterable[TopKMetric]) -> None:
+    """Raise if a metric still lacks training counts or another fact about the training data."""
+    for metric in members:
+        lacking = metric.missing()
+        if lacking == ["tree"]:
+            argument = "label_tree="
+        elif lacking == ["num_labels"]:
+            argument = "label_names= or train_target="
+        elif "num_train" in lacking:
+            argument = "train_target="
+        else:
+            argument = "label_counts= or train_target="
+        metric.check_bound("", f"pass {argument}")
 
 
 def _training(buckets: Any, label_counts: Any, order: Tensor | None) -> Training | None:

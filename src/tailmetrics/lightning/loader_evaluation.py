@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.data import group_numbers
-from tailmetrics.evaluation.evaluating import NOTE_ON_SEQUENCES
+from tailmetrics.evaluation.notes import ON_SEQUENCES
+from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.lightning.split_rows import UNSPLIT, SamplerPadding, UnsplitCheck
 from tailmetrics.lightning.trainer import outline
 from tailmetrics.report import Report
@@ -143,7 +143,7 @@ class LoaderEvaluation:
         report = self.evaluation.report(title)
         own_notes: list[str] = []
         if self._has_sequences and report.intervals:
-            own_notes.append(f"{NOTE_ON_SEQUENCES} The callback does not: save the logits, and evaluate them.")
+            own_notes.append(f"{ON_SEQUENCES} The callback does not: save the logits, and evaluate them.")
         if self.is_unsplit:
             own_notes.append(UNSPLIT)
         report = replace(report, notes=(*report.notes, *own_notes, *notes))

@@ -14,7 +14,7 @@ from tailmetrics._arguments import check_count, check_counts
 from tailmetrics._number_of_labels import REMEDY_OF_METRICS, number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.labels import stated_numbers
+from tailmetrics.evaluation.options import Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.counting import TargetPlace, count_labels
 
@@ -58,7 +58,7 @@ class TrainingLabels:
             label_counts = check_counts("HeadToTailReport", "label_counts", label_counts)
 
         stated = {} if num_labels is None else {"num_labels": num_labels}
-        stated |= stated_numbers(None, label_counts, None, None, collection.members().values())
+        stated |= Options(metrics=collection, label_counts=label_counts).stated_numbers()
         self.num_labels = number_of_labels("HeadToTailReport", {}, stated, REMEDY_OF_METRICS)
         self._source = next(iter(stated), "")
         if label_counts is not None:

@@ -1,0 +1,137 @@
+"""The arguments of an evaluation, in one record that every step reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from tailmetrics._arguments import check_count
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.description import listed, members_of
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
+from tailmetrics.tree import LabelTree
+
+CALLER = "evaluate"
+"""The name that errors about these arguments begin with."""
+Missing: TypeAlias = Literal["skip", "zero"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
+
+    ``confidence`` is that of intervals from sums over rows, None for no intervals.
+    """
+
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
+    buckets: LabelBuckets | str | None = None
+    label_counts: Any = None
+    train_target: Any = None
+    row_mask: Any = None
+    row_groups: Any = None
+    labels: bool = False
+    label_names: Sequence[str] | None = None
+    missing: Missing = "skip"
+    clusters: Any = None
+    batch_rows: int = 4096
+    headline: str | None = None
+    label_tree: LabelTree | None = None
+    duplicates: Duplicates = "error"
+    ignore_index: int | None = None
+    confidence: float | None = None
+
+    def resolved(self) -> Options:
+        """Return the options after checks, in forms that can be read several times.
+
+        The metrics are in a list or collection, and counts by name in a dict. ``duplicates`` and ``ignore_index`` are
+        those of the metrics, if the metrics set them.
+        """
+        check_count(CALLER, "batch_rows", self.batch_rows)
+        if self.train_target is not None and self.label_counts is not None:
+            raise ValueError(
+                f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, "
+                "or the counts."
+            )
+        if self.label_tree is not None and not isinstance(self.label_tree, LabelTree):
+            raise TypeError(
+                f"{CALLER}: label_tree={self.label_tree!r} is no tree; pass LabelTree(parents), or "
+                "LabelTree.from_edges(edges, names)."
+            )
+        metrics = listed(self.metrics)
+        label_counts = self.label_counts
+        if self.counts_have_names:
+            label_counts = {str(name): count for name, count in self.label_counts.items()}
+            if len(label_counts) < len(self.label_counts):
+                raise ValueError(f"{CALLER}: label_counts names a label twice; add its counts up.")
+        return replace(
+            self,
+            metrics=metrics,
+            label_counts=label_counts,
+            duplicates=_shared_argument(members_of(metrics), "duplicates", self.duplicates),
+            ignore_index=_shared_argument(members_of(metrics), "ignore_index", self.ignore_index),
+        )
+
+    @property
+    def counts_have_names(self) -> bool:
+        """Whether the training counts are a dict or Series, by the names of labels."""
+        is_series = hasattr(self.label_counts, "index") and hasattr(self.label_counts, "items")
+        return is_series or isinstance(self.label_counts, Mapping)
+
+    def stated_numbers(self) -> dict[str, int]:
+        """Return by argument, or by class of a metric, for how many labels it was made.
+
+        Counts by name are left out, because a label without a count has count 0. So is a tree with names beside
+        ``label_names``, because it may hold further labels.
+        """
+        numbers: dict[str, int] = {}
+        if self.label_names is not None:
+            numbers["label_names"] = len(self.label_names)
+        if isinstance(self.label_counts, LabelFrequency):
+            numbers["label_counts"] = self.label_counts.num_labels
+        elif self.label_counts is not None and not self.counts_have_names:
+            numbers["label_counts"] = len(self.label_counts)
+        if isinstance(self.buckets, LabelBuckets):
+            numbers["buckets"] = self.buckets.num_labels
+        tree = self.label_tree
+        if tree is not None and (tree.names is None or self.label_names is None):
+            numbers["label_tree"] = tree.num_labels
+        return numbers | numbers_of_metrics(members_of(self.metrics))
+
+
+def numbers_of_metrics(metrics: Iterable[TopKMetric]) -> dict[str, int]:
+    """Return for how many labels metrics were made, by class.
+
+    A second metric of a class has its own entry if it was made for another number.
+    """
+    numbers: dict[str, int] = {}
+    for metric in metrics:
+        source = type(metric).__name__
+        if metric.num_labels is None:
+            continue
+        if numbers.get(source, metric.num_labels) != metric.num_labels:
+            source = f"another {source}"
+        numbers[source] = metric.num_labels
+    return numbers
+
+
+def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:
+    """Return the value of an argument of the first metric that sets it; ``value`` if no metric does.
+
+    Raises:
+        ValueError: If ``value`` and the value of this metric are set, and differ.
+    """
+    default = BATCH_DEFAULTS[name]
+    for metric in metrics:
+        metric_value = getattr(metric, name, default)
+        if metric_value == default:
+            continue
+        if value not in (default, metric_value):
+            raise ValueError(
+                f"{CALLER}: {name}={value!r}, but a metric has {name}={metric_value!r}; pass one of the two."
+            )
+        return metric_value
+    return value

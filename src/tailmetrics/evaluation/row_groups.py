@@ -1,0 +1,89 @@
+"""The group of each row: the names of groups, and their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics._arguments import shape_of, writable_array
+from tailmetrics.evaluation.options import CALLER
+
+
+def group_names(values: Any) -> list[str] | None:
+    """Return the distinct group names of all rows, sorted, without None and NaN; None if groups are numbers."""
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
+        raise TypeError(
+            f"{CALLER}: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
+        )
+    if not _are_group_names(values):
+        return None
+    return sorted({str(value) for value in values if not _is_missing(value)})
+
+
+def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor | None:
+    """Return the group number of each row, shape (N,); None if no row has a group.
+
+    Args:
+        values: The group of each row, as for :func:`group_numbers`; None without groups.
+        names: Names of the groups of the metrics.
+        num_rows: Number of rows N.
+
+    Raises:
+        ValueError: If groups are numbers without names, or are not one for each row.
+    """
+    if values is None:
+        return None
+    if not names:
+        if group_names(values) == []:  # no row has a group
+            return None
+        raise ValueError(
+            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or metrics "
+            "with row_groups=."
+        )
+    numbers = torch.as_tensor(writable_array(group_numbers(CALLER, values, names)))
+    if numbers.shape != (num_rows,):
+        raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
+    return numbers
+
+
+def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
+    """Return the group number of each row. Numbers are returned unchanged.
+
+    Args:
+        caller: Name of the caller, for messages.
+        values: Shape (N,): names, where None and NaN mean no group; or numbers, where -1 means no group.
+        names: Names of the groups.
+
+    Raises:
+        ValueError: If a row has a group that is not among the names.
+    """
+    if isinstance(values, Tensor) or not _are_group_names(values):
+        return values
+    number_of_name = {name: number for number, name in enumerate(names)}
+    numbers = []
+    for value in values:
+        if _is_missing(value):
+            numbers.append(-1)
+        elif str(value) in number_of_name:
+            numbers.append(number_of_name[str(value)])
+        else:
+            raise ValueError(
+                f"{caller}: row_groups holds {str(value)!r}, which is none of {', '.join(names)}; name all groups, or "
+                "pass None for rows that count only overall."
+            )
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+def _are_group_names(values: Any) -> bool:
+    """Whether a text is among the values, or none but missing ones, which belong to no group."""
+    if getattr(values, "ndim", 1) != 1:
+        return False
+    return any(isinstance(value, str) for value in values) or all(map(_is_missing, values))
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None or NaN."""
+    return value is None or value != value
