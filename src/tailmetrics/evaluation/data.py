@@ -426,6 +426,7 @@ def _data_of_tables(preds: Any, target: Any, train_target: Any, options: Options
     if options.label_names is not None:
         other_names["label_names"] = list(map(str, options.label_names))
     names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
+    label_order = order_of_names(names, len(names))
     _check_labels_have_names(options, len(names))
 
     dataset = read(
@@ -444,7 +445,6 @@ def _data_of_tables(preds: Any, target: Any, train_target: Any, options: Options
         for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
             yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
-    label_order = order_of_names(names, len(names))
     train, train_readings = _training_counts_of_table(train_target, names)
     cpu = torch.device("cpu")
     row_mask = _values_by_row(options.row_mask, "row_mask", dataset, {"preds": preds, "target": target})

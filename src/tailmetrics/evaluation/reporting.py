@@ -297,9 +297,10 @@ def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[st
         gap = report.record(record.metric, row_group=record.row_group, summary="gap")
         if record.summary != "adjusted_gap" or record.key not in intervals or gap.key not in intervals:
             continue
-        ends = first_and_last(_adjusted_ends(report, record, intervals))
-        if len(ends) == 2:
-            adjusted_gaps[record.key] = adjusted_gap(intervals[record.key], intervals[gap.key], *ends)
+        ends = _adjusted_ends(report, record, intervals)
+        outer_ends = first_and_last(ends)
+        if len(outer_ends) == 2:
+            adjusted_gaps[record.key] = adjusted_gap(intervals[record.key], intervals[gap.key], *outer_ends)
     return adjusted_gaps
 
 
