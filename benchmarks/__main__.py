@@ -20,14 +20,14 @@ import torch
 
 from benchmarks import accelerator, claims, peers
 from benchmarks.measure import Settings
-from benchmarks.tables import BESIDE, PAGE, replace_table
+from benchmarks.tables import PAGE, replace_table
 
 PACKAGES = ("tailmetrics", "torch", "numpy", "scipy", "torchmetrics", "torcheval", "scikit-learn", "ranx")
 PACKAGES += ("numba", "pytrec-eval-terrier", "napkinxc")
 
 
 def main() -> None:
-    """Measure, print, and write the table of docs/performance.md or of README.md here; ``--quick`` writes nothing."""
+    """Measure, print, and write the table of README.md here; ``--quick`` writes nothing."""
     if sys.argv[1:2] == ["claims"]:
         claims.main(sys.argv[2:])
         return
@@ -43,7 +43,7 @@ def main() -> None:
     text = {"peers": peers.table, "device": accelerator.table}[options.what](settings)
     print(f"{text}\n\n{facts}")
     if not options.quick and (options.what == "device" or settings.device == "cpu"):
-        replace_table(PAGE if options.what == "device" else BESIDE, f"benchmarks {options.what}", f"{text}\n\n{facts}")
+        replace_table(PAGE, f"benchmarks {options.what}", f"{text}\n\n{facts}")
 
 
 def machine(device: str = "cpu", packages: Sequence[str] = PACKAGES) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.ours import ten_metrics, token_metrics, xmc_metrics
-from benchmarks.tables import BESIDE, number, replace_table, table
+from benchmarks.tables import PAGE, number, replace_table, table
 from benchmarks.workloads import Dense, Lists, label_counts
 from tailmetrics import MRR, CrossEntropy, F1AtThreshold, LabelBuckets, NDCGAtK, RecallAtK
 
@@ -137,7 +137,7 @@ def main() -> None:
     rows = [(name, number(max(peaks([task] * PROCESSES)))) for name, task in tasks.items()]
     text = table(("an update takes, beside its inputs", "MiB"), rows)
     print(text)
-    replace_table(BESIDE, "benchmarks.memory", text)
+    replace_table(PAGE, "benchmarks.memory", text)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def main() -> None:
     """Write the table."""
     text = table()
     print(text)
-    tables.replace_table(tables.BESIDE, "benchmarks.costs", text)
+    tables.replace_table(tables.PAGE, "benchmarks.costs", text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line on files, beside floors: ``python -m benchmarks.files`` writes the table of docs/performance.md.
+"""The command line on files, beside floors: ``python -m benchmarks.files`` writes the table of benchmarks/README.md.
 
 Every number is the median of processes on one thread. No process writes values of rows. Start-up is taken off: what
 the same command takes on a file of 2,000 lines. Processor time is that of the system too, memory the most that a

@@ -10,7 +10,7 @@ from benchmarks.costs.__main__ import table
 from benchmarks.costs.counting import CountedCosts
 from benchmarks.costs.lines import LINES, Line
 from benchmarks.ours import token_metrics
-from benchmarks.tables import BESIDE
+from benchmarks.tables import PAGE
 from benchmarks.workloads import label_counts
 from tailmetrics import LabelBuckets
 
@@ -49,7 +49,7 @@ def test_logits_of_a_language_model_are_read_in_blocks() -> None:
 @pytest.mark.slow
 def test_the_page_shows_the_costs_as_they_are() -> None:
     """``python -m benchmarks.costs`` was run after the last change."""
-    assert table() in BESIDE.read_text()
+    assert table() in PAGE.read_text()
 
 
 def test_costs_are_counted_as_by_hand() -> None:
