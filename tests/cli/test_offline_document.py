@@ -35,7 +35,7 @@ def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
             for line in text.replace("\\\n", " ").splitlines():
                 run(line, tailmetrics)
         ran += language in ("python", "bash")
-    assert ran == 13
+    assert ran == 11
     report = Path("reports/mine/report.json").read_text()
     assert names["psp"] == pytest.approx(values_of(json.loads(report))["psp@5"], abs=1e-12)
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
