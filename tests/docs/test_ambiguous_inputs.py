@@ -1,4 +1,4 @@
-"""docs/inputs.md is the list of inputs that can be read in two ways; every row of it does what it says."""
+"""Inputs that can be read in two ways are refused, bring a warning, or stand in the table of docs/inputs.md."""
 
 import re
 import warnings
@@ -14,7 +14,7 @@ from tailmetrics import MRR, F1AtThreshold, PrecisionAtK, Ranking, RecallAtK, To
 from tailmetrics.functional import precision_at_k
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
-ROW = re.compile(r"^\| `(?P<given>[^`]+)`.* \| .* \| (?P<told>\w+)(: `(?P<words>[^`]+)`)? \| `(?P<instead>[^`]+)` \|$")
+ROW = re.compile(r"^\| `(?P<given>[^`]+)`.* \| .* \| `(?P<instead>[^`]+)` \|$")
 
 SCORES = torch.rand(5, 12, generator=torch.Generator().manual_seed(4)) * 0.98 + 0.01
 CLASSES = torch.tensor([3, 0, 2, 1, 3])
@@ -74,17 +74,47 @@ REFUSED = [
 """What has no meaning in the form that it is read in: what is passed, words of the error, what to pass instead."""
 
 
+WARNED = [
+    ("(scores > 0.5).float(), relevant", "preds, .* hold only 0 and 1", "scores, relevant"),
+    ("ranks.float(), relevant", "hold each number from 0 to 11 once in a row, as ranks do", "-ranks.float(), relevant"),
+    ("ranks, relevant", "hold each number from 0 to 11 once", "-ranks.float(), relevant"),
+    (
+        "everything, relevant",
+        "hold each number from 0 to 11 once",
+        "Ranking.from_ids(everything, target_mask=relevant)",
+    ),
+    ("(scores * 100000).long(), ranks", "no row has an id in common", "scores, ranks.float()"),
+    (
+        "(scores.sort().values, scores.argsort()), relevant",
+        "rise from the first place of each row to the last",
+        "(-scores.sort().values, scores.argsort()), relevant",
+    ),
+    ("guesses, classes_of_tokens", "as labels of tokens do", "guesses[..., None], classes_of_tokens"),
+    ("itself, similar", "the first label of each row is the row itself", "others, similar"),
+    ("scores, ranks", "may also be a list of label ids", "Ranking.from_scores(scores, target_gains=ranks)"),
+    (
+        "scores, zeros_behind",
+        "may also be a list of label ids, padded by 0",
+        "Ranking.from_scores(scores, target_ids=zeros_behind.masked_fill(zeros_behind == 0, -1))",
+    ),
+    ("sampled, first", "as where it stands beside 100 sampled negatives", "scores, classes"),
+    ("relevant.float(), scores", "if preds and target are swapped", "scores, relevant"),
+    ("relevant.float(), ids", "if preds and target are swapped", "ids, relevant"),
+    ("ranks + 1, classes", "hold each number from 1 to 12 once", "-ranks.float(), classes"),
+]
+"""What may mean something else: what is passed, words of the warning, what to pass instead."""
+
+
 def rows() -> Iterator[Any]:
-    """Each row of the tables of the page, and what is refused, by what is passed."""
-    for code, words, instead in REFUSED:
-        yield pytest.param(code, "error", words, instead, id=code)
-    from_1 = "hold each number from 1 to 12 once"
-    yield pytest.param("ranks + 1, classes", "warning", from_1, "-ranks.float(), classes", id="ranks from 1")
+    """What is refused, what brings a warning, and each row of the table of the page, by what is passed."""
+    for kind, cases in (("error", REFUSED), ("warning", WARNED)):
+        for code, words, instead in cases:
+            yield pytest.param(code, kind, words, instead, id=code)
     for line in PAGE.read_text().partition("## How a file is read")[0].splitlines():
         if line.startswith("| `"):
             row = ROW.match(line)
             assert row, line
-            yield pytest.param(row["given"], row["told"], row["words"], row["instead"], id=row["given"])
+            yield pytest.param(row["given"], "nothing", None, row["instead"], id=row["given"])
 
 
 def arguments(code: str) -> tuple[Any, ...]:
@@ -103,7 +133,7 @@ def update_in_silence(metric: PrecisionAtK, code: str) -> None:
 @pytest.mark.parametrize(("code", "kind", "words", "instead"), list(rows()))
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 def test_every_row_of_the_table_is_true(code: str, kind: str, words: str | None, instead: str) -> None:
-    """The input gives the warning or error in the table, or neither; what the table says instead gives neither."""
+    """The input gives the warning or error, or neither if it stands in the table; what is to be passed instead gives neither."""
     metric = PrecisionAtK(k=1)
     if kind == "error":
         with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{words}"):
