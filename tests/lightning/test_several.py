@@ -78,6 +78,11 @@ def test_a_validation_after_a_fit_has_its_own_loaders(tmp_path: Path) -> None:
     run.fit(Model(), loader(), loader())
     run.validate(Model(), [loader(sampler=Given([3])), loader(sampler=Given([0]))], verbose=False)
     assert float(run.callback_metrics["val/recall@1/dataloader_idx_1"]) == 1.0
+    assert {index: loader_report.scalars for index, loader_report in report.reports.items()} == {
+        0: {"recall@1": 0.0},
+        1: {"recall@1": 1.0},
+    }
+    assert report.report is report.reports[0]
     run.validate(Model(), loader(sampler=Given([0, 3])), verbose=False)
     assert {key: float(value) for key, value in run.callback_metrics.items()} == {"val/recall@1": 0.5}
 

@@ -85,6 +85,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     Attributes:
         report: The latest report on the first loader.
+        reports: The latest report of each loader, by the index of the loader.
         best_report: The report, on the first loader, of the checkpoint that ``ModelCheckpoint(monitor=…)`` keeps as the
             best one; None without such a checkpoint.
         folder: The folder into which the first process wrote the report; None without files.
@@ -147,6 +148,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.intervals = intervals
         self.rows = files and rows and find_spec("pyarrow") is not None
         self.report: Report | None = None
+        self.reports: dict[int, Report] = {}
         self.best_report: Report | None = None
         self.folder: Path | None = None
         self._step_keys = StepKeys(preds, target, row_mask, row_groups, row_ids)
@@ -257,6 +259,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
         log_values(pl_module, values, trainer.loggers, self.key_format)
         is_fit = trainer.state.fn == "fit"
+        self.reports = reports
         self.report = next(iter(reports.values()))
         self._fit_reports = reports if is_fit else {}
         if trainer.is_global_zero and not trainer.fast_dev_run:
