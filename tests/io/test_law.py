@@ -126,6 +126,12 @@ def value(files, options):
     return float(metric.compute())
 
 
+def means_something_else(file, name):
+    """Whether a file has a column with a name that is not its query, so that the files cannot be joined by the name."""
+    columns, roles = file
+    return name in columns and roles.get("query") != name
+
+
 def follow(error, case, options):
     """Add the answers of a hint that agree with what the author meant, as a reader would type them."""
     own = 0 if error.path.stem == "p" else 1
@@ -139,6 +145,8 @@ def follow(error, case, options):
             continue
         option, role = match[1].replace("-", "_"), match[2]
         meant = case.files[{"preds_columns": 0, "target_columns": 1}.get(option, own)][1]
+        if option == "columns" and role == "query" and means_something_else(case.files[1 - own], answer):
+            continue
         if role == "score" and role not in meant and ".rank, .distance" in hint:
             role = next((text for text in ("rank", "distance") if meant.get(text, "order") != "order"), role)
         if answer == "NAME" and role in meant and meant[role] not in ("order", "none"):

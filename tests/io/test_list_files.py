@@ -51,6 +51,41 @@ def test_names_in_brackets_are_labels(write, rows_of):
     assert rows_of(read(preds, target, columns=LISTS, list_delimiter=" ")) == {0: ([1, 0, 2], [0, 1])}
 
 
+LISTED = "query,ids\nu,a b\nv,b c\n"
+
+
+@pytest.mark.parametrize(("separator", "labels"), [("|", "a|c"), (";", "a;c"), (",", '"a, c"'), ("\t", "a\tc")])
+def test_another_separator_in_entries_is_refused_until_the_file_has_its_own(write, rows_of, separator, labels):
+    """One separator for both files would make one label of "a|c": the file's own option says which it is."""
+    preds, target = write("p.csv", LISTED), write("y.csv", f"query,labels\nu,{labels}\nv,b\n")
+
+    error = refusal(preds, target, list_delimiter=" ")
+
+    assert f"column 'labels' holds {separator!r}, which may separate its entries" in error.problem
+    assert error.hint.endswith("or --target-list-delimiter ' '")
+    options = {"list_delimiter": " ", "target_list_delimiter": separator}
+    assert rows_of(read(preds, target, **options)) == {0: ([0, 1], [0, 2]), 1: ([1, 2], [1])}
+    whole = read(preds, target, preds_list_delimiter=" ", target_list_delimiter=" ~ ", missing="zero")
+    assert len(rows_of(whole)[0][1]) == 1
+
+
+def test_each_file_may_have_its_own_separator_of_fields(write, rows_of):
+    """Predictions with commas beside targets of MovieLens with "::"; a file of one column asks for its own option."""
+    preds, target = write("p.csv", "query,item,score\nu,a,.5\nu,b,.7\n"), write("ratings.dat", "u::a::3\nu::c::4\n")
+    places = Columns(query="0", item="1", gain="2")
+    options = {"target_format": "csv", "target_columns": places}
+
+    assert refusal(preds, target, delimiter="::", **options).hint.startswith("--preds-delimiter C, ")
+    assert rows_of(read(preds, target, target_delimiter="::", **options)) == {0: ({1: 0.7, 0: 0.5}, {0: 3.0, 2: 4.0})}
+
+
+def test_a_json_file_of_lists_of_lists_is_named(write):
+    """A list of lists is neither a dict nor a list of objects: the error names the forms that are read."""
+    error = refusal(write("p.json", "[[1, 2], [3]]"), write("y.json", '{"0": [1]}'))
+    assert error.problem == "holds a list of lists"
+    assert error.hint.startswith('write {"query": {"item": 0.5}}')
+
+
 NESTED = {"choices": ["Sports", "Politics"]}
 
 
@@ -158,7 +193,7 @@ def test_hints_for_files_of_recbole_and_ms_marco(write):
 
     run, qrels = write("run.tsv", "11\t7\t1\n11\t8\t2\n"), write("qrels.tsv", "11\t0\t7\t1\n")
     error = refusal(run, qrels)
-    assert error.hint.endswith("such as --preds-columns.query 0 --preds-columns.item 1, or --preds-format")
-    assert error.others[0].hint.endswith("or --target-format")
+    assert error.hint.endswith("places from 0 for NAME, or --preds-format trec, msmarco or xmc")
+    assert error.others[0].hint.endswith("or --target-format trec, msmarco or xmc")
     options = {"preds_format": "msmarco", "target_format": "trec"}
     assert read(run, qrels, **options).num_rows == 1

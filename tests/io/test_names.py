@@ -51,6 +51,15 @@ def refusal(*files, **options):
     return caught.value
 
 
+def test_every_missing_file_is_reported(tmp_path):
+    """Both files are missing: the error holds the other one."""
+    error = refusal(tmp_path / "p.csv", tmp_path / "y.csv")
+    assert [str(error.path), *(str(other.path) for other in error.others)] == [
+        str(tmp_path / "p.csv"),
+        str(tmp_path / "y.csv"),
+    ]
+
+
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
@@ -63,6 +72,62 @@ def test_a_given_name_wins_and_must_be_there(write, form):
     assert recall(preds, target, columns=Columns(score="better")) == 0.5
     assert recall(preds, target, columns=Columns(score="better"), k=2) == 1
     assert "there is no column 'worse'" in refusal(preds, target, columns=Columns(score="worse")).problem
+
+
+RANKS = {"u": {"a": 2, "b": 1, "c": 3}, "v": {"a": 1, "c": 2, "b": 3}}
+"""Ranks in the place of scores: recall at 1 is a half by rank, and 0 by score."""
+
+
+def write_run(path, form):
+    """Write the ranks as a run; TREC has the lines of a query in the order of their ranks."""
+    lines = []
+    for query, ranks in RANKS.items():
+        lines += [f"{query} Q0 {item} 0 {rank} tag" for item, rank in sorted(ranks.items(), key=lambda pair: pair[1])]
+    texts = {"json": json.dumps(RANKS), "run": "\n".join(lines) + "\n"}
+    file = path / f"p.{form}"
+    file.write_text(texts[form])
+    return file
+
+
+def write_target(path, columns=TARGET):
+    """Write targets as CSV."""
+    write_table(path / "y.csv", columns, "csv")
+    return path / "y.csv"
+
+
+@pytest.mark.parametrize("form", ["json", "run"])
+def test_scores_of_a_run_that_number_its_items_are_noted_and_may_be_ranks(tmp_path, form):
+    """The number of a run is called "score": the note names the option with which it is a rank, or says the score."""
+    preds, target = write_run(tmp_path, form), write_target(tmp_path)
+    note = f"{preds}: the scores number the items of most queries, 1, 2, 3 …, as ranks do, and the highest is ranked "
+    note += "first; if they are ranks, --preds-columns.rank score says so."
+    assert note in read(preds, target).notes
+    assert recall(preds, target) == 0
+    assert recall(preds, target, preds_columns=Columns(rank="score")) == 0.5
+    assert recall(preds, target, preds_columns=Columns(distance="score")) == 0.5
+    said = read(preds, target, preds_columns=Columns(score="score"))
+    assert not any("as ranks do" in note for note in said.notes)
+
+
+def test_scores_that_count_down_are_no_ranks(tmp_path):
+    """The first item of a query has its highest score, as Borda counts have."""
+    (tmp_path / "p.json").write_text('{"u": {"b": 3, "a": 2, "c": 1}, "v": {"a": 3, "c": 2, "b": 1}}')
+    target = write_target(tmp_path)
+    assert not any("as ranks do" in note for note in read(tmp_path / "p.json", target).notes)
+
+
+@pytest.mark.parametrize("form", ["json", "run"])
+def test_a_given_name_is_refused_where_the_format_has_no_columns(tmp_path, form):
+    """Rule 1: a name for a run or qrels that is not its own would be ignored; "query" of all files is for the others."""
+    preds, target = write_run(tmp_path, form), write_target(tmp_path, {"wer": ["u", "v"], "item": ["b", "c"]})
+    assert recall(preds, target, columns=Columns(query="wer")) == 0
+    for columns in (Columns(rank="nosuch"), Columns(rank="order"), Columns(query="wer")):
+        (role,) = columns.names()
+        error = refusal(preds, target, columns=Columns(query="wer"), preds_columns=columns)
+        assert f"no column {columns.names()[role]!r}" in error.problem
+        assert error.hint == f"leave --preds-columns.{role} out; its number is called 'score'."
+    (tmp_path / "y.qrels").write_text("u 0 b 1\nv 0 c 1\n")
+    assert "no column 'none'" in refusal(preds, tmp_path / "y.qrels", target_columns=Columns(gain="none")).problem
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -159,7 +224,7 @@ def test_places_say_that_there_is_no_line_of_names(tmp_path, form):
         lines = [separator.join(map(str, row)) for row in zip(*columns.values(), strict=True)]
         (tmp_path / f"{name}.{form}").write_text("\n".join(lines) + "\n")
     files = tmp_path / f"p.{form}", tmp_path / f"y.{form}"
-    assert "places, such as --preds-columns.query 0" in refusal(*files).hint
+    assert "places from 0 for NAME" in refusal(*files).hint
     places = Columns(query="0", item="1", score="2")
     assert recall(*files, columns=places) == 0.5
     (tmp_path / f"p.{form}").write_text(separator.join(PREDS) + "\nu" + separator + "a" + separator + "1\n")

@@ -48,10 +48,12 @@ class Share(NamedTuple):
 ALL_ROWS = Share()
 
 
-SHARED_OPTIONS = ("columns", "delimiter", "list_delimiter", "string_ids", "batch_rows", "memory")
+SHARED_OPTIONS = ("columns", "string_ids", "batch_rows", "memory")
 """Options that read all files alike, by the names of the arguments of ``read`` and ``read_target``."""
 RUN_OPTIONS = (
     *("format", "preds_format", "target_format", "preds_columns", "target_columns", "train_columns"),
+    *("delimiter", "preds_delimiter", "target_delimiter", "train_delimiter"),
+    *("list_delimiter", "preds_list_delimiter", "target_list_delimiter", "train_list_delimiter"),
     *("part", "filter", "missing", "duplicates", "judged_only"),
 )
 """Options that read predictions with their targets."""
@@ -91,6 +93,8 @@ class Files:
         return read_target(
             options.train_target,
             format=options.train_format or options.format,
+            delimiter=options.train_delimiter or options.delimiter,
+            list_delimiter=options.train_list_delimiter or options.list_delimiter,
             min_gain=options.train_min_gain,
             one_label=options.ignore_index is not None,
             **self._arguments(("train_columns",), share),
@@ -153,8 +157,18 @@ def forms_of(options: DataOptions, extra_columns: tuple[str, ...] = ()) -> Forms
             "target": options.target_columns,
             "train": options.train_columns,
         },
-        delimiter=options.delimiter,
-        list_delimiter=options.list_delimiter,
+        delimiters={
+            "": options.delimiter,
+            "preds": options.preds_delimiter,
+            "target": options.target_delimiter,
+            "train": options.train_delimiter,
+        },
+        list_delimiters={
+            "": options.list_delimiter,
+            "preds": options.preds_list_delimiter,
+            "target": options.target_list_delimiter,
+            "train": options.train_list_delimiter,
+        },
         part=options.part,
         extra_columns=extra_columns,
         memory=options.memory,

@@ -129,9 +129,33 @@ class DataOptions:
         str | None,
         "Separator of fields of CSV, such as ';'; by default a comma, or what the line of names holds.",
     ] = None
+    preds_delimiter: Annotated[
+        str | None,
+        "Separator of fields of the predictions.",
+    ] = None
+    target_delimiter: Annotated[
+        str | None,
+        "Separator of fields of the targets.",
+    ] = None
+    train_delimiter: Annotated[
+        str | None,
+        "Separator of fields of the training targets.",
+    ] = None
     list_delimiter: Annotated[
         str | None,
         "Separator of the entries of lists in CSV and TSV, such as ' '.",
+    ] = None
+    preds_list_delimiter: Annotated[
+        str | None,
+        "Separator of the entries of lists of the predictions.",
+    ] = None
+    target_list_delimiter: Annotated[
+        str | None,
+        "Separator of the entries of lists of the targets.",
+    ] = None
+    train_list_delimiter: Annotated[
+        str | None,
+        "Separator of the entries of lists of the training targets.",
     ] = None
     judged_only: Annotated[
         bool,

@@ -130,7 +130,7 @@ def _column_of_groups(
     forms = Forms(
         formats={"pairs": form},
         columns={"pairs": columns},
-        delimiter=options.delimiter,
+        delimiters={"pairs": options.target_delimiter or options.delimiter},
         extra_columns=(str(columns.item),),
         is_numbered=queries is None,
     )

@@ -69,6 +69,8 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
 """Role -> what a reading says about its column, if not the name of the role."""
 CLAUSES_WITHOUT_COLUMN = MappingProxyType({("rank", ORDER): "best first", ("gain", NONE): "each is relevant"})
 """Role and what stands for its column -> what a reading says."""
+TIMES = ("timestamp", "date", "time", "duration")
+"""How the types of dates and times begin, in the words of Arrow; they are no gains."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
 """The option with the separator of the entries of lists in text."""
@@ -192,6 +194,7 @@ class Opening:
         shared_roles: The roles whose columns the user names for all files at once, so that this file may lack them.
         delimiter: Separator of the fields of text.
         list_delimiter: Separator of the entries of a list in text.
+        has_own_list_delimiter: Whether the user gives this separator for this file alone.
         extra_columns: Columns that have none of the roles, such as groups of rows.
         part: Subset and split of predictions of MTEB.
         memory: Memory limit of DuckDB.
@@ -208,6 +211,7 @@ class Opening:
     shared_roles: frozenset[str] = frozenset()
     delimiter: str | None = None
     list_delimiter: str | None = None
+    has_own_list_delimiter: bool = False
     extra_columns: tuple[str, ...] = ()
     part: str | None = None
     memory: str = "1GB"
@@ -220,6 +224,25 @@ class Opening:
     def in_memory(self) -> bool:
         """Whether this is a table in memory; hints then name no options of the command line."""
         return self.form == IN_MEMORY
+
+    def own_option(self, name: str) -> str:
+        """Return the option of the command line that says something of this file alone, such as ``preds-columns``."""
+        return OPTIONS[self.role].replace("columns", name)
+
+    @property
+    def number_name(self) -> str:
+        """The name of the number that predictions hold in a format without columns."""
+        if self.form == "msmarco":
+            return "rank"
+        return "score"
+
+    @property
+    def run_role(self) -> str:
+        """The role of the scores of a run without columns: ``rank`` or ``distance`` if the user says so."""
+        for role in ("rank", "distance"):
+            if getattr(self.columns, role) == self.number_name:
+                return role
+        return "score"
 
     @property
     def list_role(self) -> str:
@@ -292,6 +315,31 @@ class Reading:
         """Whether the user names the column that has a role, or says that no column has it."""
         return bool(getattr(self.opening.columns, role) == self._names().get(role, NONE))
 
+    def check_names(self) -> None:
+        """Raise if the user names columns of a file whose format has none.
+
+        A query or an item that is named for all files may be in other files alone.
+
+        Raises:
+            DataFileError: Naming the option.
+        """
+        if self.item:
+            return
+        roles = {"query", "item", "labels", "gain"}
+        if self.opening.role == "preds":
+            roles = {"query", "item", "ids", *SCORE_ROLES}
+        accepted = {"query": NONE, **self._names()}
+        if not self.value_role:
+            accepted |= {"rank": ORDER, "gain": NONE}
+        for role, name in self.opening.columns.names().items():
+            if role not in roles or role in self.opening.shared_roles or accepted.get(role) == name:
+                continue
+            problem = f"is {self}, which has no column {name!r}"
+            hint = f"leave --{self.opening.own_option('columns')}.{role} out"
+            if self.opening.role == "preds" and self.value_role in SCORE_ROLES:
+                hint += f"; its number is called {self.opening.number_name!r}"
+            raise DataFileError(self.opening.path, problem, hint=f"{hint}.")
+
     def contradiction_hint(self) -> str:
         """Return the remedy for a second column that contradicts the value."""
         if self.opening.in_memory:
@@ -306,6 +354,12 @@ class Reading:
         if self.opening.in_memory:
             return f"rename {self.value!r} to {role!r}; of scores the highest comes first"
         return _options("columns", {role: str(self.value), "score": str(self.value)})
+
+    def run_hint(self) -> str:
+        """Return the remedy for a run without columns whose scores are ranks."""
+        if self.opening.in_memory:
+            return "pass their negative"
+        return f"--{self.opening.own_option('columns')}.rank {self.opening.number_name} says so"
 
     def __str__(self) -> str:
         form = self.opening.form
@@ -326,20 +380,22 @@ class Reading:
     @property
     def options(self) -> str:
         """The options of the command line with which a file is read like this, whatever its names are."""
-        option = OPTIONS[self.opening.role]
-        words = [f"--{option.replace('columns', 'format')} {self.opening.form}"]
-        if self.opening.delimiter is not None:
-            words.append(f"--delimiter {quote(self.opening.delimiter)}")
-        if self.is_listed and self.opening.list_delimiter is not None:
-            words.append(f"--list-delimiter {quote(self.opening.list_delimiter)}")
+        opening = self.opening
+        words = [f"--{opening.own_option('format')} {opening.form}"]
+        if opening.delimiter is not None:
+            words.append(f"--{opening.own_option('delimiter')} {quote(opening.delimiter)}")
+        if self.is_listed and opening.list_delimiter is not None:
+            words.append(f"--{opening.own_option(LIST_DELIMITER)} {quote(opening.list_delimiter)}")
         for role, name in self._names().items():
-            words.append(_options(option, {role: name}))
+            words.append(_options(opening.own_option("columns"), {role: name}))
         return " ".join(words)
 
     def _names(self) -> dict[str, str]:
         """Return the names of the columns by role, as the user could give them."""
         names: dict[str, str] = {}
         if not self.item:
+            if self.value_role in SCORE_ROLES:
+                names[self.value_role] = self.opening.number_name
             return names
         if self.key is not None:
             names["query"] = self.key
@@ -479,11 +535,10 @@ def _problems(questions: Sequence[Question]) -> str:
 
 def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
     """Return the options of the command line that answer all questions about a file."""
-    own_option = OPTIONS[opening.role]
     roles = {question.role for question in questions}
     option = "columns"
     if not is_alone or opening.role == "train" or opening.has_train_target or opening.shared_roles & roles:
-        option = own_option
+        option = opening.own_option("columns")
     separator = " "
     if any(len(question.names) > 1 for question in questions):
         separator = ", and "
@@ -491,12 +546,12 @@ def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_c
 
     if opening.form not in TEXT_TABLES:
         return hint
-    if num_columns == 1 and opening.delimiter is None:
-        return f"--delimiter C, what separates its fields; {hint}"
+    if num_columns == 1:
+        return f"--{opening.own_option('delimiter')} C, what separates its fields; {hint}"
     lacking = {question.role for question in questions if NAME in question.names}
     if lacking >= {"query", "item"} and not opening.columns.by_place:
-        places = f"places, such as --{own_option}.query 0 --{own_option}.item 1"
-        hint += f"; without a line of names: {places}, or --{own_option.replace('columns', 'format')}"
+        formats = f"--{opening.own_option('format')} trec, msmarco or xmc"
+        hint += f"; without a line of names: places from 0 for {NAME}, or {formats}"
     return hint
 
 
@@ -794,8 +849,9 @@ class _Search:
             return
         problem = f"{names_in_words(names, ' and ')} may be the {role} of each item, or nothing that counts"
         alternative, remedy = ALTERNATIVES[role]
-        if role == "gain":  # a time is no gain
-            names, alternative = [NONE, *names], ""
+        if role == "gain":
+            times = [column.name for column in columns if column.type.startswith(TIMES)]
+            names, alternative = [NONE, *(name for name in names if name not in times)], ""
         self.questions.append(Question(role, problem, names[:SHOWN_ANSWERS], alternative, remedy))
 
     def _ask_for(self, role: str, problem: str) -> None:

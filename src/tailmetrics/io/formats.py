@@ -93,7 +93,7 @@ for _form in (
         "jsonl", "an object in each line, with fields as columns", ("jsonl", "ndjson"), _in("objects", "open_jsonl")
     ),
     Format("json", "{query: {item: number}}, {query: [items]} or [objects]", ("json",), _in("objects", "open_json")),
-    Format("parquet", "columns by name, with types", ("parquet", "pq"), _in("typed", "open_columns")),
+    Format("parquet", "columns by name, with types", ("parquet", "pq", "parq"), _in("typed", "open_columns")),
     Format(
         "arrow",
         "as parquet: Arrow, Feather, saved datasets",

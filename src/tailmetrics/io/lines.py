@@ -304,10 +304,9 @@ class LineFiles:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
         notes: tuple[str, ...] = ()
         if first.value is not None:
-            self._check_scores(database, table)
             for part in self.parts:
                 part.check_orders(database)
-            notes = self._note_on_zeros(database, table, count)
+            notes = (*self._notes_on_scores(database, table), *self._note_on_zeros(database, table, count))
         return Values(first.reading, first.value is not None, count, notes)
 
     def _note_on_zeros(self, database: Database, table: str, count: int) -> tuple[str, ...]:
@@ -320,18 +319,30 @@ class LineFiles:
         note = f"{zeros:,} of {count:,} lines have the gain 0 and do not count; --columns.gain none counts each line."
         return (f"{self.name}: {note}",)
 
-    def _check_scores(self, database: Database, table: str) -> None:
-        """Raise if scores, which the user did not name, are whole numbers that count the lines of most queries."""
+    def _notes_on_scores(self, database: Database, table: str) -> tuple[str, ...]:
+        """Return a note if the scores of a run without columns number the lines of most queries, as ranks do.
+
+        Raises:
+            DataFileError: If the scores of a column do so from the first line to the last.
+        """
         reading = self.reading
-        if reading.value_role != "score" or reading.value is None or reading.is_named("score"):
-            return
+        if reading.value_role != "score" or reading.is_named("score"):
+            return ()
         if database.row(f"SELECT 1 FROM {table} WHERE value <> floor(value) LIMIT 1") is not None:
-            return
-        (like_ranks,) = database.row(
-            "SELECT avg((low IN (0, 1) AND high - low = n - 1 AND first = low AND last = high)::INTEGER) FROM "
-            "(SELECT count(*) AS n, min(value) AS low, max(value) AS high, arg_min(value, rowid) AS first, "
-            f"arg_max(value, rowid) AS last FROM {table} GROUP BY query) WHERE n > 2"
+            return ()
+        is_like_ranks = "first = low AND last = high"
+        if reading.value is None:
+            is_like_ranks = "NOT (first = high AND last = low)"
+        (share,) = database.row(
+            f"SELECT avg((low IN (0, 1) AND high - low = n - 1 AND distinct_values = n AND {is_like_ranks})::INTEGER) "
+            "FROM (SELECT count(*) AS n, count(DISTINCT value) AS distinct_values, min(value) AS low, "
+            "max(value) AS high, arg_min(value, rowid) AS first, arg_max(value, rowid) AS last "
+            f"FROM {table} GROUP BY query) WHERE n > 2"
         )
-        if (like_ranks or 0) > 0.5:
+        if (share or 0) <= 0.5:
+            return ()
+        if reading.value is not None:
             problem = f"{reading.value!r} counts the lines of each query, as ranks do: 1 the best, or the worst"
             raise DataFileError(self.name, problem, hint=reading.rising_hint("rank"))
+        note = "the scores number the items of most queries, 1, 2, 3 …, as ranks do, and the highest is ranked first"
+        return (f"{self.name}: {note}; if they are ranks, {reading.run_hint()}.",)

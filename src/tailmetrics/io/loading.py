@@ -54,7 +54,11 @@ def read(
     preds_columns: Columns | None = None,
     target_columns: Columns | None = None,
     delimiter: str | None = None,
+    preds_delimiter: str | None = None,
+    target_delimiter: str | None = None,
     list_delimiter: str | None = None,
+    preds_list_delimiter: str | None = None,
+    target_list_delimiter: str | None = None,
     part: str | None = None,
     extra_columns: Sequence[str] = (),
     num_labels: int | None = None,
@@ -64,6 +68,8 @@ def read(
     train_target: PathLike | Any = None,
     train_format: str | None = None,
     train_columns: Columns | None = None,
+    train_delimiter: str | None = None,
+    train_list_delimiter: str | None = None,
     missing: Literal["skip", "zero"] = "skip",
     duplicates: Literal["error", "first"] = "error",
     judged_only: bool = False,
@@ -94,7 +100,11 @@ def read(
         target_columns: Names of columns of the targets, added to ``columns``.
         delimiter: Separator of the fields of text, such as ``";"``; by default a comma, or what the line of names
             holds.
+        preds_delimiter: Separator of the fields of the predictions.
+        target_delimiter: Separator of the fields of the targets.
         list_delimiter: Separator of the entries of lists in text.
+        preds_list_delimiter: Separator of the entries of lists of the predictions.
+        target_list_delimiter: Separator of the entries of lists of the targets.
         part: Subset and split of predictions of MTEB, such as ``"default/test"``.
         extra_columns: Columns of the targets that are no gains, such as groups of rows.
         num_labels: Number of labels, if no file declares it; label ids are checked against it. In lines, except TREC,
@@ -111,6 +121,8 @@ def read(
             hold; nothing else is read from them.
         train_format: Format of the training targets.
         train_columns: Names of columns of the training targets, added to ``columns``.
+        train_delimiter: Separator of the fields of the training targets.
+        train_list_delimiter: Separator of the entries of lists of the training targets.
         missing: Treatment of a query without predictions: ``"skip"`` leaves it out, as trec_eval does; ``"zero"``
             gives it an empty list, as ``trec_eval -c`` does. In both cases ``dataset.missing_queries`` counts it.
         duplicates: Treatment of a label that a row repeats: ``"error"`` raises an error. ``"first"`` keeps a repeated
@@ -135,8 +147,18 @@ def read(
     forms = Forms(
         formats={"": format, "preds": preds_format, "target": target_format, "train": train_format},
         columns={"": columns, "preds": preds_columns, "target": target_columns, "train": train_columns},
-        delimiter=delimiter,
-        list_delimiter=list_delimiter,
+        delimiters={
+            "": delimiter,
+            "preds": preds_delimiter,
+            "target": target_delimiter,
+            "train": train_delimiter,
+        },
+        list_delimiters={
+            "": list_delimiter,
+            "preds": preds_list_delimiter,
+            "target": target_list_delimiter,
+            "train": train_list_delimiter,
+        },
         part=part,
         extra_columns=tuple(extra_columns),
         memory=memory,
@@ -249,8 +271,8 @@ def read_target(
     forms = Forms(
         formats={"": format},
         columns={"": columns, "train": train_columns},
-        delimiter=delimiter,
-        list_delimiter=list_delimiter,
+        delimiters={"": delimiter},
+        list_delimiters={"": list_delimiter},
         extra_columns=tuple(extra_columns),
         memory=memory,
     )
@@ -396,7 +418,7 @@ def _open_pairs(path: PathLike, forms: Forms) -> LineFiles:
         parts = [open_pairs(forms.opening("pairs", part, "pairs")) for part in files.parts]
         return LineFiles(files.name, parts)
     columns = Columns(query=forms.shared_columns.query, item=forms.shared_columns.item)
-    own = Forms(columns={"": columns}, delimiter=forms.delimiter, memory=forms.memory)
+    own = Forms(columns={"": columns}, delimiters={"": forms.delimiters.get("")}, memory=forms.memory)
     return open_input("read", "pairs", path, own).as_lines()
 
 
@@ -458,7 +480,7 @@ def _check_shared_columns(preds: Input, target: Input) -> None:
     if shared:
         problem = f"has {names_in_words(shared)} in common with {preds.name.name}"
         hint = f"--columns.query {quote(shared[0])} joins by it, {ROWS_HINT}"
-        if set(keys[0]) - {shared[0]} and set(keys[1]) - {shared[0]}:
+        if (set(keys[0]) | set(keys[1])) - {shared[0]}:
             hint += f"; {names} joins by others"
     elif all(keys):
         problem = f"{names_in_words(keys[1])} may be the query, and {names_in_words(keys[0])} that of {preds.name.name}"

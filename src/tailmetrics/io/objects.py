@@ -31,7 +31,7 @@ OBJECT_BYTES = 2**24
 MIXED_SIGNS = "decimal128(38, 0)"
 """The type of whole numbers of JSON of which some are negative: DuckDB's HUGEINT, as Arrow names it."""
 NESTED_HINT = "write each label as text or as a whole number, or each as an object with the field 'item'."
-JSON_HINT = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
+JSON_HINT = 'write {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
 FORMS = (
     "the path of a file; a table, such as a DataFrame, with the columns query, item and score or gain, or with lists; "
     "or a dict from query to a dict from item to score or gain, or to a list of items"
@@ -110,8 +110,10 @@ def open_json(opening: Opening) -> Lines | Source:
     """Open a JSON file: a list of objects, a dict of dicts or of lists, or predictions of MTEB."""
     path = check_file(opening.path)
     with reading(path, "JSON"):
-        start = head(path).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if start == b"[":
+        start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
+    if start.startswith(b"[["):
+        raise DataFileError(path, "holds a list of lists", hint=JSON_HINT)
+    if start.startswith(b"["):
         return open_jsonl(opening)
     content = _whole_json(path)
     if not isinstance(content, dict):
@@ -229,7 +231,10 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     if "value" in table.column_names:
         value, value_role = "value", "gain"
         if opening.role == "preds":
-            value_role = "score"
+            value_role = opening.run_role
+        if value_role in ("rank", "distance"):
+            value = "-value"
+            description += f", whose number is the {value_role}, least first"
     return Lines(
         path=path,
         source="given",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ class Forms:
     Attributes:
         formats: Role -> name of the format; under ``""`` that of all files.
         columns: Role -> names of columns, which are added to those under ``""``.
-        delimiter: Separator of the fields of text.
-        list_delimiter: Separator of the entries of lists in text.
+        delimiters: Role -> separator of the fields of text; under ``""`` that of all files.
+        list_delimiters: Role -> separator of the entries of lists in text; under ``""`` that of all files.
         part: Subset and split of predictions of MTEB.
         extra_columns: Columns of the targets that are no gains, such as groups of rows.
         memory: Memory limit of DuckDB.
@@ -50,8 +51,8 @@ class Forms:
 
     formats: Mapping[str, str | None] = field(default_factory=dict)
     columns: Mapping[str, Columns | None] = field(default_factory=dict)
-    delimiter: str | None = None
-    list_delimiter: str | None = None
+    delimiters: Mapping[str, str | None] = field(default_factory=dict)
+    list_delimiters: Mapping[str, str | None] = field(default_factory=dict)
     part: str | None = None
     extra_columns: tuple[str, ...] = ()
     memory: str = MEMORY
@@ -82,8 +83,9 @@ class Forms:
             form=form,
             columns=shared.with_names(own),
             shared_roles=frozenset(shared_roles),
-            delimiter=self.delimiter,
-            list_delimiter=self.list_delimiter,
+            delimiter=self.delimiters.get(role) or self.delimiters.get(""),
+            list_delimiter=self.list_delimiters.get(role) or self.list_delimiters.get(""),
+            has_own_list_delimiter=self.list_delimiters.get(role) is not None,
             extra_columns=self.extra_columns,
             part=self.part if role == "preds" else None,
             memory=self.memory,
@@ -219,7 +221,9 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
         for part in files.parts:
             opening = replace(forms.opening(role, part, form.name), target_paths=tuple(target_paths))
             with reading(part, form.name):
-                parts.append(form.opener(opening))
+                part_input = form.opener(opening)
+            part_input.reading.check_names()
+            parts.append(part_input)
         return _joined_parts(files.name, role, form.name, parts)
 
     from tailmetrics.io.objects import open_in_memory
@@ -259,11 +263,8 @@ def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -
     """
     inputs: list[Input] = []
     errors: list[DataFileError] = []
-    target: Any = dict(values).get("target")
+    target_paths = _paths_of(dict(values).get("target"))
     for role, value in values:
-        target_paths: Sequence[FilePath] = ()
-        if role == "preds" and is_path(target):
-            target_paths = find(target).parts
         try:
             inputs.append(open_input(caller, role, value, forms, target_paths))
         except DataFileError as error:
@@ -273,6 +274,14 @@ def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -
         raise joined_errors(errors, inputs)
     _check_used(inputs, forms)
     return inputs
+
+
+def _paths_of(target: Any) -> Sequence[FilePath]:
+    """Return the files of the targets; none for tables, and where they are not there, which opening them tells."""
+    if is_path(target):
+        with suppress(DataFileError):
+            return find(target).parts
+    return ()
 
 
 def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:

@@ -16,8 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
+from shlex import quote
 
 from tailmetrics.io.columns import (
+    LIST_DELIMITER,
     UNQUOTED_SEPARATORS,
     Column,
     Opening,
@@ -42,6 +44,12 @@ NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 """What Python puts in the place of bytes that are no UTF-8."""
 SEPARATORS = (",", ";", "\t")
 """Separators of CSV, in the order in which the line of names is searched for them."""
+LIST_SEPARATORS = (",", ";", "|", "\t")
+"""Usual separators of the entries of lists; a blank is in many names."""
+CHECKED_CELLS = 1000
+"""First lists that are searched for another separator than the given one."""
+FEW_CELLS = 0.1
+"""Up to this share of lists may hold another separator, as "Romance, Paris" among names of labels does."""
 BRACKETED = r"\s*\[(.|\n)*\]\s*"
 """A cell that pandas or JSON wrote from a list, such as "['a', 'b']"."""
 
@@ -214,6 +222,8 @@ def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Sour
     statement = f"SELECT {', '.join(selected)} FROM {table.source()}"
     database = Database(opening.memory)
     _check_no_brackets(database, table, roles)
+    if not opening.has_own_list_delimiter:
+        _check_list_delimiter(database, table, roles)
     return ListSource(written(opening, database, table, statement), roles)
 
 
@@ -230,6 +240,27 @@ def _check_no_brackets(database: Database, table: TextTable, roles: Reading) -> 
                 problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
                 hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
                 raise DataFileError(table.path, problem, hint=hint)
+
+
+def _check_list_delimiter(database: Database, table: TextTable, roles: Reading) -> None:
+    """Raise if entries hold another usual separator: one ``list_delimiter`` for all files may not be that of this file.
+
+    Raises:
+        DataFileError: Naming the option that decides for this file alone.
+    """
+    delimiter = str(roles.opening.list_delimiter)
+    others = [separator for separator in LIST_SEPARATORS if separator not in delimiter]
+    cell = table.place(roles.item)
+    cells = f"SELECT {cell} AS cell FROM {table.source()} WHERE {cell} IS NOT NULL LIMIT {CHECKED_CELLS}"
+    shares = ", ".join(f"avg(contains(cell, {literal(separator)})::INTEGER)" for separator in others)
+    with reading(table.path, roles.opening.form):
+        (*shares_of_cells,) = database.row(f"SELECT {shares} FROM ({cells})")
+    for separator, share in zip(others, shares_of_cells, strict=True):
+        if share is not None and share > FEW_CELLS:
+            option = roles.opening.own_option(LIST_DELIMITER)
+            problem = f"column {roles.item!r} holds {separator!r}, which may separate its entries, or be a part of them"
+            hint = f"--{option} {quote(separator)} or --{option} {quote(delimiter)}"
+            raise DataFileError(table.path, problem, hint=hint)
 
 
 def _sql_words(column: str, delimiter: str) -> str:
@@ -301,7 +332,12 @@ def open_trec(opening: Opening) -> Lines:
     """Open a TREC run as (query, document, score), or qrels as (query, document, grade)."""
     if opening.role == "preds":
         pattern = f"^\\s*({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}\\S"
-        return _of_pattern(opening, pattern, "qiv", SINGLE, "a run 'query Q0 item rank score tag'", "score", "FLOAT")
+        content = "a run 'query Q0 item rank score tag'"
+        value = SINGLE
+        if opening.run_role != "score":
+            content += f", whose score is the {opening.run_role}, least first"
+            value = f"-{SINGLE}"
+        return _of_pattern(opening, pattern, "qiv", value, content, opening.run_role, "FLOAT")
     pattern = f"^\\s*({WORD}){GAP}{WORD}{GAP}({WORD}){GAP}({WORD})\\s*$"
     grade = f"CASE WHEN {{n}} = floor({{n}}) AND {{n}} < {EARLIEST} THEN greatest({{n}}, 0) END"
     needed = "a grade, a whole number"
