@@ -257,6 +257,9 @@ RAW = {
             for query, item in RELEVANT
         ]
     },
+    "numbers with a decimal comma": {
+        "table": pd.DataFrame({"user": [1, 1, 2], "item": [11, 12, 13], "score": ["0,9", "0,5", "0,7"]})
+    },
     "lists of lists": {"table": pd.DataFrame({"user": [1, 2], "labels": [[[12], []], [[13]]]})},
 }
 
