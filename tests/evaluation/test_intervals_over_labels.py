@@ -13,6 +13,7 @@ import tailmetrics as tm
 from printed import in_full
 from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.evaluation.row_labels import RowLabels, metrics_of_labels
+from tailmetrics.evaluation.row_values import RowColumns
 
 N, L = 120, 12
 COUNTS = (100 / torch.arange(1, L + 1)).long()
@@ -111,6 +112,15 @@ def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert "macro_recall@3" not in tm.evaluate(scores, target, metrics=chosen).intervals
     with pytest.raises(ValueError, match="macro_recall@3: rows have more than 20 predicted or relevant labels"):
         tm.evaluate(scores, target, metrics=chosen, intervals=100)
+
+
+def test_areas_of_too_many_rows_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An area codes each label of each row: a table of rows leaves it out above the largest number of codes."""
+    collection = tm.TopKCollection([tm.LabelAUC(num_labels=L), tm.RecallAtK(3, average="macro", num_labels=L)])
+    assert len(RowColumns(collection, num_rows=N).metrics) == 2
+    monkeypatch.setattr("tailmetrics.evaluation.row_values.MOST", N * L - 1)
+    (metric,) = RowColumns(collection, num_rows=N).metrics
+    assert type(metric) is tm.RecallAtK
 
 
 def test_an_area_of_many_rows_has_the_error_of_delong() -> None:

@@ -98,7 +98,7 @@ class RowColumns:
 
 def _fits(metric: Any, num_rows: int) -> bool:
     """Whether the codes of so many rows can be kept: an area reads the scores of all labels of a row."""
-    return "area" not in spec_of(metric) or num_rows * int(metric.num_labels or 0) <= MOST
+    return "area" not in spec_of(metric)["terms"] or num_rows * int(metric.num_labels or 0) <= MOST
 
 
 def columns_of_rows(ranking: Ranking) -> dict[str, Any]:
