@@ -278,7 +278,7 @@ def test_they_are_there_unless_left_out() -> None:
 
 def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The core alone evaluates as before."""
-    monkeypatch.setattr("tailmetrics.evaluation.row_moments.find_spec", lambda name: None)
+    monkeypatch.setattr("tailmetrics.evaluation.interval_values.find_spec", lambda name: None)
     scores, mask, _ = data()
     report = tm.evaluate(scores, mask, metrics=[tm.NDCGAtK(5)])
     assert report.scalars["ndcg@5"] > 0

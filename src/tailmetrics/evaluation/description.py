@@ -87,20 +87,28 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
         whole = _member_over_all(metric, members) or _over_all(metric)
         if whole is None:
             continue
-        missing = []
+        missing_cutoffs = []
         for cutoff, stem, key in zip(metric.cutoffs, metric.cutoff_keys(), whole.row_keys(), strict=True):
             key_over_all[collection.named(stem)] = collection.named(key)
             if key not in keys_over_all:
-                missing.append(cutoff)
-        if 0 < len(missing) < len(metric.cutoffs):
-            argument = "threshold" if "threshold" in arguments(type(metric)) else "k"
-            whole = whole.empty_copy(**{argument: missing})
-        if missing:
+                missing_cutoffs.append(cutoff)
+        if missing_cutoffs:
+            whole = _at_cutoffs(whole, missing_cutoffs)
             added.append(whole)
             keys_over_all.update(whole.row_keys())
     if not added:
         return collection, key_over_all
     return collection.with_members([*members, *added]), key_over_all
+
+
+def _at_cutoffs(metric: TopKMetric, cutoffs: Sequence[Any]) -> TopKMetric:
+    """Return a metric at some of its cut-offs; the same one at all of them."""
+    if len(cutoffs) == len(metric.cutoffs):
+        return metric
+    argument = "k"
+    if "threshold" in arguments(type(metric)):
+        argument = "threshold"
+    return metric.empty_copy(**{argument: cutoffs})
 
 
 def _member_over_all(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
@@ -231,17 +239,22 @@ def with_label_values(
         cutoffs.update(k for k in metric.cutoffs if isinstance(k, int))
     if not cutoffs:
         cutoffs = {_cutoff_of_headline(collection, headline)}
-
-    shared_arguments: dict[str, Any] = {"num_labels": num_labels}
-    for metric in reversed(members):  # the first member with a value decides
-        for name in SHARED:
-            value = getattr(metric, name)
-            if value is not None:
-                shared_arguments[name] = value
+    shared_arguments = {"num_labels": num_labels, **_shared_arguments(members)}
     added: list[TopKMetric] = []
     for kind in (PrecisionAtK, RecallAtK, F1AtK):
         added.append(kind(sorted(cutoffs), average="none", **shared_arguments))
     return collection.with_members([*members, *added])
+
+
+def _shared_arguments(metrics: Sequence[TopKMetric]) -> dict[str, Any]:
+    """Return the arguments of :data:`SHARED` that metrics set; the first metric that sets one decides."""
+    shared_arguments: dict[str, Any] = {}
+    for metric in reversed(metrics):
+        for name in SHARED:
+            value = getattr(metric, name)
+            if value is not None:
+                shared_arguments[name] = value
+    return shared_arguments
 
 
 def _cutoff_of_headline(collection: TopKCollection, headline: str | None) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 import torch
 
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.row_labels import RowLabels, metrics_of_labels
-from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_scipy, sums_of_metrics
+from tailmetrics.evaluation.row_moments import RowMoments, as_valued, sums_of_metrics
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import OverLabels
@@ -32,7 +33,7 @@ class IntervalValues:
     def __init__(self, collection: TopKCollection, confidence: float | None, device: torch.device | str) -> None:
         self.confidence = confidence
         sums, metrics = [], []
-        if confidence is not None and has_scipy():
+        if confidence is not None and find_spec("scipy") is not None:
             sums = sums_of_metrics(collection, device)
             metrics = metrics_of_labels(collection)
         self.moments = RowMoments(sums).to(device)

@@ -252,19 +252,12 @@ def on_chance(results: Results, named: Named, values: Values, totals: Totals) ->
 
     Equal scores rank all labels, so that a list which ends before a cut-off can be worse, and valid.
     """
-    chance = values.alternatives.get("chance", {})
     worse_keys = []
     for metric, _ in results:
         if metric.buckets is not None:
             continue
         for key, cutoff in zip(map(named, metric.row_keys()), metric.cutoffs, strict=False):
-            is_worse = False
-            if metric.formula.is_of_softmax and totals.num_labels:
-                is_worse = math.log(totals.num_labels) + SHOWN_DIGIT < values.all[key] < math.inf
-            elif cutoff is not None and metric.higher_is_better and key in chance and key in values.intervals:
-                reaches_cutoff = (metric.reading.places(cutoff) or EVERYTHING) <= totals.shortest
-                is_worse = reaches_cutoff and values.intervals[key].high < chance[key]
-            if is_worse:
+            if _is_worse_than_chance(metric, key, cutoff, values, totals):
                 worse_keys.append(key)
     if worse_keys:
         yield (
@@ -272,6 +265,18 @@ def on_chance(results: Results, named: Named, values: Values, totals: Totals) ->
             "number the labels alike, from 0, or call them by the same names; whether the last axis of scores is that "
             "of labels; and whether the largest score, or the first place of a list, is the best."
         )
+
+
+def _is_worse_than_chance(metric: TopKMetric, key: str, cutoff: Any, values: Values, totals: Totals) -> bool:
+    """Whether a value over all labels is worse than with equal scores, beyond its interval."""
+    if metric.formula.is_of_softmax and totals.num_labels:
+        return math.log(totals.num_labels) + SHOWN_DIGIT < values.all[key] < math.inf
+    chance = values.alternatives.get("chance", {}).get(key)
+    interval = values.intervals.get(key)
+    if chance is None or interval is None or cutoff is None or not metric.higher_is_better:
+        return False
+    reaches_cutoff = (metric.reading.places(cutoff) or EVERYTHING) <= totals.shortest
+    return reaches_cutoff and interval.high < chance
 
 
 def on_number_of_rows(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeAlias
 
 from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.description import bucket_rows, captions_of
 from tailmetrics.evaluation.label_codes import label_columns, spec_of
-from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.breakdowns import what_buckets_are
 
 Named: TypeAlias = "Callable[[str], str]"
@@ -144,24 +144,37 @@ def facts_of(
     for metric in averages:
         keys |= _facts_of_average(metric, named)
 
-    gaps: dict[str, list[str]] = {}
-    captions: dict[str, str] = {}
-    for metric in metrics:
-        gaps.update(gaps_of(metric, named))
-        if metric.buckets is not None:
-            captions.update({named(stem): text for stem, text in captions_of(metric).items()})
-    for name in adjusted:
-        gaps.update(gaps_of(means[name], named, adjusted=True))
     return RowFacts(
         keys=keys,
-        gaps=gaps,
-        row_groups=list(dict.fromkeys(name for metric in metrics for name in metric.row_groups or ())),
-        buckets=list(dict.fromkeys(name for metric in metrics for name in metric.bucket_names)),
-        captions=captions,
+        gaps=_gaps(metrics, [means[name] for name in adjusted], named),
+        row_groups=list(dict.fromkeys(chain(*(metric.row_groups or () for metric in metrics)))),
+        buckets=list(dict.fromkeys(chain(*(metric.bucket_names for metric in metrics)))),
+        captions=_captions(metrics, named),
         over_all=dict(over_all or {}),
         what_buckets_are=_what_buckets_are(metrics),
         headline=headline,
     )
+
+
+def _gaps(metrics: Iterable[Any], adjusted: Iterable[Any], named: Named) -> dict[str, list[str]]:
+    """Return the name of each gap with the keys of its buckets, and of each gap of values adjusted for chance."""
+    gaps = {}
+    for metric in metrics:
+        for stem, keys in buckets_by_stem(metric).items():
+            gaps[named(f"{stem}/gap")] = [named(key) for key in keys]
+    for metric in adjusted:
+        for stem, keys in buckets_by_stem(metric).items():
+            gaps[named(f"{stem}/adjusted_gap")] = [named(adjusted_key(key)) for key in keys]
+    return gaps
+
+
+def _captions(metrics: Iterable[Any], named: Named) -> dict[str, str]:
+    """Return the caption of each metric by bucket."""
+    captions = {}
+    for metric in metrics:
+        if metric.buckets is not None:
+            captions.update({named(stem): text for stem, text in captions_of(metric).items()})
+    return captions
 
 
 def _facts_of_mean(metric: Any, named: Named) -> dict[str, KeyFacts]:
@@ -231,23 +244,6 @@ def _what_buckets_are(metrics: Iterable[Any]) -> str:
     if len(descriptions) != 1:
         return ""
     return descriptions.pop()
-
-
-def gaps_of(metric: TopKMetric, named: Named = str, adjusted: bool = False) -> dict[str, list[str]]:
-    """Return the name of each gap with the keys of its buckets, head first, without the bucket of unseen labels.
-
-    Args:
-        metric: The metric.
-        named: Adds prefix and postfix to a key.
-        adjusted: Whether values are adjusted for chance; a report has no keys for adjusted values.
-    """
-    gaps = {}
-    for stem, keys in buckets_by_stem(metric).items():
-        if adjusted:
-            gaps[named(f"{stem}/adjusted_gap")] = [named(adjusted_key(key)) for key in keys]
-        else:
-            gaps[named(f"{stem}/gap")] = [named(key) for key in keys]
-    return gaps
 
 
 def adjusted_key(key: str) -> str:

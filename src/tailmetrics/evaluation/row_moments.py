@@ -6,9 +6,9 @@ Memory does not grow with the number of rows. Batches, processes and the order o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
+from itertools import islice
 from math import inf, isclose, isnan, prod
 from typing import Any, TypeAlias
 
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics.collection import TopKCollection
+from tailmetrics.collection import TopKCollection, buckets_by_stem
 from tailmetrics.evaluation.label_codes import deepest_cutoff
-from tailmetrics.evaluation.row_facts import Named, gaps_of
+from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
@@ -32,11 +32,6 @@ Ends: TypeAlias = Sequence[Sequence[float]]
 """The ends of each key of a row group."""
 SMALLEST = torch.iinfo(torch.int64).min
 """Initial value of a maximum, before the first row."""
-
-
-def has_scipy() -> bool:
-    """Whether SciPy is installed, which intervals need; ``tailmetrics[report]`` brings it."""
-    return find_spec("scipy") is not None
 
 
 def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
@@ -195,8 +190,8 @@ class MomentSums(GroupedSums):
         is_share: Whether all values are in [0, 1].
     """
 
-    adjusted = False
-    """Whether values are adjusted for chance; only their gap has an interval then."""
+    summary = "gap"
+    """The summary of buckets that has an interval."""
 
     def __init__(self, metric: TopKMetric, named: Named, is_ratio: bool, is_share: bool) -> None:
         self._is_ratio = is_ratio
@@ -206,17 +201,13 @@ class MomentSums(GroupedSums):
             self._fixed_point = UNIT
 
         places = {key: place for place, key in enumerate(metric.row_keys())}
-        gaps = list(gaps_of(metric).values())
+        keys_by_stem = buckets_by_stem(metric)
+        num_gaps = len(keys_by_stem) // len(metric.group_keys())
+        self._gap_names = [named(f"{stem}/{self.summary}") for stem in keys_by_stem]
         self._gaps = []
-        for keys in gaps[: len(gaps) // len(metric.group_keys())]:  # those of all rows
+        for keys in islice(keys_by_stem.values(), num_gaps):  # those of all rows
             self._gaps.append([places[key] for key in keys])
-        self._gap_names = list(gaps_of(metric, named, adjusted=self.adjusted))
-        self._pairs: dict[tuple[int, int], int] = {}
-        num_first = self._num_first(metric)
-        for gap in self._gaps:
-            for number, first in enumerate(gap[:num_first]):
-                for last in gap[number + 1 :]:
-                    self._pairs[first, last] = len(self._pairs)
+        self._pairs = _pairs_of_ends(self._gaps, self._num_first(metric))
 
         num_keys, num_pairs, limbs = len(places), len(self._pairs), self._fixed_point.columns
         shapes = {
@@ -266,7 +257,7 @@ class MomentSums(GroupedSums):
         keys = list(map(self._named, self._metric.row_keys(self._groups[number])))
         exact_sums = self._exact_sums(tables, ends)
         values = [key_sums.value for key_sums in exact_sums]
-        if not self.adjusted:
+        if self.summary == "gap":  # values that are adjusted for chance have no interval of their own
             values = [scalars[key] for key in keys]
             for key, value, key_sums in zip(keys, values, exact_sums, strict=True):
                 intervals[key] = self._interval(key_sums, value, confidence)
@@ -342,7 +333,7 @@ class AdjustedSums(MomentSums):
         name: The name of the metric in the collection.
     """
 
-    adjusted = True
+    summary = "adjusted_gap"
 
     def __init__(self, collection: TopKCollection, name: str) -> None:
         super().__init__(collection.members()[name], collection.named, is_ratio=True, is_share=False)
@@ -364,6 +355,21 @@ class AdjustedSums(MomentSums):
             if size > deepest:
                 return 1 + place
         return 1
+
+
+def _pairs_of_ends(gaps: Iterable[Sequence[int]], num_first: int) -> dict[tuple[int, int], int]:
+    """Return a number for each pair of places that can be the ends of a gap.
+
+    Args:
+        gaps: The places of the buckets of each gap, head first.
+        num_first: How many of them can be the first end.
+    """
+    pairs: dict[tuple[int, int], int] = {}
+    for places in gaps:
+        for number, first in enumerate(places[:num_first]):
+            for last in places[number + 1 :]:
+                pairs[first, last] = len(pairs)
+    return pairs
 
 
 def sums_of_metrics(collection: TopKCollection, device: torch.device | str) -> list[GroupedSums]:
