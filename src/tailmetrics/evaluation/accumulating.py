@@ -84,7 +84,7 @@ class Evaluation:
         members = collection.members().values()
         self.labels = labels or any(metric.aggregation.has_value_per_label for metric in members)
         if self.labels:
-            collection = with_label_values(collection, headline=headline)
+            collection = with_label_values(collection, num_labels, headline)
         self.collection, self.over_all = with_values_over_all(collection)
         self.collection.leave_warnings()  # to the report
         self.collection.num_labels = num_labels

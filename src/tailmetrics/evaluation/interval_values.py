@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
+from math import isclose
 
 import torch
 
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.row_labels import RowLabels, metrics_of_labels
-from tailmetrics.evaluation.row_moments import RowMoments, as_valued, sums_of_metrics
+from tailmetrics.evaluation.row_moments import RowMoments, sums_of_metrics
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import OverLabels
@@ -58,6 +60,25 @@ class IntervalValues:
             from tailmetrics.significance import intervals as intervals_of_rows  # needs SciPy
 
             facts = self.labels.facts.among(averages)
-            average_intervals = intervals_of_rows(averages, **facts, resamples=0, confidence=self.confidence)
-            intervals |= as_valued(average_intervals, scalars)
+            intervals |= intervals_of_rows(averages, **facts, resamples=0, confidence=self.confidence)
+        intervals = as_valued(intervals, scalars)
         return {key: intervals[key] for key in scalars if key in intervals}
+
+
+def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
+    """Return the intervals of the keys in ``scalars``, each with the value in ``scalars`` as its value.
+
+    The ends become NaN if the values per row give another value: a metric may count 0 / 0 in a bucket as 0, while
+    values per row leave the bucket unmeasured. Areas from bins may differ by 1e-4.
+    """
+    valued: dict[str, Interval] = {}
+    for key, interval in intervals.items():
+        if key not in scalars:
+            continue
+        if interval.value == scalars[key]:
+            valued[key] = interval
+            continue
+        valued[key] = replace(interval, value=scalars[key])
+        if interval.ends and not isclose(interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4):
+            valued[key] = valued[key].without_ends("rows alone do not tell the value")
+    return valued

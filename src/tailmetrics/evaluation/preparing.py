@@ -13,7 +13,7 @@ from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
-from tailmetrics.evaluation.description import by_bucket, listed, members_of, with_label_values
+from tailmetrics.evaluation.description import by_bucket, listed, members_of
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
@@ -49,8 +49,6 @@ def prepared(
     collection = collection.with_members(
         members, row_groups=groups, duplicates=options.duplicates, ignore_index=options.ignore_index
     )
-    if options.labels:
-        collection = with_label_values(collection, num_labels, options.headline)
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
     return Evaluation(

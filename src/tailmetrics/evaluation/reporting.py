@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tailmetrics.collection import UNSEEN
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import WITHIN, bucket_rows, settings_of, versions
+from tailmetrics.evaluation.interval_values import as_valued
 from tailmetrics.evaluation.row_counts import Totals
 from tailmetrics.evaluation.row_labels import from_all
-from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.values import Results, Values, values_of
 from tailmetrics.metrics import RecallAtK, TopKMetric
 from tailmetrics.metrics._batches import whole_buckets

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
-from math import inf, isclose, isnan, prod
+from math import inf, isnan, prod
 from typing import Any, TypeAlias
 
 import torch
@@ -32,25 +31,6 @@ Ends: TypeAlias = Sequence[Sequence[float]]
 """The ends of each key of a row group."""
 SMALLEST = torch.iinfo(torch.int64).min
 """Initial value of a maximum, before the first row."""
-
-
-def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
-    """Return the intervals of the keys in ``scalars``, each with the value in ``scalars`` as its value.
-
-    The ends become NaN if the values per row give another value: a metric may count 0 / 0 in a bucket as 0, while
-    values per row leave the bucket unmeasured. Areas from bins may differ by 1e-4.
-    """
-    valued: dict[str, Interval] = {}
-    for key, interval in intervals.items():
-        if key not in scalars:
-            continue
-        if interval.value == scalars[key]:
-            valued[key] = interval
-            continue
-        valued[key] = replace(interval, value=scalars[key])
-        if interval.ends and not isclose(interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4):
-            valued[key] = valued[key].without_ends("rows alone do not tell the value")
-    return valued
 
 
 class GroupedSums(ABC):
@@ -432,7 +412,7 @@ class RowMoments(ExactMetric):
         intervals: dict[str, Interval] = {}
         for part, part_sums, part_ends in zip(self.parts, sums, ends, strict=True):
             intervals |= part.intervals(part_sums, part_ends, scalars, confidence)
-        return as_valued(intervals, scalars)
+        return intervals
 
 
 def _ordered(values: Tensor) -> Tensor:
