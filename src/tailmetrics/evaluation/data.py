@@ -174,8 +174,8 @@ def _data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> D
     num_labels = number_of_labels(CALLER, widths, options.stated_numbers())
     train = None
     if train_labels is not None:
-        largest_id = _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels)
-        train = _training_counts(train_labels, num_labels or 1 + largest_id)
+        num_counted = num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels)
+        train = _training_counts(train_labels, num_counted)
     batch = slice(0, ranking.num_rows), ranking, None
     return Data(
         num_rows=ranking.num_rows,
@@ -238,7 +238,7 @@ def _batches_of_tensors(batch: Batch, size: int) -> Iterator[Part]:
     for start in range(0, max(1, num_rows), size):
         rows = slice(start, min(start + size, num_rows))
         preds: Any = tuple(_cut(tensor, rows) for tensor in _tensors_of(batch.preds))
-        if len(preds) == 1:
+        if not isinstance(batch.preds, tuple):
             (preds,) = preds
         target: Any = _cut(batch.target, rows)
         if batch.form != "target":
@@ -253,22 +253,14 @@ def _training_labels(train_target: Any) -> Tensor | None:
     return as_tensor(CALLER, "train_target", _padded(train_target))
 
 
-def _columns_of(value: Any) -> int | None:
-    """Return the number of labels of a tensor with a column per label; None for label ids, candidates and None."""
-    if not isinstance(value, Tensor) or value.ndim < 2:
-        return None
-    if value.is_floating_point() or value.is_sparse_csr or value.dtype == torch.bool:
-        return int(value.shape[-1])
-    return None
-
-
 def _widths(tensors: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of columns of each tensor that has a column per label, by argument."""
+    """Return by argument the number of columns of each tensor that has a column per label; ids have none."""
     widths = {}
     for argument, tensor in tensors.items():
-        width = _columns_of(tensor)
-        if width is not None:
-            widths[argument] = width
+        if not isinstance(tensor, Tensor) or tensor.ndim < 2:
+            continue
+        if tensor.is_floating_point() or tensor.is_sparse_csr or tensor.dtype == torch.bool:
+            widths[argument] = tensor.shape[-1]
     return widths
 
 
@@ -314,7 +306,7 @@ def _largest_id(*tensors: Tensor) -> int:
     """Return the largest label id, 0 without ids."""
     largest = 0
     for tensor in tensors:
-        if tensor.numel() and _columns_of(tensor) is None:
+        if tensor.numel():
             largest = max(largest, int(tensor.max()))
     return largest
 
