@@ -408,18 +408,20 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
 
 def _data_of_tables(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
     """Return tables, dicts by query or lists of names as data."""
-    from tailmetrics.io import read, read_label_names
+    from tailmetrics.io import read
     from tailmetrics.io.labels import order_of_names
 
     _check_tables(preds, target, train_target)
-    other_names: dict[str, list[str]] = {}
-    if options.counts_have_names:
-        other_names["label_counts"] = list(options.label_counts)
-    if options.label_names is not None:
-        other_names["label_names"] = list(map(str, options.label_names))
-    names = read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
+    if options.ignore_index is not None and options.ignore_index >= 0:
+        raise ValueError(
+            f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
+            "names; take the lines of padding out."
+        )
+
+    names = _label_names(preds, target, train_target, options)
     label_order = order_of_names(names, len(names))
-    _check_labels_have_names(options, len(names))
+    stated = replace(options, label_names=None, label_tree=None).stated_numbers()
+    number_of_labels(CALLER, {"the data": len(names)}, stated)
 
     dataset = read(
         preds,
@@ -462,6 +464,18 @@ def _data_of_tables(preds: Any, target: Any, train_target: Any, options: Options
     )
 
 
+def _label_names(preds: Any, target: Any, train_target: Any, options: Options) -> Sequence[str]:
+    """Return the names of all labels in the order of their ids, also of those that only other arguments name."""
+    from tailmetrics.io import read_label_names
+
+    other_names: dict[str, list[str]] = {}
+    if options.counts_have_names:
+        other_names["label_counts"] = list(options.label_counts)
+    if options.label_names is not None:
+        other_names["label_names"] = list(map(str, options.label_names))
+    return read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
+
+
 def _training_counts_of_table(train_target: Any, names: Sequence[str]) -> tuple[LabelFrequency | None, Sequence[Any]]:
     """Return the label counts of a table of training targets, and how it was read; None and () without a table."""
     if train_target is None:
@@ -473,17 +487,6 @@ def _training_counts_of_table(train_target: Any, names: Sequence[str]) -> tuple[
     for batch in dataset:
         train.update(batch.target)
     return train, dataset.readings
-
-
-def _check_labels_have_names(options: Options, num_labels: int) -> None:
-    """Raise if an argument has another number of labels, or ``ignore_index`` is a label id where labels have names."""
-    stated = replace(options, label_names=None, label_tree=None).stated_numbers()
-    number_of_labels(CALLER, {"the data": num_labels}, stated)
-    if options.ignore_index is not None and options.ignore_index >= 0:
-        raise ValueError(
-            f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
-            "names; take the lines of padding out."
-        )
 
 
 def _check_tables(preds: Any, target: Any, train_target: Any) -> None:

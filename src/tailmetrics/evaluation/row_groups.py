@@ -43,7 +43,8 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
             f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or metrics "
             "with row_groups=."
         )
-    numbers = torch.as_tensor(writable_array(group_numbers(CALLER, values, names)))
+    numbers = group_numbers(CALLER, values, names)
+    numbers = torch.as_tensor(writable_array(numbers))
     if numbers.shape != (num_rows,):
         raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
     return numbers
