@@ -38,15 +38,7 @@ def options_by_id(options: Options, data: Data) -> Options:
         if options.label_names is not None:
             places = places_of_names(list(map(str, options.label_names)), names)
 
-    label_counts: Any = data.train
-    if options.counts_have_names:
-        labels: Iterable[Any] = range(data.num_labels or 0)
-        if names is not None:
-            labels = names
-        label_counts = _counts_of_names(options.label_counts, list(map(str, labels)))
-    elif options.label_counts is not None:
-        label_counts = _counts_by_id(options.label_counts, places)
-
+    label_counts = _counts_by_id(options, data, names, places)
     buckets = options.buckets
     if isinstance(buckets, LabelBuckets):
         buckets = _buckets_by_id(buckets, places)
@@ -109,8 +101,16 @@ def vector_by_id(values: Tensor, places: Tensor | None) -> Tensor:
     return torch.empty_like(values).scatter_(0, places, values)
 
 
-def _counts_by_id(counts: Any, places: Tensor | None) -> Any:
-    """Return training counts (L,), or a ``LabelFrequency``, in the order of label ids, as :func:`vector_by_id`."""
+def _counts_by_id(options: Options, data: Data, names: Sequence[str] | None, places: Tensor | None) -> Any:
+    """Return the training counts in the order of label ids: those of ``label_counts``, or else of ``train_target``."""
+    counts = options.label_counts
+    if counts is None:
+        return data.train
+    if options.counts_have_names:
+        labels: Iterable[Any] = range(data.num_labels or 0)
+        if names is not None:
+            labels = names
+        return _counts_of_names(counts, list(map(str, labels)))
     if places is None:
         return counts
     if isinstance(counts, LabelFrequency):

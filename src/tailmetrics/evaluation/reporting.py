@@ -274,10 +274,7 @@ def with_intervals(
     halves = dict(report.at_half_the_rows)
     texts = report.notes
     if not halves:
-        for record in report.values_alone:
-            average = averages.get(record.key)
-            if isinstance(average, OverLabels) and not record.row_group and record.is_measured:
-                halves[record.key] = at_half_the_rows(average)
+        halves = _halves(report, averages)
         texts = (*texts, *notes.on_number_of_rows(averages, halves, merged))
 
     records = []
@@ -288,6 +285,16 @@ def with_intervals(
     if labels is not None and any(interval.clusters is not None for interval in intervals.values()):
         labels = replace(labels, clustered=True)
     return replace(report, records=records, labels=labels, notes=texts)
+
+
+def _halves(report: Report, averages: Mapping[str, Any]) -> dict[str, float]:
+    """Return the averages over labels at half of the rows, without those of row groups."""
+    halves = {}
+    for record in report.values_alone:
+        average = averages.get(record.key)
+        if isinstance(average, OverLabels) and not record.row_group and record.is_measured:
+            halves[record.key] = at_half_the_rows(average)
+    return halves
 
 
 def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[str, Interval]:
