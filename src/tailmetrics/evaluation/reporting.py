@@ -64,7 +64,7 @@ def report_of(evaluation: Evaluation, title: str) -> Report:
         postfix=collection.postfix or "",
         notes=tuple(_notes(evaluation, results, values, buckets, totals)),
     )
-    return with_intervals(report, averages=averages)
+    return with_intervals(report, values.intervals, averages)
 
 
 # -- records --------------------------------------------------------------------------------------------------------
@@ -109,7 +109,6 @@ def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricF
             replace(
                 record,
                 value=value,
-                interval=values.intervals.get(key),
                 count=count,
                 count_of=count_of,
                 error_bound=values.errors.get(key),
@@ -255,12 +254,10 @@ def _notes(
     return [*texts, *warnings]
 
 
-# -- intervals from resampling --------------------------------------------------------------------------------------
+# -- intervals and halves of the rows -------------------------------------------------------------------------------
 
 
-def with_intervals(
-    report: Report, intervals: Mapping[str, Interval] = NOTHING, averages: Mapping[str, Any] = NOTHING
-) -> Report:
+def with_intervals(report: Report, intervals: Mapping[str, Interval], averages: Mapping[str, Any]) -> Report:
     """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows.
 
     Args:
@@ -270,31 +267,26 @@ def with_intervals(
     """
     merged = {**report.intervals, **as_valued(intervals, {**report.scalars, **report.summaries})}
     merged |= _adjusted_gaps(report, merged)
-
-    halves = dict(report.at_half_the_rows)
-    texts = report.notes
-    if not halves:
-        halves = _halves(report, averages)
-        texts = (*texts, *notes.on_number_of_rows(averages, halves, merged))
-
-    records = []
-    for record in report.records:
-        half = halves.get(record.key)
-        records.append(replace(record, interval=merged.get(record.key), at_half_the_rows=half))
+    records = [replace(record, interval=merged.get(record.key)) for record in report.records]
     labels = report.labels
     if labels is not None and any(interval.clusters is not None for interval in intervals.values()):
         labels = replace(labels, clustered=True)
-    return replace(report, records=records, labels=labels, notes=texts)
+    report = replace(report, records=records, labels=labels)
+    if report.at_half_the_rows:
+        return report
+    return _with_halves(report, averages)
 
 
-def _halves(report: Report, averages: Mapping[str, Any]) -> dict[str, float]:
-    """Return the averages over labels at half of the rows, without those of row groups."""
-    halves = {}
+def _with_halves(report: Report, averages: Mapping[str, Any]) -> Report:
+    """Return the report with the averages over labels at half of the rows, and with a note on them."""
+    halves: dict[str, float] = {}
     for record in report.values_alone:
         average = averages.get(record.key)
         if isinstance(average, OverLabels) and not record.row_group and record.is_measured:
             halves[record.key] = at_half_the_rows(average)
-    return halves
+    records = [replace(record, at_half_the_rows=halves.get(record.key)) for record in report.records]
+    texts = notes.on_number_of_rows(averages, halves, report.intervals)
+    return replace(report, records=records, notes=(*report.notes, *texts))
 
 
 def _adjusted_gaps(report: Report, intervals: Mapping[str, Interval]) -> dict[str, Interval]:
