@@ -316,14 +316,14 @@ class Reading:
         return bool(getattr(self.opening.columns, role) == self._names().get(role, NONE))
 
     def check_names(self) -> None:
-        """Raise if the user names columns of a file whose format has none.
+        """Raise if the user names columns of predictions or targets whose format has none.
 
         A query or an item that is named for all files may be in other files alone.
 
         Raises:
             DataFileError: Naming the option.
         """
-        if self.item:
+        if self.item or self.opening.role == "pairs":
             return
         roles = {"query", "item", "labels", "gain"}
         if self.opening.role == "preds":
