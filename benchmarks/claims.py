@@ -102,7 +102,8 @@ class Rates:
     def are_doubtful(self) -> bool:
         """Whether a share lies outside of the accepted bounds."""
         coverages = [rate for rate in (self.difference, self.resampled, self.quick) if not math.isnan(rate)]
-        return self.rejected > MOST_REJECTED or min(coverages) < ACCEPTED[0] or max(coverages) > ACCEPTED[1]
+        has_outside = any(rate < ACCEPTED[0] or rate > ACCEPTED[1] for rate in coverages)
+        return self.rejected > MOST_REJECTED or has_outside
 
 
 # -- what is drawn --------------------------------------------------------------------------------------------------
@@ -151,6 +152,24 @@ def rare_shares(rng: Random, rows: int) -> Array:
 def skewed_values(rng: Random, rows: int) -> Array:
     """Values without an upper bound, most of them small."""
     return rng.gamma(1.0, size=rows) + rng.exponential(size=(2, rows))
+
+
+def graded(share: float, grades: Sequence[int], share_of_ones: float = 0.0) -> Callable[[Random, int], Array]:
+    """Return what draws DCG of one relevant label at a random place up to 10: 2^grade - 1 over log2(place + 1).
+
+    Args:
+        share: The share of rows whose label has one of the grades.
+        grades: The grades, each as often as the others.
+        share_of_ones: The share of the other rows whose label has grade 1; the rest of the rows have none.
+    """
+
+    def draw(rng: Random, rows: int) -> Array:
+        gains = (rng.random(rows) < share_of_ones).astype(np.float64)
+        has_grade = rng.random(rows) < share
+        gains[has_grade] = 2.0 ** rng.choice(grades, has_grade.sum()) - 1
+        return gains / np.log2(rng.integers(2, 12, (2, rows)))
+
+    return draw
 
 
 def tied_hits(rng: Random, rows: int) -> Array:
@@ -346,6 +365,14 @@ def settings() -> Iterator[Setting]:
     yield Setting("shares", "hit expected among ties", 100, single_runs(tied_hits))
     for rows in (50, 300, 2000):
         yield Setting("means", "skewed, no bound", rows, single_runs(skewed_values), unbounded=True)
+    for rows in (300, 1000):
+        yield Setting("means", "DCG, grade 5 in 1 % of rows", rows, single_runs(graded(0.01, (5,))), unbounded=True)
+    for rows in (1000, 3000):
+        draw = single_runs(graded(0.01, (1, 2, 3, 4, 5)))
+        yield Setting("means", "DCG, grades 1 to 5 in 1 % of rows", rows, draw, unbounded=True)
+    for rows in (300, 1000):
+        draw = single_runs(graded(0.01, (5,), share_of_ones=0.5))
+        yield Setting("means", "DCG, grade 5 in 1 % of rows, else 1 or none", rows, draw, unbounded=True)
     for rows in (12, 25, 100, 2000):
         yield Setting("ratios", "ratio of counts", rows, ratios(0.33))
     yield Setting("ratios", "ratio of counts, rare", 2000, ratios(0.001))

@@ -104,19 +104,36 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
     if set(values) <= {0.0, 1.0} and not key.startswith(("dcg", "mean")):
         exact = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, method="wilson")
         return float(exact.low), float(exact.high)
+    if not bounded:
+        limits = limits_of_rare_values(values, np.ones(values.size), bound=math.inf) or limits_of_large_rows(values)
+        if limits is not None:
+            return limits
     low, high = scipy.stats.t.interval(0.95, len(values) - 1, values.mean(), scipy.stats.sem(values))
-    top = math.inf if key.startswith(("dcg", "mean")) else 1.0
+    top = 1.0 if bounded else math.inf
     return max(0.0, float(low)), min(top, float(high))
 
 
-def limits_of_rare_values(tops: NDArray[np.float64], bottoms: NDArray[np.float64]) -> tuple[float, float] | None:
+def limits_of_large_rows(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Limits of a Poisson number of events as large as the largest distance from the mean; None unless they are rare."""
+    size = values.max() - values.mean()
+    events = ((values - values.mean()) ** 2).sum() / size**2
+    if not events < min(20, values.size / 4):
+        return None
+    below = events - scipy.stats.chi2.ppf(0.025, 2 * events) / 2
+    above = scipy.stats.chi2.ppf(0.975, 2 * (events + 1)) / 2 - events
+    return float(values.mean() - size * below / values.size), float(values.mean() + size * above / values.size)
+
+
+def limits_of_rare_values(
+    tops: NDArray[np.float64], bottoms: NDArray[np.float64], bound: float = 1.0
+) -> tuple[float, float] | None:
     """Limits of Fay and Feuer, as in their paper; None where (sum x)^2 / sum x^2 is not below 20 and n / 4."""
     y, v, w, units = tops.sum(), (tops**2).sum(), tops.max(), (bottoms != 0).sum()
     if not 0 < y**2 / max(v, 1e-300) < min(20, units / 4):
         return None
     low = v / (2 * y) * scipy.stats.chi2.ppf(0.025, 2 * y**2 / v)
     high = (v + w**2) / (2 * (y + w)) * scipy.stats.chi2.ppf(0.975, 2 * (y + w) ** 2 / (v + w**2))
-    return float(low / bottoms.sum()), float(min(1.0, high / bottoms.sum()))
+    return float(low / bottoms.sum()), float(min(bound, high / bottoms.sum()))
 
 
 def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float, int]:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from benchmarks.claims import graded
 from tailmetrics.significance import AreaRows, LabelRows, Method, compare, intervals
 from tailmetrics.significance.halves import at_half_the_rows, mixed
 from tailmetrics.significance.interval import AdjustedEnd, adjusted_gap
+from tailmetrics.significance.moments import Moments, quick_interval
 
 NAN = math.nan
 
@@ -130,6 +132,53 @@ def test_quick_adjusted_gaps_whose_tail_few_rows_decide_hold_the_truth(
     )
     assert held_in_reports >= least_in_reports
     assert held >= least
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "share", "grades", "share_of_ones", "least", "most_refused"),
+    [
+        (300, 0.01, (5,), 0.0, 0.96, 0.45),
+        (1000, 0.003, (5,), 0.0, 0.95, 0.45),
+        (1000, 0.01, (1, 2, 3, 4, 5), 0.0, 0.92, 0.05),
+        (300, 0.01, (5,), 0.5, 0.92, 0.01),
+        (60, 0.1, (5,), 0.1, 0.94, 0.04),
+    ],
+)
+def test_quick_intervals_of_dcg_that_few_rows_decide_hold_the_truth(
+    num_rows, share, grades, share_of_ones, least, most_refused
+):
+    """Gains 2^grade - 1 of which 2 to 6 rows are expected to be the largest: .93 to .98 of 400 intervals hold the truth.
+
+    Student's t held it in .84 to .90. If no other rows are above 0, up to .43 of the samples have no interval.
+    """
+    rng = np.random.default_rng(0)
+    draw = graded(share, grades, share_of_ones)
+    mean_gain = share * np.mean([2**grade - 1 for grade in grades]) + (1 - share) * share_of_ones
+    truth = mean_gain * np.mean(1 / np.log2(np.arange(2, 12)))
+    estimates = []
+    for _ in range(400):
+        rows = draw(rng, num_rows)[0]
+        moments = Moments.from_units([(1, rows, np.ones(num_rows))])
+        estimates.append(quick_interval(moments, float(rows.mean()), num_rows, shares=False))
+    with_ends = [interval for interval in estimates if interval.ends]
+    assert np.mean([interval.low <= truth <= interval.high for interval in with_ends]) >= least
+    assert 1 - len(with_ends) / len(estimates) <= most_refused
+
+
+def test_values_without_bounds_that_one_row_decides_have_no_interval():
+    """A row with more than half of the sum, and equal rows at an end: neither the value nor its gap has a quick interval."""
+    rng = np.random.default_rng(0)
+    large, zeros = np.r_[31.0, np.ones(10), np.zeros(489)], np.zeros(500)
+    rows = {"dcg/head": rng.random(500), "dcg/large": large, "dcg/zeros": zeros}
+    gaps = {"gap/large": ["dcg/head", "dcg/large"], "gap/zeros": ["dcg/head", "dcg/zeros"]}
+    found = intervals(rows, gaps=gaps, unbounded=["dcg", *gaps], resamples=0)
+    assert {key: interval.reason for key, interval in found.items()} == {
+        "dcg/head": None,
+        "dcg/large": "one row or cluster has more than half of the sum",
+        "dcg/zeros": "all rows agree",
+        "gap/large": "one of both has no interval",
+        "gap/zeros": "all rows or clusters of one end agree",
+    }
 
 
 def test_averages_that_few_labels_decide_have_no_interval():

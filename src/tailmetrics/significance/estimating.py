@@ -138,6 +138,9 @@ class Estimate:
             if weakness is None:
                 weakness = influence.weakness
 
+        if self.moments is not None and weakness is None and self._is_gap_without_bounds:
+            weakness = self.moments.weakness
+
         bounds = num_clusters = refusal = None
         if self._are_shares:
             bounds = self.bounds
@@ -297,11 +300,12 @@ class Estimate:
                 return Ends.none("a median is resampled")
             if not quick and not self.extra_variances:
                 return self._resampled(draws, confidence)
+            ends = None
             if self._may_be_negative:
                 ends = self._ends_beyond_chance(confidence)
-                if ends is not None:
-                    return ends
-            return student(self.value, *self.error(), self.bounds, confidence)
+            elif self.moments is not None and self._has_no_upper_bound:
+                ends = self.moments.ends_without_bound(confidence)
+            return ends or student(self.value, *self.error(), self.bounds, confidence)
 
         interval = choose(self.facts, confidence, spread)
         if not self.bin_error:
@@ -314,6 +318,17 @@ class Estimate:
         if len(self.models) > 1 or self.kind != "ratio" or not self.has_row_values or self._are_shares:
             return False
         return self.models[0].shares and self.moments is not None and self.moments.ratios[0].high <= 1
+
+    @property
+    def _is_gap_without_bounds(self) -> bool:
+        """Whether the value is the gap of one run whose rows are no shares."""
+        return len(self.models) == 1 and self.kind == "gap" and self.has_row_values and not self._are_shares
+
+    @property
+    def _has_no_upper_bound(self) -> bool:
+        """Whether the value is a mean or a ratio of one run whose rows are no shares."""
+        is_mean_or_ratio = self.kind in ("mean", "ratio") and self.has_row_values
+        return len(self.models) == 1 and is_mean_or_ratio and not self._are_shares
 
     def _ends_beyond_chance(self, confidence: float) -> Ends | None:
         """Return the ends of a ratio such as values less chance, if few rows decide it; else None."""

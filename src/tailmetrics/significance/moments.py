@@ -15,9 +15,21 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tailmetrics.significance.influence import Array
-from tailmetrics.significance.interval import Ends, Facts, Interval, Method, Shares, choose, student
+from tailmetrics.significance.interval import (
+    ONE_ROW_DECIDES,
+    Ends,
+    Facts,
+    Interval,
+    Method,
+    Shares,
+    choose,
+    rare_ends,
+    student,
+)
 from tailmetrics.significance.rows import Term
 
+ONE_END_AGREES = "all rows or clusters of one end agree"
+"""Why a gap of values without an upper bound has no interval: rows with other values may be any size."""
 ROUNDING = 1e-9
 """A difference below this share of the values is a rounding error."""
 
@@ -61,6 +73,11 @@ class Ratio:
     def units(self) -> int:
         """The number of units that have a denominator."""
         return self.hits.units
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether each denominator is 1."""
+        return self.units == self.hits.bottom == self.bottom_squares
 
     @property
     def is_finite(self) -> bool:
@@ -215,9 +232,39 @@ class Moments:
         return self.error <= rounding or widest <= rounding
 
     @property
+    def weakness(self) -> str | None:
+        """Why units without an upper bound do not tell the variance of a gap; None where they do."""
+        has_equal_units = any(ratio.low == ratio.high for ratio in self.ratios)
+        if len(self.ratios) == 2 and has_equal_units and min(ratio.low for ratio in self.ratios) >= 0:
+            return ONE_END_AGREES
+        return None
+
+    @property
     def effective_units(self) -> float:
         """The effective number of units: (sum of weights)^2 / (sum of squared weights), the least of all ratios."""
         return min(ratio.hits.bottom**2 / ratio.bottom_squares for ratio in self.ratios)
+
+    def ends_without_bound(self, confidence: float) -> Ends | None:
+        """Return the ends for a ratio of values without an upper bound that a few rows decide; else None.
+
+        The limits are those of rare values. Else, of a mean, they are those of events as large as the largest distance
+        of a row above the mean: the sums do not tell the skewness of the rows, but it is at most that of such events.
+        A value that is mostly one row has no interval.
+        """
+        ratio = self.ratios[0]
+        if ratio.low < 0:
+            return None
+        hits = replace(ratio.hits, bound=inf)
+        if hits.effective_number < 2:
+            return Ends.none(ONE_ROW_DECIDES)
+        ends = rare_ends(hits, None, confidence)
+        largest = ratio.high - ratio.value
+        if ends is not None or not ratio.is_mean or largest <= 0:
+            return ends
+        events = Shares.of_events(
+            ratio.value, self.products[0], largest, largest, ratio.hits.bottom, ratio.units, bound=inf
+        )
+        return rare_ends(events, None, confidence)
 
     @property
     def fewest_units(self) -> int:
@@ -297,10 +344,16 @@ def quick_interval(
     elif shares:
         bounds = 0.0, 1.0
         facts = replace(facts, bounds=bounds, num_ones=num_ones, shares=ratio.hits, shares_of_misses=ratio.misses)
-    elif not is_gap and ratio.low >= 0:
+    elif is_gap:
+        facts = replace(facts, weakness=moments.weakness)
+    elif ratio.low >= 0:
         bounds = 0.0, inf
 
     def spread() -> Ends:
+        if not shares and not is_gap:
+            ends = moments.ends_without_bound(confidence)
+            if ends is not None:
+                return ends
         return student(value, moments.corrected_error, moments.units - 1, bounds, confidence)
 
     return choose(facts, confidence, spread)
