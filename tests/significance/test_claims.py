@@ -94,7 +94,7 @@ def rare_tail(rng, num_rows, num_events, sizes, has_equal_chance):
         (10_000, 5, (1.0,), True, 0.94, 0.94),
         (1000, 3, (1.0,), True, 0.94, 0.94),
         (10_000, 5, tuple(1 / size for size in range(1, 11)), False, 0.88, 0.88),
-        (1000, 3, tuple(1 / size for size in range(1, 11)), False, 0.82, 0.88),
+        (1000, 3, tuple(1 / size for size in range(1, 11)), False, 0.87, 0.88),
     ],
 )
 def test_quick_adjusted_gaps_whose_tail_few_rows_decide_hold_the_truth(
@@ -102,7 +102,7 @@ def test_quick_adjusted_gaps_whose_tail_few_rows_decide_hold_the_truth(
 ):
     """5 of 10,000 rows, or 3 of 1,000, expected above 0 in the tail: reports hold .97, .99, .91 and .90 of 200 gaps.
 
-    Without the tail's values that are not adjusted, .97, .99, .91 and .85 hold; of Student's t, .83, .79, .82 and .72.
+    Without the tail's values that are not adjusted, .97, .99, .91 and .90 hold; of Student's t, .83, .79, .82 and .72.
     """
     rng = np.random.default_rng(0)
     rows, gaps, chances = {}, {}, []

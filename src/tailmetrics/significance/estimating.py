@@ -25,6 +25,7 @@ from tailmetrics.significance.interval import (
     Method,
     Shares,
     choose,
+    largest_unseen_share,
     rare_ends,
     student,
     unit_names,
@@ -331,8 +332,15 @@ class Estimate:
         return len(self.models) == 1 and is_mean_or_ratio and not self._are_shares
 
     def _ends_beyond_chance(self, confidence: float) -> Ends | None:
-        """Return the ends of a ratio such as values less chance, if few rows decide it; else None."""
+        """Return the ends of a ratio such as values less chance, if few rows decide it; else None.
+
+        If no row is above chance, so few rows are above it that none is among these, and each may have the value 1.
+        """
         top, bottom = self._statistic.columns
+        if top.max() <= 0:
+            low = student(self.value, *self.error(), self.bounds, confidence).low
+            high = self.value + (1 - self.value) * largest_unseen_share(self.facts.units, confidence)
+            return Ends(low, high, Method.FAY_FEUER)
         residuals = top - self.value * bottom
         hits = Shares.of_residuals(self.value, residuals, bottom)
         misses = Shares.of_residuals(1 - self.value, -residuals, bottom)
@@ -465,6 +473,10 @@ def intervals(
     Rows, or whole clusters of rows, are treated as a random sample, independent of one another. The docstring of
     ``tailmetrics.significance.interval`` lists the methods. docs/significance.md reports how often the intervals held
     the true value in simulations.
+
+    Quick intervals of values less chance, as pairs (value - chance, attainable - chance), are narrower than they should
+    be if 3 to 5 rows decide them: they held the true value in .88 to .92 where the sizes of these rows differ by a
+    factor of ten. Reports also know the values before chance is subtracted.
 
     Args:
         rows: Key -> values of shape (N,), or a tuple (numerator, denominator), each of shape (N,); NaN in rows that do

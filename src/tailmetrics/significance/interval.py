@@ -16,7 +16,7 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
       says that one row has more than half of the sum. Of a mean also the limits of a Poisson number of events with
       the variance of the rows, each as large as the largest distance of a row above the mean.
    b. Ratios that may be negative, such as values less chance: the limits of a Poisson number of events with the
-      variance and skewness of the ratio.
+      variance and skewness of the ratio. If no row is above chance, those of no event.
 6. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
    freedom).
 7. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
@@ -119,7 +119,7 @@ class Interval:
     def share_of_others(self) -> float:
         """Upper bound of the share of rows with other values, if all rows have the same value in [0, 1]; else NaN."""
         if self.method is Method.WILSON and self.value in (0, 1):
-            return _share_of_others(self.n, self.confidence)
+            return largest_unseen_share(self.n, self.confidence)
         if self.agrees:
             return self.high - self.low
         return nan
@@ -332,7 +332,7 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         if facts.bounds is None:
             return Ends.none(f"all {units} agree")
         # rows with other values may lie at either bound
-        share = _share_of_others(facts.effective, confidence)
+        share = largest_unseen_share(facts.effective, confidence)
         low, high = (facts.value + (bound - facts.value) * share for bound in facts.bounds)
         return Ends(low, high, Method.ALL_AGREE)
     if facts.units < FEW:
@@ -370,7 +370,7 @@ def unit_names(clusters: object) -> str:
     return "rows" if clusters is None else "clusters"
 
 
-def _share_of_others(rows: float, confidence: float) -> float:
+def largest_unseen_share(rows: float, confidence: float) -> float:
     """Return the upper bound of the share of rows with other values, if none of ``rows`` rows has one."""
     return 1.0 - float(((1 - confidence) / 2) ** (1 / rows))
 
