@@ -18,7 +18,6 @@ from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.description import listed
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.options import Options
 from tailmetrics.evaluation.preparing import prepared
@@ -198,7 +197,7 @@ class Cluster(ABC):
             ValueError: If a column is absent, or if a metric refuses the rows; the engine then repeats no task.
         """
         options = Options(
-            metrics=listed(metrics),
+            metrics=metrics,
             buckets=buckets,
             label_counts=label_counts,
             labels=labels,

@@ -17,12 +17,12 @@ from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import (
     headline_of,
-    listed,
     with_label_values,
     with_values_over_all,
 )
 from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.label_codes import deepest_counts
+from tailmetrics.evaluation.options import listed
 from tailmetrics.evaluation.reporting import report_of
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
 from tailmetrics.evaluation.row_groups import checked_numbers

@@ -17,7 +17,7 @@ from tailmetrics._arguments import names_unknown_keywords
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.description import listed, versions
+from tailmetrics.evaluation.description import versions
 from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.evaluating import Run, evaluate_run
 from tailmetrics.evaluation.options import Missing, Options
@@ -121,7 +121,7 @@ def compare_runs(
     check_indexes("compare_runs", runs)
     _check_rankings(runs)
     options = Options(
-        metrics=listed(metrics),
+        metrics=metrics,
         buckets=buckets,
         label_counts=label_counts,
         train_target=train_target,

@@ -24,23 +24,6 @@ from tailmetrics.report.data import summary_of_counts
 from tailmetrics.tree import LabelTree
 
 
-def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
-    """Return metrics as a list, which can be read several times; return a collection or None unchanged."""
-    if metrics is None or isinstance(metrics, TopKCollection):
-        return metrics
-    if isinstance(metrics, TopKMetric):
-        return [metrics]
-    return list(metrics)
-
-
-def members_of(metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None) -> list[TopKMetric]:
-    """Return the metrics of a collection, a list, or a single metric; none for None."""
-    metrics = listed(metrics)
-    if isinstance(metrics, TopKCollection):
-        return list(metrics.members().values())
-    return metrics or []
-
-
 def captions_of(metric: TopKMetric) -> dict[str, str]:
     """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out."""
     additions = ""

@@ -13,7 +13,6 @@ from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.description import members_of
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
@@ -44,7 +43,7 @@ def options_by_id(options: Options, data: Data) -> Options:
         buckets = _buckets_by_id(buckets, places)
     metrics = options.metrics
     if metrics is not None and names is not None:
-        metrics = _collection_by_id(metrics, names, options.label_names, places)
+        metrics = _collection_by_id(options, names, places)
     label_tree = options.label_tree
     if label_tree is not None:
         label_tree = _tree_by_id(label_tree, names, options.label_names, places)
@@ -162,16 +161,14 @@ def _tree_by_id(
     return tree.of_labels(list(names))
 
 
-def _collection_by_id(
-    metrics: Any, names: Sequence[str], label_names: Sequence[str] | None, places: Tensor | None
-) -> Any:
+def _collection_by_id(options: Options, names: Sequence[str], places: Tensor | None) -> Any:
     """Return a list or collection with the metrics of :func:`metrics_by_id`; the same one if none differs."""
-    members = members_of(metrics)
-    ordered = metrics_by_id(members, names, label_names, places)
+    members = options.members
+    ordered = metrics_by_id(members, names, options.label_names, places)
     if all(metric is member for metric, member in zip(ordered, members, strict=True)):
-        return metrics
-    if isinstance(metrics, TopKCollection):
-        return metrics.with_members(ordered)
+        return options.metrics
+    if isinstance(options.metrics, TopKCollection):
+        return options.metrics.with_members(ordered)
     return ordered
 
 

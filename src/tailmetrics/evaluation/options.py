@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 from tailmetrics._arguments import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.description import listed, members_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
@@ -20,11 +19,12 @@ CALLER = "evaluate"
 Missing: TypeAlias = Literal["skip", "zero"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Options:
     """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
 
-    ``confidence`` is that of intervals from sums over rows, None for no intervals.
+    The metrics become a list or a collection, which can be read several times. ``confidence`` is that of intervals from
+    sums over rows, None for no intervals.
     """
 
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
@@ -44,11 +44,18 @@ class Options:
     ignore_index: int | None = None
     confidence: float | None = None
 
-    def resolved(self) -> Options:
-        """Return the options after checks, in forms that can be read several times.
+    def __post_init__(self) -> None:
+        self.metrics = listed(self.metrics)
 
-        The metrics are in a list or collection, and counts by name in a dict. ``duplicates`` and ``ignore_index`` are
-        those of the metrics, if the metrics set them.
+    @property
+    def members(self) -> list[TopKMetric]:
+        """The metrics as a list; empty for the default metrics."""
+        return members_of(self.metrics)
+
+    def resolved(self) -> Options:
+        """Return the options after checks, with counts by name in a dict.
+
+        ``duplicates`` and ``ignore_index`` are those of the metrics, if the metrics set them.
         """
         check_count(CALLER, "batch_rows", self.batch_rows)
         if self.train_target is not None and self.label_counts is not None:
@@ -61,7 +68,6 @@ class Options:
                 f"{CALLER}: label_tree={self.label_tree!r} is no tree; pass LabelTree(parents), or "
                 "LabelTree.from_edges(edges, names)."
             )
-        metrics = listed(self.metrics)
         label_counts = self.label_counts
         if self.counts_have_names:
             label_counts = {str(name): count for name, count in self.label_counts.items()}
@@ -69,10 +75,9 @@ class Options:
                 raise ValueError(f"{CALLER}: label_counts names a label twice; add its counts up.")
         return replace(
             self,
-            metrics=metrics,
             label_counts=label_counts,
-            duplicates=_shared_argument(members_of(metrics), "duplicates", self.duplicates),
-            ignore_index=_shared_argument(members_of(metrics), "ignore_index", self.ignore_index),
+            duplicates=_shared_argument(self.members, "duplicates", self.duplicates),
+            ignore_index=_shared_argument(self.members, "ignore_index", self.ignore_index),
         )
 
     @property
@@ -99,7 +104,23 @@ class Options:
         tree = self.label_tree
         if tree is not None and (tree.names is None or self.label_names is None):
             numbers["label_tree"] = tree.num_labels
-        return numbers | numbers_of_metrics(members_of(self.metrics))
+        return numbers | numbers_of_metrics(self.members)
+
+
+def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
+    """Return metrics as a list, which can be read several times; return a collection or None unchanged."""
+    if metrics is None or isinstance(metrics, TopKCollection):
+        return metrics
+    if isinstance(metrics, TopKMetric):
+        return [metrics]
+    return list(metrics)
+
+
+def members_of(metrics: Any) -> list[TopKMetric]:
+    """Return the metrics of a collection or list; none for None."""
+    if isinstance(metrics, TopKCollection):
+        return list(metrics.members().values())
+    return metrics or []
 
 
 def numbers_of_metrics(metrics: Iterable[TopKMetric]) -> dict[str, int]:

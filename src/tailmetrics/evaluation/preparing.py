@@ -13,8 +13,8 @@ from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
-from tailmetrics.evaluation.description import by_bucket, listed, members_of
-from tailmetrics.evaluation.options import CALLER, Options
+from tailmetrics.evaluation.description import by_bucket
+from tailmetrics.evaluation.options import CALLER, Options, members_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -68,7 +68,6 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
         if training is not None:
             at_10 = [RecallAtK(k=10), NDCGAtK(k=10), PredictionProportionAtK(k=10)]
             metrics += by_bucket([PrecisionAtK(k=1), *at_10], "deciles")
-    metrics = listed(metrics)
     states: dict[int, Any] = {}  # copies refer to these, until they are reset
     for metric in members_of(metrics):
         states |= {id(state): state for state in (*metric.metric_state.values(), *metric._defaults.values())}
