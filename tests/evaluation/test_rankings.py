@@ -47,6 +47,15 @@ def test_training_targets_are_counted_beside_a_ranking():
     assert report.scalars == pytest.approx(expected.scalars, nan_ok=True)
 
 
+def test_ignore_index_is_no_training_label_beside_a_ranking():
+    """Training targets that 0 pads have the buckets of the same lists padded by -1."""
+    padded, train = torch.tensor([[3, 1], [3, 0], [2, 0]]), torch.tensor([[3, 1], [3, -1], [2, -1]])
+    ranking = tm.rank(SCORES, TARGET.clamp(min=1), ignore_index=0)
+    report = tm.evaluate(ranking, metrics=METRICS, train_target=padded, ignore_index=0)
+    expected = tm.evaluate(ranking, metrics=METRICS, train_target=train)
+    assert report.buckets == expected.buckets
+
+
 def test_rankings_of_runs_compare_as_their_scores_do():
     """Each difference and each p-value is equal."""
     runs = {"a": SCORES, "b": OTHER_SCORES}

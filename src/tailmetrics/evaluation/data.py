@@ -175,7 +175,7 @@ def _data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> D
     train = None
     if train_labels is not None:
         num_counted = num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels)
-        train = _training_counts(train_labels, num_counted)
+        train = _training_counts(train_labels, num_counted, options.ignore_index)
     batch = slice(0, ranking.num_rows), ranking, None
     return Data(
         num_rows=ranking.num_rows,
