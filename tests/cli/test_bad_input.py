@@ -166,6 +166,7 @@ def test_options(data_set, config, tailmetrics, option, monkeypatch):
         (["compare", "a.parquet", "b.parquet", "--preset", "retrieval"], "--metrics would change nothing"),
         (["compare", "--preds", "a.npy", "b.npy", "--preset", "map12"], "there are no targets"),
         (["compare", "a.parquet", "b.parquet", "--preds", "a.npy", "b.npy"], "either tables or --preds"),
+        (["compare", "a.parquet", "a.parquet"], "a.parquet stands twice"),
         (["compare", "a.parquet", "b.parquet", "--names", "a", "a"], "names a, a are not one for each of 2 runs"),
         (["compare", "a.parquet", "b.parquet"], "a.parquet: there is no such file"),
     ],

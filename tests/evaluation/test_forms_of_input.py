@@ -88,9 +88,16 @@ def test_training_targets_tell_the_deciles():
 
 
 def test_groups_by_query():
-    """A dict from query to group; a query that it lacks counts only overall."""
-    report = tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], row_groups={"q1": "en", "q2": "de"})
+    """A dict from query to group; a query that it lacks counts only overall, and a note names it.
+
+    A query without a cluster would be independent of the others, or not: it is refused.
+    """
+    groups = {"q1": "en", "q2": "de"}
+    report = tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], row_groups=groups)
     assert (report.scalars["recall@2/en"], report.scalars["recall@2/de"]) == (0.5, 0.0)
+    assert "row_groups lacks 1 of 3 queries, such as 'q3': they count only overall." in report.notes
+    with pytest.raises(ValueError, match="clusters has no value for 1 of 3 queries, such as 'q3'"):
+        tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], clusters=groups)
 
 
 GROUPS_OF_USERS = {11: "en", 12: "de", 13: None}

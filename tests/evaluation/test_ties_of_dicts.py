@@ -69,10 +69,29 @@ def test_label_counts_by_name(data):
     assert evaluate(run, qrels, metrics=metrics, train_target=train).scalars == expected.scalars
     for label_counts in (pd.Series(counts), ascending, LabelFrequency.from_counts(ascending, 64)):
         assert evaluate(run, qrels, metrics=metrics, label_counts=label_counts).scalars == expected.scalars
-    buckets = LabelBuckets.deciles(ascending)
-    assert evaluate(run, qrels, metrics=metrics, buckets=buckets).scalars == expected.scalars
+    assert any("the first is of '10'" in note for note in evaluate(run, qrels, label_counts=ascending).notes)
     report = evaluate(run, qrels, metrics=metrics, label_counts={**counts, "never shown": 10**6})
     assert next(row.labels for row in report.buckets if row.name == "decile_10") == 1
+
+
+def test_buckets_by_label_id_need_label_names():
+    """Nothing says which label a place of the buckets is, unless names are the whole numbers from 0 on.
+
+    Label 0 is in the head, 1 and 2 are in the tail; the first row finds its label, and the second does not.
+    """
+    buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
+    metrics = [RecallAtK(k=1)]
+
+    def values_of_names(zero, one, two, **arguments):
+        run = {"u": {zero: 0.9, one: 0.1}, "v": {zero: 0.8, two: 0.2}}
+        report = evaluate(run, {"u": {zero: 1}, "v": {two: 1}}, metrics=metrics, buckets=buckets, **arguments)
+        return report.by_bucket["global_recall@1"]
+
+    expected = {"head": 1.0, "tail": 0.0}
+    assert values_of_names("zebra", "ant", "bee", label_names=["zebra", "ant", "bee"]) == expected
+    assert values_of_names("0", "1", "2") == expected
+    with pytest.raises(ValueError, match="buckets= is by label id, but the labels of these data have names"):
+        values_of_names("zebra", "ant", "bee")
 
 
 def test_label_counts_of_other_names_are_refused(data):

@@ -159,6 +159,9 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
     files = [first.absolute() for first, *_ in models]
     if names:
         candidates = [list(names)]
+    elif len(set(files)) < len(files):
+        repeated = next(file for file in files if files.count(file) > 1)
+        raise CommandError(f"the run {repeated} stands twice", "give each run once.")
     else:
         candidates = [
             [_short_name(file) for file in files],

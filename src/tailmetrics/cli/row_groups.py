@@ -106,12 +106,14 @@ def _read_groups(option: str, value: str, options: DataOptions, queries: Sequenc
 def _columns_of_groups(option: str, path: str, names: Sequence[str], query: str | None) -> Columns:
     """Return the columns of the query and of the group of a file.
 
-    Of two columns one is the query, and the other is the group whatever its name. Two columns without a known name are
-    taken by their places: then the file has no line of names.
+    Of two columns one is the query, and the other is the group whatever its name; if both have a name of queries, the
+    first is the query. Two columns without a known name are taken by their places: then the file has no line of names.
     """
     queries = names_among(names, ALIASES["query"])
     if query in names:
         queries = [str(query)]
+    elif len(names) == 2:
+        queries = queries[:1]
     groups = [name for name in names if name not in queries]
     if len(names) == 2 and not queries:
         return Columns(query="0", item="1")

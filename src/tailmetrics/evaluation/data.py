@@ -104,7 +104,8 @@ def read_data(preds: Any, target: Any, options: Options) -> Data:
     names = None
     if row_groups is not None:
         names = group_names(row_groups) or None
-    return replace(data, row_groups=row_groups, group_names=names, clusters=clusters)
+    notes = (*data.notes, *_notes_on_groups(options.row_groups, data))
+    return replace(data, row_groups=row_groups, group_names=names, clusters=clusters, notes=notes)
 
 
 def is_table(value: Any) -> bool:
@@ -565,8 +566,8 @@ def _values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, A
 
     Raises:
         TypeError: If ``values`` is a table.
-        ValueError: If a query has two values; if a Series or a row mask lacks a query, or a dict lacks all queries; or
-            if shape or index do not fit the rows.
+        ValueError: If a query has two values, or none, which ``row_groups`` as a dict may lack for some queries; or if
+            shape or index do not fit the rows.
     """
     if values is None:
         return None
@@ -601,18 +602,35 @@ def _values_by_token(values: Any, argument: str, data: Any) -> Any:
 
 
 def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
-    """Return the value of the query of each row, of a dict by query or a Series; None for a query without a value."""
+    """Return the value of the query of each row, of a dict by query or a Series; None for a query without a group."""
     value_of_query: dict[str, Any] = {}
     for query, value in values.items():
         if str(value_of_query.setdefault(str(query), value)) != str(value):
             raise ValueError(f"{CALLER}: {argument} has two values for the query {str(query)!r}; pass one for each.")
 
-    names = list(data.row_names or map(str, range(data.num_rows)))
+    names = _query_names(data)
     lacking = [name for name in names if name not in value_of_query]
-    may_lack = isinstance(values, Mapping) and argument != "row_mask" and len(lacking) < len(names)
+    may_lack = isinstance(values, Mapping) and argument == "row_groups" and len(lacking) < len(names)
     if lacking and not may_lack:
         raise ValueError(
             f"{CALLER}: {argument} has no value for {len(lacking):,} of {len(names):,} queries, such as "
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
         )
     return list(map(value_of_query.get, names))
+
+
+def _query_names(data: Any) -> list[str]:
+    """Return the name of the query of each row; row numbers if queries have no names."""
+    return list(data.row_names or map(str, range(data.num_rows)))
+
+
+def _notes_on_groups(row_groups: Any, data: Any) -> list[str]:
+    """Return a note on queries that a dict of groups lacks: their names may be spelled in another way."""
+    if not isinstance(row_groups, Mapping):
+        return []
+    names = _query_names(data)
+    lacking = set(names) - set(map(str, row_groups))
+    if not lacking:
+        return []
+    problem = f"row_groups lacks {len(lacking):,} of {len(names):,} queries, such as {min(lacking)!r}"
+    return [f"{problem}: they count only overall."]

@@ -36,6 +36,11 @@ def options_by_id(options: Options, data: Data) -> Options:
         names, places = data.label_names, data.label_order
         if options.label_names is not None:
             places = places_of_names(list(map(str, options.label_names)), names)
+        elif isinstance(options.buckets, LabelBuckets) and not are_label_ids(names, places):
+            raise ValueError(
+                f"{CALLER}: buckets= is by label id, but the labels of these data have names; pass label_names=, in "
+                "whose order it is read, or label_counts= by name with buckets such as 'deciles'."
+            )
 
     label_counts = _counts_by_id(options, data, names, places)
     buckets = options.buckets
@@ -56,6 +61,14 @@ def options_by_id(options: Options, data: Data) -> Options:
         label_names=names,
         label_tree=label_tree,
     )
+
+
+def are_label_ids(names: Sequence[str], places: Tensor | None) -> bool:
+    """Whether the names of labels are the whole numbers from 0 on, which say the order of arguments by label."""
+    ordered = list(names)
+    if places is not None:
+        ordered = [names[place] for place in places.tolist()]
+    return ordered == list(map(str, range(len(names))))
 
 
 def places_of_names(label_names: Sequence[str], names: Sequence[str]) -> Tensor:

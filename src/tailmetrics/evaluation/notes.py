@@ -13,6 +13,7 @@ from tailmetrics._arguments import some_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import captions_of, conventions_of
+from tailmetrics.evaluation.labels import are_label_ids
 from tailmetrics.evaluation.options import Options
 from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
@@ -70,6 +71,9 @@ def on_data(
         clause, hint = "preds and the other arguments name", "label_names=ITEMS"
         yield from on_catalogue(metrics, len(data.label_names), clause, hint)
 
+        if options.label_counts is not None and not options.counts_have_names:
+            yield from on_order_of_counts(data.label_names, data.label_order)
+
     counts = None
     if data.train is not None:
         counts = data.train.compute()
@@ -79,6 +83,22 @@ def on_data(
         yield from on_unseen(counts, None)
     elif counts is not None and data.may_have_gaps:
         yield from on_unseen(counts, "pass lists of strings or a table")
+
+
+def on_order_of_counts(names: Sequence[str], order: Tensor | None) -> Iterator[str]:
+    """Yield a note on training counts without names beside labels whose names do not say their order.
+
+    Args:
+        names: The name of each label id.
+        order: Shape (L,), int64: label ids in the order of the counts; None for the order of ids.
+    """
+    if are_label_ids(names, order):
+        return
+    first = names[0 if order is None else int(order[0])]
+    yield (
+        f"label_counts have no names, and are read in the ascending order of the names of labels: the first is of "
+        f"{first!r}. Pass a dict from name to count, or label_names= in the order of the counts."
+    )
 
 
 def on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, clause: str, hint: str) -> Iterator[str]:
