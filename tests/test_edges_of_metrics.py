@@ -21,6 +21,7 @@ from tailmetrics import (
     LabelFrequency,
     PopularityAtK,
     PropensityScoredRecallAtK,
+    Ranking,
     RecallAtK,
     evaluate,
     functional,
@@ -220,3 +221,26 @@ def test_a_macro_average_of_no_counted_row_is_nan(labels: str) -> None:
     assert metric.compute().isnan()
     metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([2]))
     assert float(metric.compute()) == 0.0
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("level", [0.1, 0.3, 0.7, 0.9])
+def test_a_gain_that_equals_min_gain_is_relevant_in_every_type(level: float, dtype: torch.dtype, plain: bool) -> None:
+    """As a matrix, as CSR, beside ids and of documents: the level is rounded to the type of the gains."""
+    scores = torch.tensor([[0.9, 0.1]])
+    gains = torch.tensor([[level, 0.0]], dtype=dtype)
+    with force_plain() if plain else nullcontext():
+        inputs = [
+            rank(scores, gains),
+            rank(scores, gains.to_sparse_csr()),
+            Ranking.from_scores(scores, target_ids=torch.tensor([[0]]), target_gains=gains[:, :1]),
+            Ranking.from_flat(scores[0], gains[0], torch.tensor([0, 0])),
+        ]
+        for ranking in inputs:
+            metric = RecallAtK(k=1, min_gain=level)
+            metric.update(ranking)
+            assert float(metric.compute()) == 1
+            above = RecallAtK(k=1, min_gain=level * 1.1)
+            above.update(ranking)
+            assert float(above.compute()) == 0

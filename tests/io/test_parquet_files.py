@@ -1,10 +1,12 @@
 """Parquet files with list columns."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tailmetrics import RecallAtK
 from tailmetrics.io import Columns, DataFileError, read, read_label_names, read_target, tables
 
 IDS = [[3, 1], [], [0], [2, 4, 1], None, [1], [4]]
@@ -158,3 +160,22 @@ def test_errors_name_file_and_row(tmp_path, columns, problem, batch_rows):
     with pytest.raises(DataFileError, match=problem) as caught:
         list(read(tmp_path / "p.parquet", tmp_path / "y.parquet", num_labels=5, batch_rows=batch_rows))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
+def test_gains_keep_their_precision(tmp_path, kind):
+    """A gain of .7 in single or half precision is at least 0.7, in lines and in lists, of files and of frames."""
+    preds = pd.DataFrame({"query": ["u", "u"], "item": ["a", "b"], "score": [0.9, 0.1]})
+    lines = pd.DataFrame({"query": ["u"], "item": ["a"], "gain": np.array([0.7], kind)})
+    lists = pa.table(
+        {"query": ["u"], "labels": [["a"]], "gains": pa.array([[0.7]], pa.list_(pa.from_numpy_dtype(kind)))}
+    )
+    targets = [lines, lists]
+    if kind != "float16":
+        lines.to_parquet(tmp_path / "lines.parquet")
+        targets.append(tmp_path / "lines.parquet")
+    for target in targets:
+        metric = RecallAtK(k=1, min_gain=0.7)
+        for batch in read(preds, target):
+            metric.update(batch.preds, batch.target)
+        assert float(metric.compute()) == 1

@@ -311,6 +311,10 @@ class Reading:
             columns = _named(columns, self.within).fields
         return _named(columns, name)
 
+    def has_single_precision(self, columns: Sequence[Column]) -> bool:
+        """Whether the value is a number in single or half precision, to which thresholds are rounded, too."""
+        return re.search("(^| )(float|halffloat)(>|$)", self.cell(columns, str(self.value)).type) is not None
+
     def is_named(self, role: str) -> bool:
         """Whether the user names the column that has a role, or says that no column has it."""
         return bool(getattr(self.opening.columns, role) == self._names().get(role, NONE))

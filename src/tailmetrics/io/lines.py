@@ -292,7 +292,9 @@ class LineFiles:
         first = self.parts[0]
         columns = "query VARCHAR, item VARCHAR"
         if first.value is not None:
-            columns += f", value {first.kind}"
+            kinds = {part.kind for part in self.parts}
+            kind = first.kind if len(kinds) == 1 else "DOUBLE"
+            columns += f", value {kind}"
         database.run(f"CREATE TABLE {table} ({columns})")
         count = 0
         for part in self.parts:

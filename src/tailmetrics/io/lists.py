@@ -51,6 +51,8 @@ class ListSource(Source):
         columns = columns_of(table.schema)
         self.string_ids = check_keys(table.path, roles, columns) is Kind.STRING
         check_value(table.path, roles, columns)
+        if roles.value is not None:
+            self.has_single_precision = roles.has_single_precision(columns)
         self.num_rows = table.num_rows
         self.ends = table.ends
         mean = table.entries(self._columns[0]) / max(self.num_rows, 1)
@@ -181,6 +183,8 @@ class ListSource(Source):
         """Return one line for each entry, and one line without an item for an empty list."""
         ids, lengths = self._flat(self.reading.item, batch, first)
         values = self._numbers(batch, lengths, first)
+        if values is not None:
+            values = values.astype(np.float32 if self.has_single_precision else np.float64, copy=False)
         items = pc.cast(ids, pa.string())
         rows = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
         if not lengths.all():
@@ -188,10 +192,10 @@ class ListSource(Source):
             entry[np.repeat(lengths > 0, np.maximum(lengths, 1))] = np.arange(len(ids))
             items = items.take(pa.array(entry, mask=entry < 0))
             if values is not None:
-                values = np.append(values.astype(np.float64), 0.0)[entry]
+                values = np.append(values, values.dtype.type(0))[entry]
         columns = {"query": keys.take(arrow_numbers(rows)), "item": items}
         if values is not None:
-            columns["value"] = arrow_numbers(values.astype(np.float64, copy=False))
+            columns["value"] = arrow_numbers(values)
         return pa.RecordBatch.from_pydict(columns)
 
     def first_rows(self) -> list[str]:

@@ -175,7 +175,7 @@ class _Blocks:
 
         columns = [("query", pa.string()), ("item", pa.string())]
         if self._source.reading.value is not None:
-            columns.append(("value", pa.float64()))
+            columns.append(("value", pa.float32() if self._source.has_single_precision else pa.float64()))
         return pa.RecordBatchReader.from_batches(pa.schema(columns), self._entries())
 
     def _entries(self) -> Iterator[Any]:
@@ -190,12 +190,16 @@ def lines_of_rows(source: Source) -> Lines:
     """Return the entries of rows that name their query as lines."""
     blocks = _Blocks(source)
     has_values = source.reading.value is not None
+    kind = "DOUBLE"
+    if source.has_single_precision:
+        kind = "FLOAT"
     return Lines(
         path=source.path,
         source="given",
         query="nullif(query, '')",
         item="item",
         value="value" if has_values else None,
+        kind=kind,
         arrow={"given": blocks.reader},
         owner=source,
         reading=source.reading,

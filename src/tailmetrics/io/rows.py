@@ -188,6 +188,7 @@ class Source(ABC):
         label_names: Names of the labels in the order of their ids, for errors; None if labels have no names.
         layout: The layout of a row in words; all parts of a data set must have the same layout.
         ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
+        has_single_precision: Whether scores or gains are numbers in single or half precision.
         is_table: Whether the rows are of a table, which may name its queries; an array names none.
         reading: How the columns are read.
     """
@@ -205,6 +206,7 @@ class Source(ABC):
     label_names: Sequence[str] | None = None
     layout: str = ""
     ends: Ints | None = None
+    has_single_precision: bool = False
     is_table: bool = False
     reading: Reading
 

@@ -78,11 +78,17 @@ class Table(ABC):
         """Yield the rows of the given row groups as record batches, in order."""
 
     def reader(self, columns: Sequence[str]) -> Any:
-        """Return some columns as a reader of record batches, for DuckDB."""
-        schema = pa.schema([self.schema.field(name) for name in columns])
+        """Return some columns as a reader of record batches, for DuckDB, which has no numbers in half precision."""
+        fields = []
+        for name in columns:
+            kind = self.schema.field(name).type
+            if kind == pa.float16():
+                kind = pa.float32()
+            fields.append(pa.field(name, kind))
+        schema = pa.schema(fields)
         # files give columns in their own order
         batches = (batch.select(list(columns)) for _, batch in self.batches(columns, 0, self.num_rows, READ_ROWS))
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in batches))
 
 
 class ParquetTable(Table):

@@ -33,4 +33,9 @@ def lines_of(table: Table, roles: Reading) -> Lines:
     source, arrow = "given", {"given": lambda: table.reader(roles.columns)}
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
-    return Lines(path=table.path, source=source, arrow=arrow, first_row=0, owner=table, **cells_of(roles, quoted))
+    kind = "DOUBLE"
+    if roles.value is not None and roles.has_single_precision(columns):
+        kind = "FLOAT"
+    return Lines(
+        path=table.path, source=source, kind=kind, arrow=arrow, first_row=0, owner=table, **cells_of(roles, quoted)
+    )

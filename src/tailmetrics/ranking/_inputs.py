@@ -399,7 +399,9 @@ def _documents_in_rows(context: Context, batch: Batch) -> None:
         ids = torch.where(table.filled, number, -1)
     else:
         ids = table.place(documents["ids"].to(torch.int64), -1)
-    gains = documents["target"].to(torch.float64)
+    gains = documents["target"]
+    if not gains.is_floating_point():
+        gains = gains.to(torch.float64)
     target_ids = ids
     if batch.ids is not None and context.duplicates == "first":
         is_first, gains = _gains_of_labels(row, documents["ids"], gains)
@@ -423,10 +425,10 @@ def _gains_of_labels(row: Tensor, labels: Tensor, gains: Tensor) -> tuple[Tensor
     Args:
         row: Shape (n,), int64: the row of each document.
         labels: Shape (n,), integers: its label.
-        gains: Shape (n,), float64: its gain.
+        gains: Shape (n,), floating: its gain.
 
     Returns:
-        Shape (n,), bool, whether a document is the first one of its label; and shape (n,), float64.
+        Shape (n,), bool, whether a document is the first one of its label; and shape (n,), floating.
     """
     pairs, pair = torch.unique(torch.stack([row, labels.to(torch.int64)]), dim=1, return_inverse=True)
     number = torch.arange(len(row), device=row.device)

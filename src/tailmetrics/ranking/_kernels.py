@@ -61,6 +61,7 @@ class Targets:
         flat: The relevant labels as entries, if ``dense`` and ``padded`` are None.
         judgments: All labels that the target has an entry for, those of gain 0 included; None if it has no others than
             the relevant ones.
+        gain_dtype: The floating type in which gains were given; entries hold them as float64.
     """
 
     num_rows: int
@@ -72,6 +73,7 @@ class Targets:
     flat: Entries | None = None
     filled: bool = False
     judgments: Entries | None = None
+    gain_dtype: torch.dtype = torch.float64
 
     @property
     def kernels(self) -> Kernels:
@@ -176,7 +178,10 @@ class Targets:
         return self.with_entries(self.kernels.without_void(self.judgments))
 
     def at_least(self, min_gain: float) -> Targets:
-        """Return targets in which only labels with a gain of at least ``min_gain`` > 0 are relevant."""
+        """Return targets in which only labels with a gain of at least ``min_gain`` > 0 are relevant.
+
+        Both are compared in the type of the gains: .7 in float32 is at least 0.7.
+        """
         if self.binary and min_gain <= 1:
             return self
         if self.dense is not None and not self.binary:
@@ -185,7 +190,8 @@ class Targets:
         gains = entries.gains
         if gains is None:
             gains = torch.ones_like(entries.ids)
-        relevant = replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1))
+        is_relevant = gains.to(self.gain_dtype) >= min_gain  # torch rounds a number to the type of the tensor
+        relevant = replace(entries, ids=torch.where(is_relevant, entries.ids, -1))
         return self.with_entries(self.kernels.without_void(relevant))
 
     def with_entries(self, entries: Entries) -> Targets:

@@ -5,7 +5,7 @@ The checks of values stand behind; each reads values, so that a device waits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -387,12 +387,14 @@ def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | 
 
 def _targets_with_gains(context: Context, form: str, ids: Tensor, gains: Tensor) -> Targets:
     """Return the targets of label ids (N, M) with a gain for each."""
+    gain_dtype = _floating_type(gains)
     gains = gains.to(torch.float64).reshape(ids.shape)
     if context.validate:
         _check_gains(context, "target_gains" if form == "target_ids" else "target", gains, context.row_mask)
     num_rows, width = ids.shape
     rows = torch.arange(num_rows, device=ids.device).repeat_interleave(width, output_size=ids.numel())
-    return _targets_from_entries(context, num_rows, width, rows, ids.reshape(-1), gains.reshape(-1))
+    targets = _targets_from_entries(context, num_rows, width, rows, ids.reshape(-1), gains.reshape(-1))
+    return replace(targets, gain_dtype=gain_dtype)
 
 
 def _targets_from_entries(
@@ -419,7 +421,15 @@ def _targets_from_entries(
         context.kernels,
         flat=context.kernels.without_void(relevant),
         judgments=Entries(rows, ids, None, width),
+        gain_dtype=_floating_type(values),
     )
+
+
+def _floating_type(gains: Tensor) -> torch.dtype:
+    """Return the type of gains; float64 of whole numbers and flags, which it holds without rounding."""
+    if gains.is_floating_point():
+        return gains.dtype
+    return torch.float64
 
 
 def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
@@ -440,7 +450,7 @@ def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets
     targets = Targets(len(matrix), matrix.shape[1], context.row_mask, context.kernels, dense=matrix)
     if matrix.dtype == torch.bool:
         return targets
-    targets = context.kernels.form_of_gains(targets)
+    targets = context.kernels.form_of_gains(replace(targets, gain_dtype=_floating_type(matrix)))
     if context.validate:
         positive = None if targets.flat is None else targets.flat.gains
         _check_gains(context, form, matrix, context.row_mask, positive)
