@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import deciles
-from tailmetrics import LabelBuckets, LabelFrequency, NoveltyAtK, PrecisionAtK, Ranking
+from tailmetrics import LabelBuckets, LabelFrequency, NoveltyAtK, PrecisionAtK, Ranking, rank
 from tailmetrics.buckets import buckets_of
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**55), max_size=80)
@@ -262,6 +262,21 @@ def test_tokens_that_were_counted_as_labels_of_few_rows_are_told() -> None:
         frequency.update(batch, **keywords)
         novelty.bind(frequency).update(shown, torch.tensor([0]))
         assert (frequency.num_rows, float(novelty.compute())) == (6, 1.0)  # -log2(3 / 6)
+
+
+@pytest.mark.parametrize("form", ["bool", "float", "csr", "ranking"])
+def test_a_label_that_does_not_count_is_left_out_of_every_target(form: str) -> None:
+    """Label 0 is ignored: of four rows the one that holds it alone does not count, the one without labels does."""
+    target = torch.tensor([[1, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 1]])
+    targets = {
+        "bool": target.bool(),
+        "float": target * 0.5,
+        "csr": target.double().to_sparse_csr(),
+        "ranking": rank(torch.rand(4, 5), target.bool()),
+    }
+    frequency = LabelFrequency(num_labels=5)
+    frequency.update(targets[form], ignore_index=0)
+    assert (frequency.compute().tolist(), frequency.num_rows) == ([0, 1, 1, 0, 1], 3)
 
 
 def test_padded_tokens_are_told_of_ignore_index_first() -> None:

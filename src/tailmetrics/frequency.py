@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -98,8 +99,8 @@ class LabelFrequency(ExactMetric):
             row_mask: Shape (N,), bool; False drops a row. Of tokens (B, T) it is (B,) or (B, T).
             target_ids: Label ids (N,) or (N, M) in place of ``target``, which are N rows in any case; use it for lists
                 of labels whose width M may equal L, or beside ``ignore_index``.
-            ignore_index: A label that does not count, nor a row that holds nothing else. Each label of ``target`` is
-                then a row: tokens (B, T) are B·T rows.
+            ignore_index: A label that does not count, nor a row that holds nothing else. Each label id of ``target``
+                is then a row: tokens (B, T) are B·T rows.
 
         Raises:
             ValueError: If integers (N, L) may be ids as well as a matrix: they hold numbers other than 0 and 1, or
@@ -107,6 +108,8 @@ class LabelFrequency(ExactMetric):
         """
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
+            if ignore_index is not None:
+                targets = _without_label(targets, ignore_index)
         else:
             targets = self._read(target, target_ids, row_mask, ignore_index)
         if targets.device != self.counts.device:
@@ -184,6 +187,7 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
             if batch.form == "target":
                 _flatten_tokens(context, batch, ignore_index)
             without_ignored(context.caller, batch, ignore_index)
+            ignore_index = None
 
     target = batch.target
     num_rows = target.shape[0] if target.ndim else 0
@@ -191,7 +195,25 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     context.num_labels = num_labels
     context.kernels = kernels_for(target.device)
     context.counts_repeats = True
-    return read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), target.device)
+    targets = read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), target.device)
+    if ignore_index is not None:
+        targets = _without_label(targets, ignore_index)
+    return targets
+
+
+def _without_label(targets: Targets, label: int) -> Targets:
+    """Return targets without a label; a row that holds nothing else does not count, a row without labels does."""
+    entries = targets.entries
+    is_label = entries.ids == label
+    is_other = (entries.ids >= 0) & ~is_label
+    none = torch.zeros(targets.num_rows, dtype=torch.uint8, device=entries.ids.device)
+    holds_label = none.scatter_reduce(0, entries.rows, is_label.to(torch.uint8), "amax") > 0
+    holds_other = none.scatter_reduce(0, entries.rows, is_other.to(torch.uint8), "amax") > 0
+    row_mask = holds_other | ~holds_label
+    if targets.row_mask is not None:
+        row_mask &= targets.row_mask
+    void = replace(entries, ids=torch.where(is_label, -1, entries.ids))
+    return replace(targets.with_entries(targets.kernels.without_void(void)), row_mask=row_mask)
 
 
 def _holds_ids(context: Context, batch: Batch, num_labels: int) -> bool:

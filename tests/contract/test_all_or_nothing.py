@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from cases import NUM_LABELS, data, registered
-from tailmetrics import LabelAUC, NDCGAtK, RecallAtK, TopKCollection
+from tailmetrics import (
+    LabelAUC,
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+)
 from tailmetrics.functional import recall_at_k
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.metrics._aggregations import MeanOfRows
@@ -117,3 +125,25 @@ def test_an_own_metric_may_add_to_no_cell() -> None:
     metric = TopKMetric(1, Formula(recall_at_k), aggregation=Silent)
     metric.update(BATCH.scores, BATCH.target)
     assert metric.update_count == 1
+
+
+def test_a_bind_that_fails_binds_nothing() -> None:
+    """Counts of no training row are too few for propensities: no member is bound, and a later bind works."""
+    collection = TopKCollection([RecallAtK(1, buckets="deciles"), PropensityScoredPrecisionAtK(1)])
+    empty = LabelFrequency(num_labels=2)
+    with pytest.warns(UserWarning, match="no rows"), pytest.raises(ValueError, match="num_train=0 is too small"):
+        collection.bind(empty)
+    assert not any(metric.is_bound for metric in collection.members().values())
+
+    metric = PropensityScoredPrecisionAtK(1)
+    with pytest.warns(UserWarning, match="no rows"), pytest.raises(ValueError, match="num_train=0 is too small"):
+        metric.bind(empty)
+    assert not metric.is_bound
+    assert metric.bind(LabelFrequency.from_counts([5, 3], num_rows=8)).is_bound
+
+
+def test_names_of_buckets_and_groups_give_each_value_a_key_of_its_own() -> None:
+    """The group "x" of the bucket "b" has the key of the bucket "x/b"."""
+    buckets = LabelBuckets.from_assignment([0, 1], ["b", "x/b"])
+    with pytest.raises(ValueError, match="two values the key that ends in 'x/b'"):
+        RecallAtK(k=1, buckets=buckets, row_groups=["x"])

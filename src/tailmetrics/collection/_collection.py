@@ -170,9 +170,16 @@ class TopKCollection(MemberCollection):
         training = frequency
         if not isinstance(training, Training):
             training = Training.of("TopKCollection", training)
+        members = self.members().values()
+        attributes = [metric.attributes() for metric in members]
+        try:
+            for metric in members:
+                metric.bind(training)
+        except Exception:
+            for metric, member_attributes in zip(members, attributes, strict=True):
+                metric.set_attributes(member_attributes)
+            raise
         self._training_counts = training.counts
-        for metric in self.members().values():
-            metric.bind(training)
         self._share_states()
         self._reference_models = None
         self._other_orders = None

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import cut, shape_of
+from tailmetrics._arguments import INTEGERS, cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, notes_on_queries
 from tailmetrics.evaluation.options import CALLER, Options
@@ -278,9 +278,10 @@ def _training_counts(
     """
     train = LabelFrequency(num_labels)
     try:
+        holds_ids = labels.dtype in INTEGERS and not labels.is_sparse_csr
         if has_tokens and ignore_index is None:
             train.update(labels, ignore_index=-1)
-        elif has_tokens or ignore_index is None:
+        elif has_tokens or ignore_index is None or not holds_ids:
             train.update(labels, ignore_index=ignore_index)
         else:
             train.update(*labels_without(labels, ignore_index))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -180,5 +181,14 @@ def check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) 
         raise ValueError(
             f"{caller}: row_groups names {', '.join(map(repr, taken))}, which is a bucket too; give the group another "
             "name, so that keys tell them apart."
+        )
+    endings = Counter(bucket_names)
+    for bucket in bucket_names:
+        endings.update(f"{name}/{bucket}" for name in names)
+    repeated = [ending for ending, times in endings.items() if times > 1]
+    if repeated:
+        raise ValueError(
+            f"{caller}: the names of buckets and of row_groups give two values the key that ends in {repeated[0]!r}; "
+            "give the group or the bucket another name."
         )
     return names

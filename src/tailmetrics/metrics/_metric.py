@@ -256,7 +256,28 @@ class TopKMetric(ExactMetric):
         return value  # a tree, which evaluate has checked
 
     def _rebuild(self, facts: Mapping[str, Any]) -> None:
-        """Set facts, and build what depends on them: the parts, the keys and new states."""
+        """Set facts, and build what depends on them: the parts, the keys and new states. An error changes nothing."""
+        attributes = self.attributes()
+        try:
+            self._build(facts)
+        except Exception:
+            self.set_attributes(attributes)
+            raise
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes, to be set again after an error, with copies of dicts."""
+        attributes = {}
+        for name, value in vars(self).items():
+            attributes[name] = dict(value) if type(value) is dict else value
+        return attributes
+
+    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Set all attributes that :meth:`attributes` returned, and no others."""
+        vars(self).clear()
+        vars(self).update(attributes)
+
+    def _build(self, facts: Mapping[str, Any]) -> None:
+        """Set facts, and build what depends on them."""
         self._is_locked = False
         vars(self).update(facts, _fingerprint=None)
         self._reconcile_facts()
