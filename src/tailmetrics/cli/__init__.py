@@ -102,6 +102,7 @@ def _print_help(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str], is_program: bool) -> int:
     """Run a command, and return the exit status; print an error that the user can do something about."""
+    request = None
     try:
         if is_program:
             gc.disable()  # imports make 300,000 objects that stay; looking for garbage among them is a sixth of a start
@@ -122,15 +123,37 @@ def _run(words: Sequence[str], is_program: bool) -> int:
                 evaluate(request, messages)
             else:
                 compare_runs(request, messages)
-    except ModuleNotFoundError as error:
-        problem = f"error: the command line needs the package {error.name}"
-        sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")
-        return FAILED
     except Exception as error:
-        from tailmetrics.cli.messages import REPORTED, print_error
-
-        if not isinstance(error, REPORTED):
+        metrics = [] if request is None else request.metrics
+        if not _print_problem(error, metrics):
             raise
-        print_error(error)
         return FAILED
     return 0
+
+
+def _print_problem(error: Exception, metrics: Sequence[Any]) -> bool:
+    """Print an error that the user can do something about; return whether it is one."""
+    if isinstance(error, ModuleNotFoundError) and not metrics:  # the imports below may fail, too
+        _print_missing_package(error)
+        return True
+
+    from tailmetrics.cli.messages import REPORTED, print_error
+    from tailmetrics.cli.metrics import error_of_own_metric
+
+    if isinstance(error, REPORTED):
+        print_error(error)
+        return True
+    own_error = error_of_own_metric(error, metrics)
+    if own_error is not None:
+        print_error(own_error)
+        return True
+    if isinstance(error, ModuleNotFoundError):
+        _print_missing_package(error)
+        return True
+    return False
+
+
+def _print_missing_package(error: ModuleNotFoundError) -> None:
+    """Print which package the command line lacks."""
+    problem = f"error: the command line needs the package {error.name}"
+    sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")

@@ -24,7 +24,7 @@ from tailmetrics.cli.inputs import (
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import CompareOptions, DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
-from tailmetrics.cli.parser import Request
+from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
 from tailmetrics.cli.training import bind
@@ -214,9 +214,25 @@ def _check_only_tables(request: Request) -> None:
     if request.without:
         without_effect.append("without")
     if without_effect:
-        names = " and ".join(f"--{name.replace('_', '-')}" for name in without_effect)
+        names = " and ".join(_names_of_options(request, without_effect))
         hint = "leave them out, or give them to evaluate --per-row, which writes the tables."
         raise CommandError(f"{names} would change nothing: tables hold computed values", hint)
+
+
+def _names_of_options(request: Request, options: Sequence[str]) -> list[str]:
+    """Return options as they are given: on the command line, in a config, or by a preset, which is named once."""
+    names: list[str] = []
+    for option in options:
+        source = request.sources.get(option, COMMAND_LINE)
+        if source == COMMAND_LINE:
+            name = f"--{option.replace('_', '-')}"
+        elif source.startswith("--config "):
+            name = f"{option} of {source}"
+        else:
+            name = source
+        if name not in names:
+            names.append(name)
+    return names
 
 
 # -- predictions ----------------------------------------------------------------------------------------------------

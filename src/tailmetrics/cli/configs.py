@@ -16,6 +16,28 @@ MOST_VALUES = 10**5
 """The most values in a config, once its aliases are written out."""
 
 
+class _RepeatedKeyError(Exception):
+    """A mapping of YAML has two values under one key."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads plain values, and refuses keys that stand twice in a mapping, of which YAML would drop the first."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Return a mapping; raise if a key is repeated."""
+        mapping: yaml.MappingNode = super().compose_mapping_node(anchor)
+        lines: dict[tuple[str, str], int] = {}
+        for key, _ in mapping.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            name = (key.tag, key.value)
+            if name in lines:
+                raise _RepeatedKeyError(f"line {line} repeats the key {key.value!r} of line {lines[name]}")
+            lines[name] = line
+        return mapping
+
+
 def preset_paths() -> dict[str, Path]:
     """Return the presets by name. A preset is a config of the library that has a list ``metrics:``."""
     package = Path(tailmetrics.__file__).parent
@@ -57,12 +79,24 @@ def yaml_value(source: str, text: str) -> Any:
     try:
         if _is_too_deep(text):
             raise _too_large(source)
-        value = yaml.safe_load(text)
+        value = _plain_value(text)
+    except _RepeatedKeyError as error:
+        hint = "give each key once; several metrics are entries of one list."
+        raise CommandError(f"{source}: {error}", hint) from None
     except yaml.YAMLError as error:
         raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
     if _is_too_large(value):
         raise _too_large(source)
     return value
+
+
+def _plain_value(text: str) -> Any:
+    """Return the value of a text in YAML; raise if a key is repeated."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def _too_large(source: str) -> CommandError:

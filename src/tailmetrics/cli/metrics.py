@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
+from traceback import walk_tb
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
 from tailmetrics.buckets import names_of
-from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
+from tailmetrics.cli.messages import HELP, REPORTED, CommandError, did_you_mean
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.io.files import check_file, reading
@@ -25,10 +27,17 @@ SHARED_ARGUMENTS = ("min_gain", "duplicates", "ignore_index")
 
 @dataclass
 class MetricSpec:
-    """A metric of a config: the path of its class and its arguments."""
+    """A metric of a config: the path of its class and its arguments.
+
+    Attributes:
+        class_path: The class, as ``RecallAtK`` or ``module.Class``.
+        init_args: The arguments of the class.
+        source: The config, preset or option that names the metric, as an option.
+    """
 
     class_path: str
     init_args: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry of a config."""
@@ -58,7 +67,7 @@ def specs_of(source: str, entries: Any) -> list[MetricSpec]:
         if entry.keys() - {"class_path", "init_args"} or not isinstance(arguments, dict):
             problem = f"{source}: {entry['class_path']} has more than a class_path and a dict of init_args"
             raise CommandError(problem, hint)
-        specs.append(MetricSpec(entry["class_path"], dict(arguments)))
+        specs.append(MetricSpec(entry["class_path"], dict(arguments), source))
     return specs
 
 
@@ -69,21 +78,37 @@ def metric_class(path: str) -> type[TopKMetric]:
         path: ``RecallAtK`` for a class of the library, or ``module.Class``.
 
     Raises:
-        CommandError: If there is no such class of metrics.
+        CommandError: If the module cannot be imported, or there is no such class of metrics.
     """
     if path in REGISTRY:
         return REGISTRY[path]
     module_name, _, name = path.rpartition(".")
     value = None
     if module_name:
-        try:
-            value = getattr(import_module(module_name), name, None)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-                raise
+        value = getattr(_imported_module(path, module_name), name, None)
     if not isinstance(value, type) or not issubclass(value, TopKMetric):
         raise CommandError(f"there is no class {path}", did_you_mean([name or path], REGISTRY) + HELP)
     return value
+
+
+def _imported_module(path: str, module_name: str) -> ModuleType:
+    """Return the module of a class.
+
+    Raises:
+        CommandError: If there is no such module, or its import raises an error.
+    """
+    try:
+        return import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            problem = f"{path}: there is no module {error.name}"
+            hint = f"modules are sought among installed packages, in PYTHONPATH and in this folder, {Path.cwd()}."
+            raise CommandError(problem, hint) from error
+        problem = f"{path}: the module {module_name} needs the package {error.name}"
+        raise CommandError(problem, f"install {error.name}, or correct its import.") from error
+    except Exception as error:
+        problem = f"{path}: the import of {module_name} raised {type(error).__name__}: {error}"
+        raise CommandError(problem, f"correct the module; python -c 'import {module_name}' shows the error.") from error
 
 
 def description_of(path: str) -> str:
@@ -121,6 +146,39 @@ def ignored_label_of(metrics: Iterable[TopKMetric]) -> int | None:
     return None
 
 
+def error_of_own_metric(error: Exception, metrics: Iterable[TopKMetric]) -> CommandError | None:
+    """Return an error of a metric that the user wrote, as an error of the command; None for other errors."""
+    for metric in metrics:
+        name = type(metric).__name__
+        modules = _own_modules(type(metric))
+        if modules and isinstance(error, TypeError) and str(error).startswith(f"{name}: "):
+            problem, _, hint = str(error).partition("; ")
+            return CommandError(problem, hint)
+        place = _last_place_in(error, modules)
+        if place:
+            problem = f"{name}: {place} raised {type(error).__name__}: {error}"
+            return CommandError(problem, f"correct the class; tailmetrics.testing.check_metric({name}, ...) tries it.")
+    return None
+
+
+def _own_modules(kind: type[TopKMetric]) -> set[str]:
+    """Return the modules of the user that define a class of metrics and its bases."""
+    modules = set()
+    for base in kind.__mro__:
+        if issubclass(base, TopKMetric) and not base.__module__.startswith("tailmetrics."):
+            modules.add(base.__module__)
+    return modules
+
+
+def _last_place_in(error: Exception, modules: Collection[str]) -> str:
+    """Return the file and line of some modules that was called last before an error; empty if none was."""
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__") in modules:
+            place = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return place
+
+
 def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
     kind = metric_class(spec.class_path)
     parameters = signature(kind).parameters
@@ -128,15 +186,25 @@ def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
     threshold = arguments.get("threshold")
     if isinstance(threshold, str) and threshold.endswith(".npy"):
         arguments["threshold"] = _array(threshold)
-    _check_names(kind.__name__, arguments, parameters)
+    _check_names(spec, kind.__name__, arguments, parameters)
     try:
         return kind(**arguments)
     except TypeError as error:
         problem, _, hint = str(error).partition("; ")
         raise CommandError(problem, hint or HELP) from error
+    except REPORTED:
+        raise
+    except Exception as error:
+        place = _last_place_in(error, _own_modules(kind))
+        if not place:
+            raise
+        problem = f"{kind.__name__}: {place} raised {type(error).__name__}: {error}"
+        raise CommandError(problem, "correct the class, or its arguments.") from error
 
 
-def _check_names(class_name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> None:
+def _check_names(
+    spec: MetricSpec, class_name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]
+) -> None:
     """Raise if an argument is unknown, or a required one is missing."""
     takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     for name in arguments:
@@ -146,8 +214,11 @@ def _check_names(class_name: str, arguments: Mapping[str, Any], parameters: Mapp
     for name, parameter in parameters.items():
         is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         if is_named and parameter.default is Parameter.empty and name not in arguments:
-            problem = f"--metrics+={class_name}: lacks {name}"
-            raise CommandError(problem, f"add --metrics.{name}=VALUE behind it. {HELP}")
+            if spec.source.startswith("--metrics+"):
+                problem = f"{spec.source}: lacks {name}"
+                raise CommandError(problem, f"add --metrics.{name}=VALUE behind it. {HELP}")
+            example = f"{{class_path: {spec.class_path}, init_args: {{{name}: VALUE}}}}"
+            raise CommandError(f"{spec.source}: {class_name} lacks {name}", f"write {example}. {HELP}")
 
 
 def _with_shared_arguments(

@@ -17,6 +17,16 @@ from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 
+OPPOSITES = {
+    "intervals": "no_intervals",
+    "no_intervals": "intervals",
+    "no_rows": "per_row",
+    "per_row": "no_rows",
+    "quiet": "verbose",
+    "verbose": "quiet",
+}
+"""Options that say the opposite of each other: one on the command line replaces the other in a config."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:

@@ -21,7 +21,14 @@ from tailmetrics._arguments import check_number
 from tailmetrics.cli.configs import preset_paths, read_config, yaml_value
 from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
 from tailmetrics.cli.metrics import MetricSpec, description_of, ignored_label_of, metric_objects, specs_of
-from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, OutputOptions, ResamplingOptions
+from tailmetrics.cli.options import (
+    OPPOSITES,
+    CompareOptions,
+    DataOptions,
+    EvaluateOptions,
+    OutputOptions,
+    ResamplingOptions,
+)
 from tailmetrics.io import FORMATS, Columns
 from tailmetrics.metrics import TopKMetric
 
@@ -41,7 +48,7 @@ COMPARE = """Compare runs row by row.
 It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row wrote; or files of predictions
 (--preds), with one --target, and one --preset or --config."""
 TEXTS = {
-    "config": "YAML file with a list of metrics, and any other option.",
+    "config": "YAML file with a list of metrics, and other options, but no preset. Later options override it.",
     "metrics": "The metrics as YAML: a list, each with class_path and init_args.",
     "metrics+": "Add a metric by class; --metrics.NAME=VALUE sets an argument: --metrics+=RecallAtK --metrics.k=5.",
     "metrics.help": "Print the arguments of a class of metrics, such as RecallAtK, and exit.",
@@ -50,6 +57,8 @@ TEXTS = {
     "tables": "Folders of reports, or tables of values per row, one for each run. Commas join runs of one model.",
 }
 
+COMMAND_LINE = "the command line"
+"""The source of options and metrics that no config gives."""
 EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 """What a value of a type is, in words."""
 
@@ -72,6 +81,7 @@ class Request:
         evaluation: The options of ``evaluate``.
         comparison: The options of ``compare``.
         tables: The tables and folders that are compared.
+        sources: For each option that is given, and for ``metrics``, the command line, config or preset that gives it.
     """
 
     command: str
@@ -85,6 +95,7 @@ class Request:
     evaluation: EvaluateOptions
     comparison: CompareOptions
     tables: list[str]
+    sources: Mapping[str, str]
 
     def words(self, default: tuple[str, str]) -> tuple[str, str]:
         """Return what rows and labels are called."""
@@ -126,7 +137,8 @@ def parse(words: Sequence[str]) -> Request:
     command = words[0]
     parser = _parser(command)
     state = _State()
-    unknown = parser.parse_known_args(_plain_words(words[1:]), state)[1]
+    flags = [name for name, option in parser.options.items() if option.is_flag]
+    unknown = parser.parse_known_args(_plain_words(words[1:], flags), state)[1]
     if unknown:
         raise _unknown_words(unknown, [f"--{name.replace('_', '-')}" for name in [*parser.options, *TEXTS]])
     if state.prints_config:
@@ -140,6 +152,7 @@ class _State(Namespace):
 
     Attributes:
         values: The values of options by name, such as ``num_labels`` or ``columns.query``.
+        sources: The command line, config or preset that set each value, by the name of the option.
         named_options: The options of one value that the command line has named.
         configs: The config files that were read.
         preset: The preset.
@@ -152,6 +165,7 @@ class _State(Namespace):
     def __init__(self) -> None:
         super().__init__()
         self.values: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
         self.named_options: set[str] = set()
         self.configs: list[Path] = []
         self.preset: str | None = None
@@ -159,6 +173,14 @@ class _State(Namespace):
         self.added_specs: list[MetricSpec] = []
         self.tables: list[str] = []
         self.prints_config = False
+
+    def set_option(self, name: str, value: Any, source: str) -> None:
+        """Set an option; it replaces its opposite if another source has set that."""
+        opposite = OPPOSITES.get(name)
+        if opposite in self.values and value is not False and self.sources[opposite] != source:
+            del self.values[opposite]
+        self.values[name] = value
+        self.sources[name] = source
 
     def options(self, kind: type[Options]) -> Options:
         """Return the options of one dataclass."""
@@ -200,7 +222,11 @@ def _request(command: str, state: _State) -> Request:
     data = state.options(DataOptions)
     resampling = state.options(ResamplingOptions)
     check_number(command, "confidence", resampling.confidence, 0.5, 0.9999)
-    metrics = metric_objects([*state.specs, *state.added_specs], data)
+    specs = [*state.specs, *state.added_specs]
+    metrics = metric_objects(specs, data)
+    sources = dict(state.sources)
+    if specs:
+        sources["metrics"] = specs[0].source
     evaluation, comparison = EvaluateOptions(), CompareOptions()
     if command == "evaluate":
         evaluation = state.options(EvaluateOptions)
@@ -218,6 +244,7 @@ def _request(command: str, state: _State) -> Request:
         evaluation=evaluation,
         comparison=comparison,
         tables=state.tables,
+        sources=sources,
     )
 
 
@@ -232,10 +259,15 @@ def _check_encoding(words: Sequence[str]) -> None:
             raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
 
 
-def _plain_words(words: Sequence[str]) -> list[str]:
+def _plain_words(words: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Return the words as argparse reads them.
 
     ``--row_groups`` becomes ``--row-groups``. ``--metrics.k 5`` and ``--metrics.k=5`` become ``--metrics. k=5``.
+    ``--quiet=false`` becomes ``--flag. quiet=false``.
+
+    Args:
+        words: The words after the command.
+        flags: The names of the options that need no value.
     """
     plain: list[str] = []
     place = 0
@@ -253,6 +285,8 @@ def _plain_words(words: Sequence[str]) -> list[str]:
                 value = words[place]
                 place += 1
             plain += ["--metrics.", f"{name.removeprefix('--metrics.')}={value}"]
+        elif equals and name[2:].replace("-", "_") in flags:
+            plain += ["--flag.", f"{name[2:].replace('-', '_')}={value}"]
         else:
             plain.append(name.replace("_", "-") + equals + value)
     return plain
@@ -324,6 +358,7 @@ def _parser(command: str) -> _Parser:
         "metrics": (_set_metrics, "YAML", TEXTS["metrics"]),
         "metrics+": (_add_metric, "CLASS", TEXTS["metrics+"]),
         "metrics.": (_set_argument_of_metric, "NAME=VALUE", SUPPRESS),
+        "flag.": (_set_flag, "NAME=VALUE", SUPPRESS),
         "metrics.help": (_print_help_of_metric, "CLASS", TEXTS["metrics.help"]),
     }
     for name, (call, metavar, text) in calls.items():
@@ -417,18 +452,27 @@ class _SetOption(Action):
     value_type: Any
     shown_default: Any
 
+    @property
+    def is_flag(self) -> bool:
+        """Whether the option needs no value."""
+        return self.nargs == 0
+
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        if self.value_type is bool and self.nargs == 0:
-            namespace.values[self.dest] = True
+        if self.is_flag:
+            namespace.set_option(self.dest, True, COMMAND_LINE)
             return
         if self.value_type == list[str]:
-            namespace.values[self.dest] = [*namespace.values.get(self.dest, []), *values]
+            earlier_values = []
+            if namespace.sources.get(self.dest) == COMMAND_LINE:
+                earlier_values = namespace.values[self.dest]
+            namespace.set_option(self.dest, [*earlier_values, *values], COMMAND_LINE)
             return
         if self.dest in namespace.named_options:
             hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
             raise CommandError(f"{option_string} is given twice, and takes one value", hint)
         namespace.named_options.add(self.dest)
-        namespace.values[self.dest] = converted(f"{option_string} {values}", self.value_type, values)
+        value = converted(f"{option_string} {values}", self.value_type, values)
+        namespace.set_option(self.dest, value, COMMAND_LINE)
 
 
 # -- configs and metrics --------------------------------------------------------------------------------------------
@@ -455,7 +499,14 @@ def _set_preset(parser: _Parser, state: _State, name: str) -> None:
         problem = f"--preset {name}: --preset {state.preset} is given already"
         raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
     state.preset = name
-    _set_config(parser, state, presets[name])
+    _set_config(parser, state, presets[name], f"--preset {name}")
+
+
+def _set_flag(state: _State, word: str) -> None:
+    """Set an option that needs no value from ``NAME=VALUE``, such as ``quiet=false``."""
+    name, _, text = word.partition("=")
+    value = converted(f"--{name.replace('_', '-')} {text}", bool, text)
+    state.set_option(name, value, COMMAND_LINE)
 
 
 def _set_metrics(state: _State, text: str) -> None:
@@ -465,7 +516,7 @@ def _set_metrics(state: _State, text: str) -> None:
 
 def _add_metric(state: _State, class_path: str) -> None:
     """Add a metric by its class."""
-    state.added_specs.append(MetricSpec(class_path))
+    state.added_specs.append(MetricSpec(class_path, source=f"--metrics+={class_path}"))
 
 
 def _set_argument_of_metric(state: _State, word: str) -> None:
@@ -483,27 +534,38 @@ def _print_help_of_metric(_: _State, class_path: str) -> None:
     raise SystemExit(0)
 
 
-def _set_config(parser: _Parser, state: _State, path: str | Path) -> None:
+def _set_config(parser: _Parser, state: _State, path: str | Path, source: str = "") -> None:
     """Set the options of a config; a list of metrics replaces the list of an earlier config.
+
+    Args:
+        parser: The parser, which knows the options.
+        state: The options set so far.
+        path: The config.
+        source: The preset that the config is, as an option; by default the config, as an option.
 
     Raises:
         CommandError: If the file cannot be read, or holds an unknown option or a wrong value.
     """
     path = Path(path)
+    source = source or f"--config {path}"
     config = read_config(path)
     state.configs.append(path)
     for name, value in config.items():
         if value is None:
             continue
         if name == "metrics":
-            state.specs = specs_of(str(path), value)
+            state.specs = specs_of(source, value)
             continue
         settings = {name: value}
         if isinstance(value, dict):
             settings = {f"{name}.{column}": text for column, text in value.items()}
         for option_name, setting in settings.items():
             action = parser.options.get(str(option_name).replace("-", "_"))
+            if option_name == "preset":
+                hint = f"leave it out, and give --preset {setting} before --config {path}."
+                raise CommandError(f"{path}: preset: a config names no preset", hint)
             if action is None:
                 hint = did_you_mean([str(option_name)], [*parser.options, "metrics"])
                 raise CommandError(f"{path}: {option_name}: there is no such option", hint + HELP)
-            state.values[action.dest] = converted(f"{path}: {option_name}: {setting}", action.value_type, setting)
+            value_of_option = converted(f"{path}: {option_name}: {setting}", action.value_type, setting)
+            state.set_option(action.dest, value_of_option, source)
