@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,13 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tailmetrics.significance import compare, intervals
+import tailmetrics as tm
+from tailmetrics.significance import AreaRows, LabelRows, ShownRows, compare, intervals
+from tailmetrics.significance.halves import at_half_the_rows
 
 NAN = math.nan
+LABELS = 8
+F1 = {"top": 2.0, "below": (1.0, 1.0)}
 
 
 def data(rng, size):
@@ -45,6 +50,128 @@ def test_copies_of_a_row_say_no_more_than_the_row():
     without = compare({"old": repeated(old, 5), "new": repeated(new, 5)}, medians=["median"], resamples=500)
     for single, five in zip(alone[:2], without[:2], strict=True):
         assert five.interval.high - five.interval.low < 0.6 * (single.interval.high - single.interval.low)
+
+
+def averages_over_labels(relevant, predicted, bins):
+    """One average over labels of each kind; two labels are relevant in one row each, and one in none."""
+    rows, labels = np.nonzero(relevant | predicted)
+    inside = np.arange(len(relevant)) >= len(relevant) // 20
+    kept = inside[rows]
+    rows, labels = rows[kept], labels[kept]
+    cells = rows, labels, predicted[rows, labels], relevant[rows, labels], inside, LABELS
+    averages = {
+        "macro recall": LabelRows(*cells),
+        "macro F1": LabelRows(*cells, **F1),
+        "F1 over all": LabelRows(*cells, **F1, over="all"),
+        "weighted F1": LabelRows(*cells, **F1, weighted=True),
+        "weighted precision": LabelRows(*cells, below=(1.0, 0.0), weighted=True),
+        "F1 of averages": LabelRows(*cells, **F1, of_averages=True),
+        "coverage": LabelRows(*cells, top=0.0, over="all"),
+    }
+    for area, average in itertools.product(("roc", "precision"), ("macro", "weighted", "micro")):
+        averages[f"{average} {area}"] = AreaRows(bins, relevant, inside, area, average)
+    for measure in ("coverage", "gini", "entropy", "mean", "lift"):
+        averages[f"shown {measure}"] = ShownRows(*cells, measure, LABELS, np.linspace(3, 1, LABELS))
+    return averages
+
+
+@pytest.mark.parametrize(
+    "options", [{"resamples": 0}, {"resamples": 300}, {"resamples": 0, "resample": "rows,labels"}], ids=str
+)
+def test_averages_over_labels_know_copies_from_rows(options):
+    """Each row six times, as a cluster: recall, F1, precision, areas, and what is shown have the interval of the rows."""
+    rng = np.random.default_rng(2)
+    relevant = rng.random((40, LABELS)) < np.linspace(0.4, 0.1, LABELS)
+    relevant[:, 5:] = False
+    relevant[10, 5] = relevant[20, 6] = True
+    predicted = np.where(rng.random(relevant.shape) < 0.6, relevant, rng.random(relevant.shape) < 0.1)
+    predicted[:, 4] = np.arange(40) == 30
+    bins = np.floor(4 * (rng.random(relevant.shape) + relevant)).astype(np.int64)
+    unbounded = ["shown gini", "shown entropy", "shown mean", "shown lift"]
+    alone = intervals(averages_over_labels(relevant, predicted, bins), unbounded=unbounded, **options)
+    copies = averages_over_labels(*(np.repeat(table, 6, axis=0) for table in (relevant, predicted, bins)))
+    clustered = intervals(copies, unbounded=unbounded, clusters=np.repeat(np.arange(40), 6), **options)
+    assert sum(bool(interval.ends) for interval in alone.values()) >= len(alone) - 2
+    for key, interval in alone.items():
+        expected = [interval.value, interval.low, interval.high]
+        of_copies = clustered[key]
+        assert [of_copies.value, of_copies.low, of_copies.high] == pytest.approx(expected, nan_ok=True), key
+        assert of_copies.method == interval.method, key
+
+
+def test_few_clusters_that_hold_a_label_have_no_interval():
+    """Nine of 40 clusters of six rows hold a label: 54 rows do, and there are fewer than 10 clusters."""
+    users = np.repeat(np.arange(40), 6)
+    relevant = np.stack([users % 3 == 0, users % 4 == 1], axis=1) & (users < 17)[:, None]
+    bins = np.arange(480).reshape(240, 2) % 7
+    rows, labels = np.nonzero(relevant)
+    cells = rows, labels, rows % 5 > 0, np.ones(rows.size, bool), np.ones(240, bool), 2
+    assert np.unique(users[rows]).size == 9
+    for average in (LabelRows(*cells), LabelRows(*cells, **F1), AreaRows(bins, relevant, np.ones(240, bool))):
+        assert intervals({"k": average}, clusters=users, resamples=0)["k"].reason == "fewer than 10 clusters"
+        assert intervals({"k": average}, resamples=0)["k"].ends
+
+
+@pytest.mark.parametrize(("users", "copies"), [(40, True), (60, False)], ids=["copies", "users"])
+def test_intervals_of_averages_over_labels_hold_the_truth_of_clusters(users, copies):
+    """Six equal rows of each of 40 clusters, and six rows of two labels of each of 60 users: .95 and .92 hold it.
+
+    With the influences of rows, .5 of the intervals for copies held it, and .71 of those for users.
+    """
+    rng, num_labels = np.random.default_rng(0), 25
+    popularity = np.arange(1, num_labels + 1) ** -1.1
+    popularity /= popularity.sum()
+    recalls = np.linspace(0.9, 0.3, num_labels)
+    unit_of_row, rows = np.repeat(np.arange(users), 6), np.arange(6 * users)
+    held = np.ones(rows.size, bool)
+    found = {"macro recall": [], "macro F1": []}
+    for _ in range(120):
+        favourites = rng.choice(num_labels, (users, 2), p=popularity)
+        chosen = np.zeros(rows.size, np.int64)
+        hits = np.repeat(rng.random(users) < recalls[favourites[:, 0]], 6)
+        if not copies:
+            chosen = rng.integers(2, size=rows.size)
+            shares = rng.beta(2 * recalls[favourites], 2 * (1 - recalls[favourites]))
+            hits = rng.random(rows.size) < shares[unit_of_row, chosen]
+        average = LabelRows(rows, favourites[unit_of_row, chosen], hits, held, held, num_labels)
+        for key, options in (("macro recall", {}), ("macro F1", F1)):
+            interval = intervals({"k": replace(average, **options)}, clusters=unit_of_row, resamples=0)["k"]
+            found[key].append((interval.value, interval.low, interval.high))
+    for key, ends in found.items():
+        value, low, high = np.transpose(ends)
+        assert np.mean((low <= value.mean()) & (value.mean() <= high)) >= 0.9, key
+
+
+def test_half_of_the_clusters_are_whole_clusters():
+    """A label of each of 100 clusters of two rows: a half holds half of the labels, of 200 rows alone three quarters."""
+    users, held = np.repeat(np.arange(100), 2), np.ones(200, bool)
+    average = LabelRows(np.arange(200), users, held, held, held, 100, over="all")
+    assert at_half_the_rows(average, users) == pytest.approx(0.5, abs=1e-9)
+    assert at_half_the_rows(average) == pytest.approx(0.75, abs=0.03)
+    shuffled = np.random.default_rng(0).permutation(200)
+    other = LabelRows(np.arange(200), users[shuffled], held, held, held, 100, over="all")
+    assert at_half_the_rows(other, users[shuffled]) == at_half_the_rows(average, users)
+
+
+def test_reports_know_copies_from_rows():
+    """Values, ends and the values at half of the clusters, from evaluate; the scores in a bin differ a little."""
+    rng = np.random.default_rng(3)
+    target = np.minimum(rng.geometric(0.3, 60) - 1, LABELS - 1)
+    scores = rng.random((60, LABELS)) + 0.6 * np.eye(LABELS)[target]
+    metrics = [
+        tm.RecallAtK(1, average="macro", num_labels=LABELS),
+        tm.F1AtK(1, average="weighted", num_labels=LABELS),
+        tm.LabelAP(num_labels=LABELS),
+        tm.PositiveCoverageAtK(1, num_labels=LABELS),
+    ]
+    alone = tm.evaluate(torch.tensor(scores), torch.tensor(target), metrics=metrics)
+    copies = torch.tensor(np.repeat(scores, 6, axis=0)), torch.tensor(np.repeat(target, 6))
+    clustered = tm.evaluate(*copies, metrics=metrics, clusters=np.repeat(np.arange(60), 6))
+    widths = {key: interval.high - interval.low for key, interval in alone.intervals.items()}
+    for key, interval in alone.intervals.items():
+        ends = clustered.intervals[key].low, clustered.intervals[key].high
+        assert ends == pytest.approx((interval.low, interval.high), abs=1e-3), key
+        assert clustered.at_half_the_rows[key] == pytest.approx(alone.at_half_the_rows[key], abs=widths[key] / 4), key
 
 
 def test_few_clusters_are_enumerated():

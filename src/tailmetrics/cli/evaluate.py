@@ -313,4 +313,4 @@ def _with_drawn_intervals(report: Report, path: Path, request: Request, run: Run
         facts = table.facts.among(group)
         drawn |= intervals(table.values(group), **facts, **arguments, clusters=run.clusters)
     averages = [key for key in keys if table.facts.keys[key].labels is not None]
-    return with_intervals(report, drawn, table.values(averages))
+    return with_intervals(report, drawn, table.values(averages), run.clusters)

@@ -149,7 +149,7 @@ def evaluate(
         resamples = RESAMPLES
     facts = run.rows.facts.among(columns)
     intervals_by_key = resampled_intervals(columns, resamples=resamples, clusters=run.data.clusters, **facts)
-    return with_intervals(run.report, intervals_by_key, columns)
+    return with_intervals(run.report, intervals_by_key, columns, run.data.clusters)
 
 
 class Run(NamedTuple):

@@ -24,6 +24,7 @@ from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
 from tailmetrics.significance.areas import AreaRows
+from tailmetrics.significance.influence import Ints
 from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import LabelRows, OverLabels
 
@@ -300,7 +301,10 @@ def _is_worse_than_chance(metric: TopKMetric, key: str, cutoff: Any, values: Val
 
 
 def on_number_of_rows(
-    averages: Mapping[str, OverLabels], halves: Mapping[str, float], intervals: Mapping[str, Interval]
+    averages: Mapping[str, OverLabels],
+    halves: Mapping[str, float],
+    intervals: Mapping[str, Interval],
+    clusters: Ints | None,
 ) -> Iterator[str]:
     """Yield a note on averages over labels that depend on the number of rows, with an estimate for many rows.
 
@@ -308,7 +312,11 @@ def on_number_of_rows(
         averages: The contributions of rows by key.
         halves: The values at half of the rows.
         intervals: The intervals by key, with the values.
+        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
     """
+    unit = "row"
+    if clusters is not None:
+        unit = "cluster"
     sentences: list[tuple[bool, float, str]] = []  # sorted: averages with a limit first, then those that move most
     for key in halves.keys() & intervals.keys():
         average, interval, half = averages[key], intervals[key], halves[key]
@@ -318,8 +326,10 @@ def on_number_of_rows(
             has_limit = isinstance(average, AreaRows) or (isinstance(average, LabelRows) and average.top > 0)
             size = abs(value - half) / (interval.high - interval.low)
             sentences.append((not has_limit, -size, f"{key} {_movement(value, half, has_limit)}"))
-        elif interval.low != interval.high and isinstance(average, LabelRows) and average.rests_on_single_rows():
-            sentences.append((False, 0.0, f"{key} ({report_number(value)}) has one row for most of its labels"))
+        elif (
+            interval.low != interval.high and isinstance(average, LabelRows) and average.rests_on_single_units(clusters)
+        ):
+            sentences.append((False, 0.0, f"{key} ({report_number(value)}) has one {unit} for most of its labels"))
     if sentences:
         texts = [text for *_, text in sorted(sentences)]
         yield (

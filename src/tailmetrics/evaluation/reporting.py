@@ -27,6 +27,7 @@ from tailmetrics.report.report import Report
 from tailmetrics.significance.halves import at_half_the_rows
 from tailmetrics.significance.interval import AdjustedEnd, Interval, adjusted_gap, first_and_last
 from tailmetrics.significance.labels import OverLabels
+from tailmetrics.significance.rows import cluster_codes
 
 if TYPE_CHECKING:
     from tailmetrics.evaluation.accumulating import Evaluation
@@ -257,13 +258,16 @@ def _notes(
 # -- intervals and halves of the rows -------------------------------------------------------------------------------
 
 
-def with_intervals(report: Report, intervals: Mapping[str, Interval], averages: Mapping[str, Any]) -> Report:
+def with_intervals(
+    report: Report, intervals: Mapping[str, Interval], averages: Mapping[str, Any], clusters: Any = None
+) -> Report:
     """Return the report with these intervals, too; and with ``averages`` over labels at half of the rows.
 
     Args:
         report: The report.
         intervals: Intervals by key, which replace those of the report.
         averages: The contributions of rows to averages over labels, by key.
+        clusters: The cluster of each row; None where rows are drawn alone.
     """
     merged = {**report.intervals, **as_valued(intervals, {**report.scalars, **report.summaries})}
     merged |= _adjusted_gaps(report, merged)
@@ -274,18 +278,21 @@ def with_intervals(report: Report, intervals: Mapping[str, Interval], averages: 
     report = replace(report, records=records, labels=labels)
     if report.at_half_the_rows:
         return report
-    return _with_halves(report, averages)
+    return _with_halves(report, averages, clusters)
 
 
-def _with_halves(report: Report, averages: Mapping[str, Any]) -> Report:
-    """Return the report with the averages over labels at half of the rows, and with a note on them."""
+def _with_halves(report: Report, averages: Mapping[str, Any], clusters: Any) -> Report:
+    """Return the report with the averages over labels at half of the rows or clusters, and with a note on them."""
+    codes = None
     halves: dict[str, float] = {}
     for record in report.values_alone:
         average = averages.get(record.key)
         if isinstance(average, OverLabels) and not record.row_group and record.is_measured:
-            halves[record.key] = at_half_the_rows(average)
+            if clusters is not None and codes is None:
+                codes = cluster_codes("evaluate", clusters, average.inside.size)
+            halves[record.key] = at_half_the_rows(average, codes)
     records = [replace(record, at_half_the_rows=halves.get(record.key)) for record in report.records]
-    texts = notes.on_number_of_rows(averages, halves, report.intervals)
+    texts = notes.on_number_of_rows(averages, halves, report.intervals, codes)
     return replace(report, records=records, notes=(*report.notes, *texts))
 
 

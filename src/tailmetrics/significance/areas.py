@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from tailmetrics.metrics.areas import AREAS, Area
-from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells
+from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells, units_of_rows
+from tailmetrics.significance.interval import unit_names
 
 BLOCK = 2**22
 """How many cells of labels and bins are in memory at a time: 32 MB."""
@@ -106,12 +107,15 @@ class AreaRows:
             shape = num_labels, num_bins
             yield LabelBlock(labels, columns, cells, relevant_counts.reshape(shape), other_counts.reshape(shape))
 
-    def influence(self) -> Influence:
-        """Return the average and the influences on it."""
-        relevant, labels = self.relevant[self.inside], self._labels_of_cells()
+    def influence(self, clusters: Ints | None = None) -> Influence:
+        """Return the average and the influences on it.
+
+        Args:
+            clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
+        """
+        relevant, label_of_column = self.relevant[self.inside], self._label_of_column()
         areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
         changes = np.zeros(relevant.shape)
-        support = np.bincount(labels[relevant], minlength=self.num_averaged)
         for block in self.blocks(self.num_bins):
             least, area, largest = self._areas(block)
             areas[block.labels] = area
@@ -119,33 +123,48 @@ class AreaRows:
             slopes = self._changes(block, area[:, None])
             changes[block.columns] = _at_cells(slopes, block.cells, relevant[block.columns])
 
+        # the cells of units: a row has one of each label
+        unit_of_row = units_of_rows(self.inside.size, clusters)
+        units, (num_relevant, num_others) = _sums_of_units(unit_of_row[self.inside], relevant, ~relevant)
+        holding_units = self._sums_of_labels(num_relevant > 0)[label_of_column]
+        other_units = self._sums_of_labels(num_others > 0)[label_of_column]
+        factors = _factors(holding_units)
+        other_factors = factors
+        if self.area == "roc":
+            other_factors = _factors(other_units)
+        changes *= np.where(relevant, factors, other_factors)
+        units, (unit_changes,) = _sums_of_units(unit_of_row[self.inside], changes)
+
+        support = self._sums_of_labels(num_relevant)
         weights = self._weights(areas, support)
         value, total = self._average(areas, weights), max(weights.sum(), 1)
         defined = ~np.isnan(areas)
         distances = np.where(defined, areas - value, 0.0)
 
-        cells = np.where(defined[labels], changes, 0.0) * weights[labels] / total
-        # the label leaves the average with its only row
-        leaves = relevant & (support[labels] == 1) & defined[labels]
-        moves_weight = leaves
+        # the label leaves the average with its only unit
+        leaves = (num_relevant > 0) & (holding_units == 1)
+        lost_weights = leaves.astype(np.float64)
         if self.average == "weighted":
-            moves_weight = relevant & defined[labels]
-        cells = np.where(leaves, 0.0, cells) + np.where(moves_weight, distances[labels] / total, 0.0)
+            lost_weights = num_relevant
+        scales = np.where(defined, weights, 0.0)[label_of_column]
+        cells = np.where(leaves | (scales == 0), 0.0, unit_changes) * scales / total
+        cells += lost_weights * distances[label_of_column] / total
 
-        rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], relevant.shape)
+        is_relevant = num_relevant > 0
         influence = influence_of_cells(
             value,
             cells.ravel(),
-            rows.ravel(),
-            labels.ravel().astype(np.int64),
+            np.repeat(units, label_of_column.size),
+            np.tile(label_of_column, units.size),
+            unit_of_row,
             self.inside,
             label_influences=weights * distances / total,
             label_values=areas,
-            weights=np.where(relevant, 1 / np.maximum(support[labels], 1), 0.0).ravel(),
+            weights=np.where(is_relevant, 1 / np.maximum(holding_units, 1), 0.0).ravel(),
         )
         weakness = None
-        if self.average == "micro" and self.area == "precision" and relevant.sum() < FEW_CELLS:
-            weakness = f"fewer than {FEW_CELLS} relevant labels in all rows"
+        if self.average == "micro" and self.area == "precision" and is_relevant.sum() < FEW_CELLS:
+            weakness = f"fewer than {FEW_CELLS} relevant labels in all {unit_names(clusters)}"
         bin_error = float((weights * np.where(defined, errors, 0)).sum() / total)
         return replace(influence, bin_error=bin_error, weakness=weakness)
 
@@ -162,7 +181,7 @@ class AreaRows:
         Args:
             other: The bins of the other model, for the same rows and labels.
         """
-        relevant, labels = self.relevant[self.inside], self._labels_of_cells()
+        relevant, label_of_column = self.relevant[self.inside], self._label_of_column()
         num_bins = max(self.num_bins, other.num_bins)
         changes = np.zeros(relevant.shape)
         for block, other_block in zip(self.blocks(num_bins), other.blocks(num_bins), strict=True):
@@ -174,22 +193,26 @@ class AreaRows:
             second = _at_cells(slopes, other_block.cells, is_relevant)
             changes[block.columns] = first - second
 
-        support = np.bincount(labels[relevant], minlength=self.num_averaged)
-        num_cells = np.bincount(labels.ravel(), minlength=self.num_averaged)
+        support, num_cells = self._sums_of_labels(relevant), self._sums_of_labels(np.ones_like(relevant))
         areas = np.where((support > 0) & (support < num_cells), 0.0, np.nan)
         weights = self._weights(areas, support)
-        cells = np.where(weights[labels] > 0, changes, 0.0) * weights[labels] / max(weights.sum(), 1)
+        scales = weights[label_of_column]
+        cells = np.where(scales > 0, changes, 0.0) * scales / max(weights.sum(), 1)
         shares = np.zeros(self.inside.size)
         shares[self.inside] = cells.sum(axis=1)
         return shares
 
-    def _labels_of_cells(self) -> Ints:
-        """Return the averaged label of each cell of the rows that count, shape (rows, L)."""
+    def _label_of_column(self) -> Ints:
+        """Return the averaged label of each column, shape (L,)."""
         num_labels = self.bins.shape[1]
-        labels = np.arange(num_labels)
         if self.average == "micro":
-            labels = np.zeros(num_labels, np.int64)
-        return np.broadcast_to(labels, (int(self.inside.sum()), num_labels))
+            return np.zeros(num_labels, np.int64)
+        return np.arange(num_labels)
+
+    def _sums_of_labels(self, table: Array | Flags) -> Array:
+        """Return the sum of a table of shape (rows or units, L) for each averaged label."""
+        sums = np.bincount(self._label_of_column(), weights=table.sum(axis=0), minlength=self.num_averaged)
+        return sums.astype(np.float64)
 
     def _weights(self, areas: Array, support: Array | Ints) -> Array:
         """Return the weights of the labels, shape (L,); 0 for a label without an area."""
@@ -220,16 +243,14 @@ class AreaRows:
     def _changes(self, block: LabelBlock, area: Array) -> tuple[Array, Array]:
         """Return the change of each area by one more relevant row, and by one more other row, shape (labels, bins).
 
-        The factors make the variance of the area unbiased. ``area`` has the shape (labels, 1).
+        ``area`` has the shape (labels, 1).
         """
         m, n = block.relevant.sum(axis=1, keepdims=True), block.others.sum(axis=1, keepdims=True)
         relevant_slopes, other_slopes = SLOPES[self.area](block.relevant, block.others)
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.area == "precision":
-                factor = np.sqrt(m / np.maximum(m - 1, 1))
-                return factor * (relevant_slopes - area) / m, factor * other_slopes / m
-            relevant_changes = (relevant_slopes - area) / np.sqrt(m * np.maximum(m - 1.0, 1))
-            return relevant_changes, (other_slopes - area) / np.sqrt(n * np.maximum(n - 1.0, 1))
+                return (relevant_slopes - area) / m, other_slopes / m
+            return (relevant_slopes - area) / m, (other_slopes - area) / n
 
     def _slopes(self, relevant: Array, others: Array) -> tuple[Array, Array]:
         """Return the slopes of each area in the number of relevant rows, and of other rows, of each bin."""
@@ -239,6 +260,24 @@ class AreaRows:
             if self.area == "precision":
                 return relevant_slopes / m, other_slopes / m
             return relevant_slopes / m, other_slopes / n
+
+
+def _factors(num_units: Array) -> Array:
+    """Return the factor sqrt(m / (m - 1)) of changes by m units, which makes the variance of an area unbiased."""
+    return np.sqrt(num_units / np.maximum(num_units - 1, 1))
+
+
+def _sums_of_units(unit_of_row: Ints, *tables: Array | Flags) -> tuple[Ints, list[Array]]:
+    """Return the units, ascending, and the sums of tables, shape (rows, L), over the rows of each unit."""
+    order = np.argsort(unit_of_row, kind="stable")
+    units, starts = np.unique(unit_of_row[order], return_index=True)
+    sums = []
+    for table in tables:
+        if units.size:
+            sums.append(np.add.reduceat(table[order], starts, axis=0, dtype=np.float64))
+        else:
+            sums.append(np.zeros(table.shape))
+    return units, sums
 
 
 def _at_cells(slopes: tuple[Array, Array], cells: Ints, is_relevant: Flags) -> Array:

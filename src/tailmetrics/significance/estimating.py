@@ -135,7 +135,7 @@ class Estimate:
             effective = self.moments.effective_units
         weakness = self._weakness_of_clusters()
         for influence in self.influences:
-            effective = min(effective, influence.effective_rows)
+            effective = min(effective, influence.effective_units)
             if weakness is None:
                 weakness = influence.weakness
 
@@ -185,7 +185,7 @@ class Estimate:
         if self.kind == "gap":
             for (_, _, bottom), rows in zip(self.models[0].terms, self._rows_of_terms, strict=True):
                 numbers.append(self._num_units(rows & (bottom != 0)))
-        numbers += [influence.contributing_rows for influence in self.influences]
+        numbers += [influence.contributing_units for influence in self.influences]
         return min(numbers)
 
     def _num_units(self, rows: NDArray[np.bool_]) -> int:

@@ -1,4 +1,4 @@
-"""Averages over labels at half of the rows: they move with the number of rows, because labels come and go."""
+"""Averages over labels at half of the rows: they depend on the number of rows, because labels come and go."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ from math import fsum, isnan
 
 import numpy as np
 
-from tailmetrics.significance.influence import Ints
+from tailmetrics.significance.influence import Ints, units_of_rows
 from tailmetrics.significance.labels import OverLabels
 
 SPLITS = 8
 """How often the rows are split: the halves of one split differ by chance as much as an interval is wide."""
 
 
-def at_half_the_rows(label_rows: OverLabels) -> float:
-    """Return the value at half of the rows: the mean over the halves of eight splits.
+def at_half_the_rows(label_rows: OverLabels, clusters: Ints | None = None) -> float:
+    """Return the value at half of the rows, or of the clusters: the mean over the halves of eight splits.
 
-    The half of a row does not depend on its value: rows with equal values are divided as by chance. So that the order
-    of rows changes nothing, rows are sorted by a hash of what they add. A hash of the place in this order tells the
-    half.
+    The half of a unit, a row or a cluster, does not depend on its value: units with equal values are divided as by
+    chance. So that the order of rows changes nothing, units are sorted by a hash of what they add. A hash of the place
+    in this order tells the half.
+
+    Args:
+        label_rows: The contributions of rows.
+        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
     """
+    unit_of_row = units_of_rows(label_rows.inside.size, clusters)
     rows, numbers = label_rows.content()
-    row_hashes = np.zeros(label_rows.inside.size, np.int64)
-    np.add.at(row_hashes, rows, mixed(numbers))
-    bits = np.empty_like(row_hashes)
-    bits[np.argsort(row_hashes, kind="stable")] = mixed(np.arange(row_hashes.size))
+    unit_hashes = np.zeros(int(unit_of_row.max(initial=-1)) + 1, np.int64)
+    np.add.at(unit_hashes, unit_of_row[rows], mixed(numbers))
+    bits = np.empty_like(unit_hashes)
+    bits[np.argsort(unit_hashes, kind="stable")] = mixed(np.arange(unit_hashes.size))
+    bits_of_rows = bits[unit_of_row]
 
     values = []
     for split in range(SPLITS):
-        first_half = (bits >> split & 1) == 0
+        first_half = (bits_of_rows >> split & 1) == 0
         for half in (first_half, ~first_half):
             value = label_rows.among(half).value()
             if not isnan(value):

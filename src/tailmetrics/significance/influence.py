@@ -1,14 +1,18 @@
 """The influence of rows and labels on an average over labels, from which its variance follows.
 
-An average over labels is a smooth function of counts of labels, and these are sums over rows. So the delta method
-gives its variance: the sum of phi_i^2, where the influence phi_i is the change of the value when row i is left out. A
-row changes only the labels that it predicts or holds, so one pass over the labels of all rows is enough. Where m rows
-hold a label, its part of the variance is multiplied by (m - 1) / m; the variance of a recall r becomes
-r(1 - r) / (m - 1), which is unbiased. A label that only one row holds leaves the average together with this row; its
-influence is its distance from the mean of the other labels.
+An average over labels is a smooth function of counts of labels, and these are sums over units, which are rows, or
+clusters of rows that are drawn together. So the delta method gives its variance: the sum of phi_i^2, where the
+influence phi_i is the change of the value when unit i is left out. A unit changes only the labels that its rows predict
+or hold, so one pass over the labels of all rows is enough. Where m units hold a label, its part of the variance is
+multiplied by (m - 1) / m; the variance of a recall r over rows becomes r(1 - r) / (m - 1), which is unbiased. A label
+that only one unit holds leaves the average together with this unit; its influence is its distance from the mean of the
+other labels.
+
+Rows that are copies of one another, as one cluster, have the influences of the row alone.
 
 Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981); MacKinnon and White, Journal
-of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), for areas.
+of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), for areas, and
+Obuchowski, Nonparametric analysis of clustered ROC curve data, Biometrics 53 (1997), for areas of clusters.
 """
 
 from __future__ import annotations
@@ -26,19 +30,20 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """An average over labels, and the influence of rows, labels and cells on it.
+    """An average over labels, and the influence of units, labels and cells on it.
 
-    A cell is one label of one row. The influence is the change of the average when the row, label or cell is left out,
-    with the opposite sign.
+    A unit is a row, or a cluster of rows. A cell is one label of one unit. The influence is the change of the average
+    when the unit, label or cell is left out, with the opposite sign.
 
     Attributes:
         value: The average.
-        rows: Shape (N,): the influence of each row, less the mean influence of rows; 0 for rows that do not count.
+        rows: Shape (N,): the influence of each unit, less the mean influence of units, in equal parts for each of its
+            rows that count; 0 for rows that do not count.
         inside: Shape (N,), bool: which rows count.
         labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
-        cells: The number of each cell, ascending, and its influence. Label l of row n has the number n * L + l.
-        contributing_rows: How many rows the value rests on: those that hold a label, or show one.
-        effective_rows: The effective number of rows, (sum w)^2 / (sum w^2) of their weights w (Kish).
+        cells: The number of each cell, ascending, and its influence. Label l of unit u has the number u * L + l.
+        contributing_units: How many units the value rests on: those that hold a label, or show one.
+        effective_units: The effective number of units, (sum w)^2 / (sum w^2) of their weights w (Kish).
         label_values: Shape (L,), the value of each label; NaN for labels that are left out of the average.
         bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
         weakness: Why the influences do not tell the variance; None where they do.
@@ -49,8 +54,8 @@ class Influence:
     inside: Flags
     labels: Array
     cells: tuple[Ints, Array]
-    contributing_rows: int
-    effective_rows: float
+    contributing_units: int
+    effective_units: float
     label_values: Array
     bin_error: float = 0.0
     weakness: str | None = None
@@ -71,25 +76,25 @@ class Influence:
     def minus(self, other: Influence) -> Influence:
         """Return the influences on the difference of two averages over different labels, such as of two buckets."""
         num_labels, other_num_labels = max(self.labels.size, 1), max(other.labels.size, 1)
-        rows, labels = np.divmod(self.cells[0], num_labels)
-        other_rows, other_labels = np.divmod(other.cells[0], other_num_labels)
+        units, labels = np.divmod(self.cells[0], num_labels)
+        other_units, other_labels = np.divmod(other.cells[0], other_num_labels)
         size = self.labels.size + other.labels.size
-        numbers = np.concatenate([rows * size + labels, other_rows * size + self.labels.size + other_labels])
+        numbers = np.concatenate([units * size + labels, other_units * size + self.labels.size + other_labels])
         return replace(
             self,
             value=self.value - other.value,
             rows=self.rows - other.rows,
             labels=np.concatenate([self.labels, -other.labels]),
             cells=(numbers, np.concatenate([self.cells[1], -other.cells[1]])),
-            contributing_rows=min(self.contributing_rows, other.contributing_rows),
-            effective_rows=min(self.effective_rows, other.effective_rows),
+            contributing_units=min(self.contributing_units, other.contributing_units),
+            effective_units=min(self.effective_units, other.effective_units),
             weakness=self.weakness or other.weakness,
         )
 
     def variance_between_labels(self) -> tuple[float, int]:
-        """Return the variance that a sample of labels adds to the variance between rows, and its degrees of freedom.
+        """Return the variance that a sample of labels adds to the variance between units, and its degrees of freedom.
 
-        It is the variance between labels minus the variance between cells, which the variance between rows includes.
+        It is the variance between labels minus the variance between cells, which the variance between units includes.
 
         Source: Cameron, Gelbach and Miller, Robust inference with multiway clustering, JBES 29 (2011).
         """
@@ -100,47 +105,57 @@ class Influence:
         return max(0.0, between_labels - between_cells), degrees
 
 
+def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
+    """Return the number of the unit of each row, shape (N,): of its cluster, or of the row without clusters."""
+    if clusters is None:
+        return np.arange(num_rows)
+    return clusters
+
+
 def influence_of_cells(
     value: float,
     cells: Array,
-    rows: Ints,
+    units: Ints,
     labels: Ints,
+    unit_of_row: Ints,
     inside: Flags,
     label_influences: Array,
     label_values: Array,
     weights: Array,
 ) -> Influence:
-    """Return an average with its influences; the influence of a row is the sum over its cells.
+    """Return an average with its influences; the influence of a unit is the sum over its cells.
 
     Args:
         value: The average.
-        cells: Shape (C,), the influence of each cell.
-        rows: Shape (C,), the row of each cell.
+        cells: Shape (C,), the influence of each cell, in the order of units and then of labels.
+        units: Shape (C,), the unit of each cell.
         labels: Shape (C,), the label of each cell.
+        unit_of_row: Shape (N,), the unit of each row.
         inside: Shape (N,), bool: which rows count.
         label_influences: Shape (L,), the influence of each label.
         label_values: Shape (L,), the value of each label.
-        weights: Shape (C,), the weight of each cell; the effective number of rows follows from it.
+        weights: Shape (C,), the weight of each cell; the effective number of units follows from it.
     """
-    row_influences = np.bincount(rows, weights=cells, minlength=inside.size)
+    num_units = int(unit_of_row.max(initial=-1)) + 1
+    unit_influences = np.bincount(units, weights=cells, minlength=num_units)
+    unit_sizes = np.bincount(unit_of_row[inside], minlength=num_units)
     mean = 0.0
     if inside.any():
-        mean = row_influences[inside].mean()
+        mean = unit_influences[unit_sizes > 0].mean()
+    shares_of_rows = (unit_influences - mean) / np.maximum(unit_sizes, 1)
 
-    row_weights = np.bincount(rows, weights=weights, minlength=inside.size)
-    effective_rows = 0.0
-    if row_weights.any():
-        effective_rows = float(row_weights.sum() ** 2 / (row_weights**2).sum())
+    unit_weights = np.bincount(units, weights=weights, minlength=num_units)
+    effective_units = 0.0
+    if unit_weights.any():
+        effective_units = float(unit_weights.sum() ** 2 / (unit_weights**2).sum())
 
-    numbers = rows * len(label_influences) + labels
-    order = np.argsort(numbers, kind="stable")
     return Influence(
         value=value,
-        rows=np.where(inside, row_influences - mean, 0.0),
+        rows=np.where(inside, shares_of_rows[unit_of_row], 0.0),
         inside=inside,
         labels=label_influences,
-        cells=(numbers[order], cells[order]),
-        contributing_rows=int((row_weights > 0).sum()),
-        effective_rows=effective_rows,
+        cells=(units * len(label_influences) + labels, cells),
+        contributing_units=int((unit_weights > 0).sum()),
+        effective_units=effective_units,
         label_values=label_values,
     )

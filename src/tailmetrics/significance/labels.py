@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import Self
 
 from tailmetrics.significance.areas import AreaRows
-from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells
+from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells, units_of_rows
 
 LabelSet: TypeAlias = Literal["present", "union", "all"]
 Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]
@@ -17,6 +17,32 @@ Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "pe
 FEW_LABELS = 10
 """With fewer labels that have a hit, among many that have none, intervals of averages that read predictions hold the
 truth in .82 to .90."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCells:
+    """The labels of units, which are rows or clusters of rows: a cell is one label of one unit.
+
+    Attributes:
+        units: Shape (C,), the unit of each cell, ascending.
+        labels: Shape (C,), the label of each cell, ascending in a unit.
+        counts: Shape (3, C): how often the rows of the unit hit, predict and hold the label.
+        sizes: Shape (C,): in how many rows of the unit the label is predicted or relevant.
+        num_labels: L.
+    """
+
+    units: Ints
+    labels: Ints
+    counts: Array
+    sizes: Ints
+    num_labels: int
+
+    def num_units(self, cells: Flags | None = None) -> Ints:
+        """Return in how many units each label has a cell, shape (L,); with ``cells``, only these count, shape (C,)."""
+        labels = self.labels
+        if cells is not None:
+            labels = labels[cells]
+        return np.bincount(labels, minlength=self.num_labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +80,15 @@ class Cells:
     def content(self) -> tuple[Ints, Ints]:
         """Return the row of each cell, and a number that says what the cell adds, shape (C,) each."""
         return self.rows, 4 * self.labels + 2 * self.relevant + self.predicted
+
+    def of_units(self, unit_of_row: Ints) -> UnitCells:
+        """Return the cells of units, given the unit of each row, shape (N,)."""
+        numbers = unit_of_row[self.rows] * self.num_labels + self.labels
+        unit_numbers, places = np.unique(numbers, return_inverse=True)
+        units, labels = np.divmod(unit_numbers, max(self.num_labels, 1))
+        counts = [np.bincount(places[flags], minlength=unit_numbers.size) for flags in self.flags()]
+        sizes = np.bincount(places, minlength=unit_numbers.size)
+        return UnitCells(units, labels, np.array(counts, dtype=np.float64), sizes, self.num_labels)
 
     def flags(self) -> list[Flags]:
         """Return which cells are hits, which are predicted and which are relevant, shape (C,) each."""
@@ -126,46 +161,54 @@ class LabelRows(Cells):
             total = np.full_like(total, self._num_averaged)
         return np.divide(top, total, out=np.full_like(top, np.nan), where=total != 0)
 
-    def influence(self) -> Influence:
-        """Return the average and the influences on it."""
+    def influence(self, clusters: Ints | None = None) -> Influence:
+        """Return the average and the influences on it.
+
+        Args:
+            clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
+        """
         if self.of_averages:
-            return self._influence_of_averages()
+            return self._influence_of_averages(clusters)
         counts = self.counts()
         values, weights = self._values_and_weights(counts)
         value, total = self.value(), max(self._total(weights), 1)
+        unit_of_row = units_of_rows(self.inside.size, clusters)
+        cells = self.of_units(unit_of_row)
 
-        # the row of a cell is left out: the counts of its label become smaller
-        smaller_counts = counts[:, self.labels] - np.array(self.flags())
-        smaller_values, smaller_weights = self._values_and_weights(smaller_counts)
-        top = (weights * values)[self.labels] - smaller_weights * smaller_values
-        bottom = weights[self.labels] - smaller_weights
-        cells = self._factors(counts) * (top - value * bottom) / total
+        # the unit of a cell is left out: the counts of its label become smaller
+        smaller_values, smaller_weights = self._values_and_weights(counts[:, cells.labels] - cells.counts)
+        top = (weights * values)[cells.labels] - smaller_weights * smaller_values
+        bottom = weights[cells.labels] - smaller_weights
+        cell_influences = self._factors(cells) * (top - value * bottom) / total
 
-        # wrong predictions tell nothing about recall, and little about F-scores: the rows that hold a label do
-        tells = self.relevant | (self.below[1] == 0)
-        telling_rows = np.bincount(self.labels[tells], minlength=self.num_labels)[self.labels]
+        # wrong predictions tell nothing about recall, and little about F-scores: the units that hold a label do
+        is_relevant = cells.counts[2] > 0
+        tells = is_relevant | (self.below[1] == 0)
+        telling_units = cells.num_units(tells)[cells.labels]
         left_out = (weights == 0) | (counts[1] + counts[2] == 0)
         influence = influence_of_cells(
             value,
-            cells,
-            self.rows,
-            self.labels,
+            cell_influences,
+            cells.units,
+            cells.labels,
+            unit_of_row,
             self.inside,
             label_influences=np.where(left_out, 0.0, weights * (values - value) / total),
             label_values=np.where(left_out, np.nan, values),
-            weights=np.where(tells, 1 / np.maximum(telling_rows, 1), 0.0),
+            weights=np.where(tells, 1 / np.maximum(telling_units, 1), 0.0),
         )
-        rows_with_labels = np.unique(self.rows[self.relevant])
-        return replace(influence, contributing_rows=rows_with_labels.size, weakness=self._weakness(counts))
+        units_with_labels = np.unique(cells.units[is_relevant])
+        return replace(influence, contributing_units=units_with_labels.size, weakness=self._weakness(counts))
 
-    def rests_on_single_rows(self) -> bool:
-        """Whether most labels are relevant in a single row, in an average over relevant labels that reads predictions.
+    def rests_on_single_units(self, clusters: Ints | None = None) -> bool:
+        """Whether most labels are relevant in a single unit, in an average over relevant labels that reads predictions.
 
-        The row that brings a label then gives it its precision. At half of these rows the value is the same, and with
-        many rows it is another.
+        The row or cluster that brings a label then gives it its precision. At half of the units the value is the same,
+        and with many it is another.
         """
-        support = self.counts()[2]
-        num_single, num_held = int((support == 1).sum()), int((support > 0).sum())
+        cells = self.of_units(units_of_rows(self.inside.size, clusters))
+        units_of_label = cells.num_units(cells.counts[2] > 0)
+        num_single, num_held = int((units_of_label == 1).sum()), int((units_of_label > 0).sum())
         return self.over == "present" and self.below[0] > 0 and 2 * num_single > num_held
 
     @property
@@ -192,12 +235,13 @@ class LabelRows(Cells):
             return float(self._num_averaged)
         return float(weights.sum())
 
-    def _factors(self, counts: Array) -> Array:
+    def _factors(self, cells: UnitCells) -> Array:
         """Return the factor of the influence of each cell, which makes the variance unbiased, shape (C,)."""
-        num_cells = np.bincount(self.labels, minlength=self.num_labels)[self.labels]
-        factors = np.where(num_cells > 1, np.sqrt((num_cells - 1) / num_cells), 1.0)
+        num_units = cells.num_units()[cells.labels]
+        factors = np.where(num_units > 1, np.sqrt((num_units - 1) / num_units), 1.0)
         if self.top == 0:
-            factors = factors * np.sqrt(share_of_singles(counts[0]))
+            units_with_hit = cells.num_units(cells.counts[0] > 0)
+            factors = factors * np.sqrt(share_of_singles(units_with_hit))
         return factors
 
     def _averages(self) -> tuple[LabelRows, LabelRows]:
@@ -214,19 +258,19 @@ class LabelRows(Cells):
             f_score = self.top / (precision_factor / precision + recall_factor / recall)
         return np.where(product > 0, f_score, product)
 
-    def _influence_of_averages(self) -> Influence:
+    def _influence_of_averages(self, clusters: Ints | None) -> Influence:
         """Return the influences on F = t / (a/p + b/r) of mean precision p and mean recall r.
 
         dF/dp = a F^2 / (t p^2), and dF/dr = b F^2 / (t r^2).
         """
-        recall, precision = (average.influence() for average in self._averages())
+        recall, precision = (average.influence(clusters) for average in self._averages())
         value = float(self._f_score(np.array(recall.value), np.array(precision.value)))
         if not value > 0:  # no row has an influence
             return replace(recall.plus(precision, 0.0, 0.0), value=value)
         precision_factor, recall_factor = self.below
         recall_slope = recall_factor / recall.value**2 * value**2 / self.top
         precision_slope = precision_factor / precision.value**2 * value**2 / self.top
-        influence = recall.plus(precision, recall_slope, precision_slope)  # recall first: fewer rows contribute to it
+        influence = recall.plus(precision, recall_slope, precision_slope)  # recall first: fewer units contribute to it
         label_values = replace(self, of_averages=False).influence().label_values
         return replace(influence, value=value, label_values=label_values, weakness=precision.weakness)
 
@@ -257,7 +301,7 @@ def share_of_singles(counts: Array | Ints) -> float:
     factor is the first number divided by the second.
 
     Args:
-        counts: Shape (L,), how often each label is seen.
+        counts: Shape (L,), in how many rows or clusters each label is seen.
 
     Returns:
         Between 0.25 and 1.
@@ -275,7 +319,8 @@ def share_of_singles(counts: Array | Ints) -> float:
 class ShownRows(Cells):
     """The labels that rows show, for a function F of the counts c. A count says how often a label is shown.
 
-    The influence of a cell is F(c) - F(c - 1): the loss when its label is shown once less.
+    The influence of a cell is F(c) - F(c - x): the loss when its label is shown less often, because a row or cluster is
+    left out that shows it x times.
 
     Args:
         rows: See :class:`LabelRows`.
@@ -296,21 +341,23 @@ class ShownRows(Cells):
 
     def value(self) -> float:
         """Return the value."""
-        return self._value_and_cells()[0]
+        return self._value_and_losses(np.arange(self.inside.size))[0]
 
-    def influence(self) -> Influence:
-        """Return the value and the influences on it."""
-        value, cells = self._value_and_cells()
+    def influence(self, clusters: Ints | None = None) -> Influence:
+        """Return the value and the influences on it; see :meth:`LabelRows.influence`."""
+        unit_of_row = units_of_rows(self.inside.size, clusters)
+        value, cells, losses = self._value_and_losses(unit_of_row)
         no_labels = np.zeros(self.num_labels)
         return influence_of_cells(
             value,
-            cells,
-            self.rows,
-            self.labels,
+            losses,
+            cells.units,
+            cells.labels,
+            unit_of_row,
             self.inside,
             label_influences=no_labels,
             label_values=no_labels,
-            weights=np.ones(self.rows.size),
+            weights=cells.sizes.astype(np.float64),
         )
 
     @property
@@ -366,60 +413,70 @@ class ShownRows(Cells):
     def _is_undefined(self, num_rows: int) -> bool:
         return self.size == 0 or (self.measure == "personalization" and num_rows < 2)
 
-    def _value_and_cells(self) -> tuple[float, Array]:
-        """Return the value, and the influence of each cell, shape (C,)."""
-        counts = np.bincount(self.labels[self.predicted], minlength=self.num_labels)
-        value, losses = self._value_and_losses(counts)
-        cells = np.where(self.predicted, losses[self.labels], 0.0)
+    def _value_and_losses(self, unit_of_row: Ints) -> tuple[float, UnitCells, Array]:
+        """Return the value, the cells, and the loss of the value without each cell, shape (C,)."""
+        cells = self.of_units(unit_of_row)
+        row_counts = np.bincount(unit_of_row[self.inside], minlength=int(cells.units.max(initial=-1)) + 1)
+        rows_of_units = row_counts[cells.units]
+        value, losses = self._value_and_losses_of(cells, cells.counts[1], rows_of_units)
         if self.measure == "lift":
-            relevant_counts = np.bincount(self.labels[self.relevant], minlength=self.num_labels)
-            relevant_value, relevant_losses = self._value_and_losses(relevant_counts)
+            relevant_value, relevant_losses = self._value_and_losses_of(cells, cells.counts[2], rows_of_units)
             # NaN, as for the metric, if no relevant label is seen in training
             relevant_value = relevant_value or float("nan")
-            relevant_cells = np.where(self.relevant, relevant_losses[self.labels], 0.0)
-            cells = (cells - value / relevant_value * relevant_cells) / relevant_value
+            losses = (losses - value / relevant_value * relevant_losses) / relevant_value
             value /= relevant_value
-        return value, cells
+        return value, cells, losses
 
-    def _value_and_losses(self, counts: Ints) -> tuple[float, Array]:
-        """Return F of the counts, shape (L,), and its loss when each label is shown once less, shape (L,)."""
+    def _value_and_losses_of(self, cells: UnitCells, shown: Array, rows_of_units: Ints) -> tuple[float, Array]:
+        """Return F of the counts, and its loss without each cell, shape (C,).
+
+        Args:
+            cells: The cells.
+            shown: Shape (C,), how often the unit of each cell shows the label.
+            rows_of_units: Shape (C,), the number of rows of the unit of each cell.
+        """
+        counts = np.bincount(cells.labels, weights=shown, minlength=self.num_labels).astype(np.float64)
         total, num_rows = float(counts.sum()), int(self.inside.sum())
         if self._is_undefined(num_rows):
-            return float("nan"), np.zeros(self.num_labels)
+            return float("nan"), np.zeros(shown.size)
         if self.measure == "coverage":
-            loss = share_of_singles(counts) ** 0.5 / self.size
-            return float((counts > 0).sum() / self.size), np.where(counts == 1, loss, 0.0)
+            units_of_label = cells.num_units(shown > 0)
+            loss = share_of_singles(units_of_label) ** 0.5 / self.size
+            leaves = (shown > 0) & (units_of_label[cells.labels] == 1)
+            return float((counts > 0).sum() / self.size), np.where(leaves, loss, 0.0)
         if not total:
-            return float("nan"), np.zeros(self.num_labels)
-        if self.measure == "personalization":  # total / rows is the length of a list
-            pairs = total * (num_rows - 1)
-            value = 1 - float((counts * (counts - 1.0)).sum()) / pairs
-            return value, -2 * np.maximum(counts - 1, 0) / pairs
-        # the other measures are means over all labels shown: of weights, of -ln p, or of places in the order of counts
-        if self.measure == "entropy":
-            return self._entropy_and_losses(counts)
-        weights, lost = self.weights, self.weights
-        if self.measure == "gini":
-            weights, lost = self._weights_in_order(counts)
-        top = (counts * weights).sum()
-        value_without = (top - lost) / max(total - 1, 1)
-        return float(top / total), np.where(counts > 0, top / total - value_without, 0)
+            return float("nan"), np.zeros(shown.size)
 
-    def _entropy_and_losses(self, counts: Ints) -> tuple[float, Array]:
-        """Return ln n - (sum of c ln c) / n, for n = sum of c, and its loss when each label is shown once less."""
-        total = float(counts.sum())
-        terms = np.log(np.maximum(counts, 1)) * counts
-        lost = terms - np.log(np.maximum(counts - 1, 1)) * (counts - 1)
-        value = np.log(total) - terms.sum() / total
-        fewer = max(total - 1, 1)
-        losses = value - np.log(fewer) + (terms.sum() - lost) / fewer
-        return float(value), np.where(counts > 0, losses, 0)
+        cell_counts = counts[cells.labels]
+        if self.measure == "personalization":  # total / rows is the length of a list
+            # without a unit of r rows there are fewer pairs of rows: each label that it shows has 2N - r - 1 in them
+            pairs = total * (num_rows - 1)
+            value = 1 - float((counts * (counts - 1)).sum()) / pairs
+            equal_pairs = shown * (2 * cell_counts - shown - 1)
+            all_pairs = shown * (2 * num_rows - rows_of_units - 1)
+            return value, ((1 - value) * all_pairs - equal_pairs) / pairs
+
+        # the other measures are means over all labels shown: of weights, of -ln p, or of places in the order of counts
+        fewer = np.maximum(total - shown, 1)
+        if self.measure == "entropy":
+            terms = _count_times_log(counts)
+            lost = terms[cells.labels] - _count_times_log(cell_counts - shown)
+            value = float(np.log(total) - terms.sum() / total)
+            losses = value - np.log(fewer) + (terms.sum() - lost) / fewer
+        else:
+            weights, lost_weights = self.weights, self.weights
+            if self.measure == "gini":
+                weights, lost_weights = self._weights_in_order(counts)
+            top = (counts * weights).sum()
+            value = float(top / total)
+            losses = value - (top - shown * lost_weights[cells.labels]) / fewer
+        return value, np.where(shown > 0, losses, 0.0)
 
     def _weights_of_places(self, places: Array | Ints) -> Array:
         """Return the weights in the Gini index of places in the order of counts, which begin with 1."""
         return np.asarray((2 * places - self.size - 1) / self.size)
 
-    def _weights_in_order(self, counts: Ints) -> tuple[Array, Array]:
+    def _weights_in_order(self, counts: Array) -> tuple[Array, Array]:
         """Return the weights of labels by their place in the order of counts, and of the first of equal counts.
 
         Among labels with equal counts, the first one can be shown once less, and the order stays.
@@ -432,6 +489,11 @@ class ShownRows(Cells):
         places[shown] = num_unseen + rankdata(counts[shown], "ordinal")
         firsts[shown] = num_unseen + rankdata(counts[shown], "min")
         return self._weights_of_places(places), self._weights_of_places(firsts)
+
+
+def _count_times_log(counts: Array) -> Array:
+    """Return c ln c; 0 for a count of 0."""
+    return np.log(np.maximum(counts, 1)) * counts
 
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows

@@ -160,6 +160,13 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     return Clusters(numbers, len(codes))
 
 
+def cluster_codes(caller: str, clusters: ArrayLike, num_rows: int) -> NDArray[np.int64]:
+    """Return the clusters as numbers, shape (N,); see :func:`read_clusters`."""
+    row_clusters = read_clusters(caller, clusters, num_rows)
+    assert row_clusters is not None
+    return row_clusters.codes
+
+
 def _is_name(name: object) -> bool:
     """Whether a cluster has this name: not None, NaN, a list, which has no hash, or pandas.NA, which has no truth."""
     try:
@@ -179,6 +186,18 @@ def _runs_of(rows: RowValues | Sequence[RowValues]) -> list[RowValues]:
     if isinstance(rows, Mapping):
         return [rows]
     return list(rows)
+
+
+def _num_rows(rows: RowValues | Sequence[RowValues]) -> int:
+    """Return the number of rows of the first key; 0 without keys, which are refused."""
+    for run in _runs_of(rows):
+        for value in run.values():
+            if isinstance(value, OverLabels):
+                return value.inside.size
+            if isinstance(value, tuple):
+                value = value[0]
+            return np.asarray(value).size
+    return 0
 
 
 def read_models(
@@ -212,9 +231,12 @@ def read_models(
     for gap_keys in gaps.values():
         check_names(caller, "gaps", gap_keys, keys, whole=True)
 
+    row_clusters = None
+    if clusters is not None:
+        row_clusters = read_clusters(caller, clusters, _num_rows(next(iter(runs.values()))))
     models = {}
     for name, rows in runs.items():
-        models[name] = _read_rows(caller, name, rows, median_keys, unbounded_keys)
+        models[name] = _read_rows(caller, name, rows, median_keys, unbounded_keys, row_clusters)
     _check_alike(caller, models)
     num_rows = models[next(iter(runs))][keys[0]].num_rows
     for name, gap_keys in gaps.items():
@@ -223,7 +245,7 @@ def read_models(
             first, last = ends
             for model in models.values():
                 model[name] = _gap(model[first], model[last], not covers(unbounded_keys, name))
-    return models, read_clusters(caller, clusters, num_rows), num_rows
+    return models, row_clusters, num_rows
 
 
 def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
@@ -245,12 +267,19 @@ def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tu
 
 
 def _read_rows(
-    caller: str, name: str, rows: RowValues | Sequence[RowValues], medians: frozenset[str], unbounded: frozenset[str]
+    caller: str,
+    name: str,
+    rows: RowValues | Sequence[RowValues],
+    medians: frozenset[str],
+    unbounded: frozenset[str],
+    clusters: Clusters | None,
 ) -> dict[str, KeyRows]:
     """Return the keys of a model as float64 arrays of one length."""
     runs: dict[str, dict[str, KeyRows]] = {}
     for number, run in enumerate(_runs_of(rows), 1):
-        key_rows = {key: _read_key(caller, name, key, value, covers(medians, key)) for key, value in run.items()}
+        key_rows = {}
+        for key, value in run.items():
+            key_rows[key] = _read_key(caller, name, key, value, covers(medians, key), clusters)
         runs[f"run {number} of {name}"] = key_rows
     if not runs or not all(runs.values()):
         raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
@@ -332,12 +361,12 @@ def _key_and_stems(key: str) -> Iterable[str]:
     return accumulate(key.split("/"), "{}/{}".format)
 
 
-def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:
+def _read_key(caller: str, run: str, key: str, value: Any, median: bool, clusters: Clusters | None = None) -> KeyRows:
     """Return the values of one key as arrays."""
     if median and isinstance(value, (tuple, OverLabels)):
         raise ValueError(f"{caller}: {key!r} in {run} is a ratio or an average, which has no median; leave it out.")
     if isinstance(value, OverLabels):
-        return _read_labels(value)
+        return _read_labels(value, clusters)
     if isinstance(value, tuple):
         return _read_ratio(caller, run, key, value)
     top = _read_array(caller, run, key, value)
@@ -365,9 +394,12 @@ def _key_rows(kind: Kind, term: Term) -> KeyRows:
     return KeyRows(kind, (term,), (value_of(kind, term),))
 
 
-def _read_labels(label_rows: OverLabels) -> KeyRows:
+def _read_labels(label_rows: OverLabels, clusters: Clusters | None) -> KeyRows:
     """Return an average over labels as a number for each row, value + N * influence, of which the mean is the value."""
-    influence = label_rows.influence()
+    codes = None
+    if clusters is not None and clusters.codes.size == label_rows.inside.size:  # other numbers of rows are refused
+        codes = clusters.codes
+    influence = label_rows.influence(codes)
     ones = np.where(influence.inside, 1.0, np.nan)
     values = influence.value + influence.inside.sum() * influence.rows + 0 * ones
     return KeyRows(
