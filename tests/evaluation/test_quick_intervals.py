@@ -268,6 +268,29 @@ def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, more: dict[str, Any]) 
     )
 
 
+@pytest.mark.parametrize("num_tail", [6, 8, 9, 10])
+@pytest.mark.parametrize("more", [{}, {"intervals": 200}, {"clusters": True}], ids=["quick", "drawn", "clusters"])
+def test_an_adjusted_gap_needs_ten_rows_at_each_end_as_the_gap_does(num_tail: int, more: dict[str, Any]) -> None:
+    """17 of 20 rows of the head and one of a few rows of the tail are hits: each end alone has Wilson's interval."""
+    target = torch.tensor([0] * 20 + [1] * num_tail)
+    is_hit = torch.tensor([True] * 17 + [False] * 3 + [True] + [False] * (num_tail - 1))
+    scores = torch.rand(len(target), 4, generator=torch.Generator().manual_seed(0)) / 100
+    scores[torch.arange(len(target)), target] += 2 * is_hit.float() - 1
+    if "clusters" in more:
+        more = {"clusters": list(range(len(target)))}
+    metric = tm.HitRateAtK(1, scope="global")
+    arguments = {"label_counts": [50, 5, 5, 0], "buckets": "thresholds:1,10:head,tail"}
+    report = tm.evaluate(scores, target, metrics=[metric], **arguments, **more)
+    gap, adjusted_gap = (report.intervals[f"global_hit_rate@1/{name}"] for name in ("gap", "adjusted_gap"))
+    if num_tail < 10:
+        units = "clusters" if "clusters" in more else "rows"
+        assert gap.reason == adjusted_gap.reason == f"fewer than 10 {units}"
+        assert not gap.ends + adjusted_gap.ends
+    else:
+        assert gap.low < gap.value < gap.high
+        assert adjusted_gap.low < adjusted_gap.value < adjusted_gap.high
+
+
 @pytest.mark.slow
 def test_batches_order_and_parts_make_no_difference() -> None:
     """Rows shuffled, in batches of one to sixty rows, or evaluated apart and merged from their states: the same bits."""

@@ -336,7 +336,7 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         low, high = (facts.value + (bound - facts.value) * share for bound in facts.bounds)
         return Ends(low, high, Method.ALL_AGREE)
     if facts.units < FEW:
-        return Ends.none(f"fewer than {FEW} {units}")
+        return Ends.none(reason_of_few(facts.clusters))
     if facts.weakness is not None:
         return Ends.none(facts.weakness)
     return rare_ends(facts.shares, facts.shares_of_misses, confidence)
@@ -368,6 +368,11 @@ def decimals_that_hold(error: float, most: int = DECIMALS) -> int:
 def unit_names(clusters: object) -> str:
     """Return what is drawn, in words: rows if there are no clusters."""
     return "rows" if clusters is None else "clusters"
+
+
+def reason_of_few(clusters: object) -> str:
+    """Return why a value of few rows or clusters has no interval."""
+    return f"fewer than {FEW} {unit_names(clusters)}"
 
 
 def largest_unseen_share(rows: float, confidence: float) -> float:
@@ -465,6 +470,8 @@ class AdjustedEnd:
 def adjusted_gap(adjusted: Interval, gap: Interval, first: AdjustedEnd, last: AdjustedEnd) -> Interval:
     """Return the interval of an adjusted gap; if all rows of an end agree, or few decide it, from both ends.
 
+    It has no interval if an end has fewer than 10 rows or clusters, whatever interval that end alone has.
+
     The value beyond chance of rows that agree differs only because chance does, which says nothing about other rows.
     Where all rows of both ends agree, the adjusted gap has the interval of the gap, divided by the smaller span.
     Otherwise the interval of both ends takes chance and spans as they are. It reaches at least as far as that of
@@ -484,7 +491,8 @@ def adjusted_gap(adjusted: Interval, gap: Interval, first: AdjustedEnd, last: Ad
         return replace(adjusted, low=low, high=high, method=gap.method, reason=gap.reason)
 
     few_decide = first.interval.rests_on_few_rows or last.interval.rests_on_few_rows
-    if not (first_agrees or last_agrees or few_decide):
+    has_few_units = adjusted.reason == reason_of_few(adjusted.clusters)
+    if has_few_units or not (first_agrees or last_agrees or few_decide):
         return adjusted
     from_ends = first.beyond_chance().minus(last.beyond_chance())
     if not from_ends.ends:
