@@ -612,7 +612,8 @@ def moving(rows: int, num_samples: int) -> dict[str, tuple[float, ...]]:
         bounds, moves = [], []
         for interval, half, sample in zip(values, halves, samples, strict=True):
             bounds.append(2 * interval.value - half)
-            moves.append(interval.moves(half) or sample[name].rests_on_single_units())
+            is_moving = interval.moves(half) and sample[name].moves_with_rows()
+            moves.append(is_moving or sample[name].rests_on_single_units())
         coverages = _held(values, mean), _held(values, truth[name])
         lines[name] = truth[name], mean, float(np.nanmean(bounds)), *coverages, float(np.mean(moves))
     return lines

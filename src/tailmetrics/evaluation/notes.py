@@ -306,7 +306,7 @@ def on_number_of_rows(
     intervals: Mapping[str, Interval],
     clusters: Ints | None,
 ) -> Iterator[str]:
-    """Yield a note on averages over labels that depend on the number of rows, with an estimate for many rows.
+    """Yield a note on averages over labels whose expectation depends on the number of rows.
 
     Args:
         averages: The contributions of rows by key.
@@ -320,34 +320,54 @@ def on_number_of_rows(
     sentences: list[tuple[bool, float, str]] = []  # sorted: averages with a limit first, then those that move most
     for key in halves.keys() & intervals.keys():
         average, interval, half = averages[key], intervals[key], halves[key]
-        value = interval.value
-        if interval.moves(half):
-            # coverage reaches 1, and counts of what is shown have no limit
-            has_limit = isinstance(average, AreaRows) or (isinstance(average, LabelRows) and average.top > 0)
-            size = abs(value - half) / (interval.high - interval.low)
-            sentences.append((not has_limit, -size, f"{key} {_movement(value, half, has_limit)}"))
-        elif (
-            interval.low != interval.high and isinstance(average, LabelRows) and average.rests_on_single_units(clusters)
-        ):
-            sentences.append((False, 0.0, f"{key} ({report_number(value)}) has one {unit} for most of its labels"))
+        if _moves(average, interval, half, clusters):
+            size = abs(interval.value - half) / (interval.high - interval.low)
+            sentences.append((not _has_limit(average), -size, f"{key} {_movement(average, interval, half)}"))
+        elif interval.low != interval.high and _rests_on_single_units(average, clusters):
+            value = report_number(interval.value)
+            sentences.append((False, 0.0, f"{key} ({value}) has one {unit} for most of its labels"))
     if sentences:
         texts = [text for *_, text in sorted(sentences)]
         yield (
-            "Averages over labels depend on the number of rows. Do not compare these with values of another number of "
-            f"rows: {'; '.join(some_of(texts, MOST_NAMED))}."
+            f"Averages over labels depend on the number of {unit}s. Do not compare these with values of another number "
+            f"of {unit}s: {'; '.join(some_of(texts, MOST_NAMED))}."
         )
 
 
-def _movement(value: float, half: float, has_limit: bool) -> str:
-    """Return in words how a value differs from that at half of the rows, with an estimate for many rows."""
-    verb, bound = "falls", "or less"
-    if value > half:
-        verb, bound = "rises", "or more"
-    trend = ""
-    if has_limit:
-        estimate = min(1.0, max(0.0, 2 * value - half))
-        trend = f", {report_number(estimate)} {bound} with many"
-    return f"{verb} with more rows ({report_number(half)} at half of them, {report_number(value)}{trend})"
+def _moves(average: OverLabels, interval: Interval, half: float, clusters: Ints | None) -> bool:
+    """Whether an average moves with the number of rows: its expectation does, and no other way than at half of them."""
+    if not interval.moves(half) or average.trend * (interval.value - half) < 0:
+        return False
+    return average.moves_with_rows(clusters)
+
+
+def _has_limit(average: OverLabels) -> bool:
+    """Whether the limit with many rows is of interest: coverage reaches 1, and what is shown has none."""
+    return isinstance(average, AreaRows) or (isinstance(average, LabelRows) and average.top > 0)
+
+
+def _rests_on_single_units(average: OverLabels, clusters: Ints | None) -> bool:
+    return isinstance(average, LabelRows) and average.rests_on_single_units(clusters)
+
+
+def _movement(average: OverLabels, interval: Interval, half: float) -> str:
+    """Return in words how a value differs from that at half of the rows.
+
+    Only where the trend is known, the value rises or falls with more rows. A mean over all labels that rose by v - h
+    from half of the rows rises at least as much from here on, if labels keep coming as they did; the lower end of its
+    interval takes the place of v, because v itself may be too large by chance.
+    """
+    value = interval.value
+    numbers = f"{report_number(half)} at half of them, {report_number(value)}"
+    if not average.trend:
+        return f"({numbers})"
+    verb = "falls"
+    if average.trend > 0:
+        verb = "rises"
+    bound = interval.low + value - half
+    if _has_limit(average) and bound > value:
+        numbers += f", {report_number(bound)} or more with many"
+    return f"{verb} with more rows ({numbers})"
 
 
 def captions(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:

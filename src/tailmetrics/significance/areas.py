@@ -11,8 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from tailmetrics.metrics.areas import AREAS, Area
-from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells, units_of_rows
-from tailmetrics.significance.interval import unit_names
+from tailmetrics.significance.influence import (
+    Array,
+    Flags,
+    Influence,
+    Ints,
+    influence_of_cells,
+    labels_may_come,
+    units_of_rows,
+)
+from tailmetrics.significance.interval import FEW, unit_names
 
 BLOCK = 2**22
 """How many cells of labels and bins are in memory at a time: 32 MB."""
@@ -167,6 +175,25 @@ class AreaRows:
             weakness = f"fewer than {FEW_CELLS} relevant labels in all {unit_names(clusters)}"
         bin_error = float((weights * np.where(defined, errors, 0)).sum() / total)
         return replace(influence, bin_error=bin_error, weakness=weakness)
+
+    def moves_with_rows(self, clusters: Ints | None = None) -> bool:
+        """Whether the expected value changes with more rows, or clusters: labels may come, or have few rows.
+
+        The ROC area of a label, and the average precision of all cells together, have about one expectation for any
+        number of rows.
+        """
+        unit_of_row = units_of_rows(self.inside.size, clusters)
+        _, (num_relevant,) = _sums_of_units(unit_of_row[self.inside], self.relevant[self.inside])
+        units_of_label = (num_relevant > 0).sum(axis=0)
+        if self.average == "macro":
+            return labels_may_come(units_of_label, units_of_label.size)
+        has_few_units = (units_of_label > 0) & (units_of_label < FEW)
+        return self.average == "weighted" and self.area == "precision" and bool(has_few_units.any())
+
+    @property
+    def trend(self) -> int:
+        """0: more rows may raise or lower the expected value; see :attr:`LabelRows.trend`."""
+        return 0
 
     def shares_of_difference(self, other: AreaRows) -> Array:
         """Return a number u for each row, shape (N,): swapping the row changes the difference of areas by -2 u.

@@ -112,6 +112,20 @@ def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
     return clusters
 
 
+def labels_may_come(units_of_label: Ints | Array, num_labels: int) -> bool:
+    """Whether more rows may bring labels: some labels are in no unit, and some are in a single one.
+
+    A new unit brings a new label about as often as a unit has a label that no other has.
+
+    Args:
+        units_of_label: In how many units, rows or clusters, each label is.
+        num_labels: The number of labels that could be.
+
+    Source: Good, The population frequencies of species, Biometrika 40 (1953).
+    """
+    return int((units_of_label > 0).sum()) < num_labels and bool((units_of_label == 1).any())
+
+
 def influence_of_cells(
     value: float,
     cells: Array,

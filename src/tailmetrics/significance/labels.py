@@ -9,7 +9,16 @@ import numpy as np
 from typing_extensions import Self
 
 from tailmetrics.significance.areas import AreaRows
-from tailmetrics.significance.influence import Array, Flags, Influence, Ints, influence_of_cells, units_of_rows
+from tailmetrics.significance.influence import (
+    Array,
+    Flags,
+    Influence,
+    Ints,
+    influence_of_cells,
+    labels_may_come,
+    units_of_rows,
+)
+from tailmetrics.significance.interval import FEW
 
 LabelSet: TypeAlias = Literal["present", "union", "all"]
 Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]
@@ -200,6 +209,31 @@ class LabelRows(Cells):
         units_with_labels = np.unique(cells.units[is_relevant])
         return replace(influence, contributing_units=units_with_labels.size, weakness=self._weakness(counts))
 
+    def moves_with_rows(self, clusters: Ints | None = None) -> bool:
+        """Whether the expected value changes with more rows, or clusters: labels may come, or have few rows.
+
+        The recall of a label, and weighted recall, have one expectation for any number of rows. Precision and F-scores
+        of labels with few rows are chosen by these rows: more rows of a label give it more weight, and more hits.
+        """
+        cells = self.of_units(units_of_rows(self.inside.size, clusters))
+        if self.top == 0:
+            return labels_may_come(cells.num_units(cells.counts[0] > 0), self._num_averaged)
+        units_of_label = cells.num_units(cells.counts[2] > 0)
+        if not self.weighted:
+            return labels_may_come(units_of_label, self._num_averaged)
+        has_few_units = (units_of_label > 0) & (units_of_label < FEW)
+        return self.below[0] > 0 and bool(has_few_units.any())
+
+    @property
+    def trend(self) -> int:
+        """1 if more rows can only raise the expected value; 0 if they may also lower it.
+
+        In a mean over all labels, a label without rows is 0. Other averages rise or fall with what labels come.
+        """
+        if self.over == "all" and not self.weighted:
+            return 1
+        return 0
+
     def rests_on_single_units(self, clusters: Ints | None = None) -> bool:
         """Whether most labels are relevant in a single unit, in an average over relevant labels that reads predictions.
 
@@ -359,6 +393,24 @@ class ShownRows(Cells):
             label_values=no_labels,
             weights=cells.sizes.astype(np.float64),
         )
+
+    def moves_with_rows(self, clusters: Ints | None = None) -> bool:
+        """Whether the expected value changes with more rows, or clusters: labels may come, or counts even out.
+
+        Means of the labels shown and of pairs of lists have one expectation for any number of rows.
+        """
+        if self.measure == "coverage":
+            cells = self.of_units(units_of_rows(self.inside.size, clusters))
+            return labels_may_come(cells.num_units(cells.counts[1] > 0), self.size)
+        return self.trend != 0
+
+    @property
+    def trend(self) -> int:
+        """1 if the expected value rises with more rows, -1 if it falls, 0 if it does not depend on their number.
+
+        Chance makes few counts more unequal than the shares of which they are counts.
+        """
+        return {"coverage": 1, "entropy": 1, "gini": -1}.get(self.measure, 0)
 
     @property
     def needs_all_labels(self) -> bool:
