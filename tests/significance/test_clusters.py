@@ -114,7 +114,7 @@ def test_few_clusters_that_hold_a_label_have_no_interval():
 
 @pytest.mark.parametrize(("users", "copies"), [(40, True), (60, False)], ids=["copies", "users"])
 def test_intervals_of_averages_over_labels_hold_the_truth_of_clusters(users, copies):
-    """Six equal rows of each of 40 clusters, and six rows of two labels of each of 60 users: .95 and .92 hold it.
+    """Six equal rows of each of 40 clusters, and six rows of two labels of each of 60 users: .9 or more hold it.
 
     With the influences of rows, .5 of the intervals for copies held it, and .71 of those for users.
     """
