@@ -168,7 +168,10 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
     status, _, err = tailmetrics("compare", *words, "--only", "precision@9")
     assert status == 2
     assert "only='precision@9' matches no value of rows" in err
-    assert "choose a key such as precision_k@1, precision_k@3, global_recall@3" in err
+    assert "choose a key or pattern such as precision_k@1, precision_k@3, global_recall@3/*" in err
+    status, _, err = tailmetrics("compare", *words, "--only")
+    assert status == 2
+    assert "--only" in err
 
 
 def test_the_verdict_is_about_the_metric_that_is_named_first(tables, compared, tmp_path):

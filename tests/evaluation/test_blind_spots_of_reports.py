@@ -131,3 +131,13 @@ def test_a_label_alone_in_its_bucket_does_not_lack_rows():
         label_counts=[50, 5, 5, 5, 5], buckets="thresholds:1,9:many,few",
     )  # fmt: skip
     assert report.labels.too_few_rows() == "too few rows to tell: 4 of 4 labels in few"
+
+
+def test_a_label_whose_others_have_no_row_lacks_rows():
+    """Of three labels of a bucket one has rows: it has nothing to be compared with, and counts as the others do."""
+    target = torch.tensor([0, 1, 2, 0, 1])
+    report = tm.evaluate(
+        torch.nn.functional.one_hot(target, 5).double(), target, metrics=[tm.RecallAtK(1)], labels=True,
+        label_counts=[9, 9, 0, 0, 0], buckets="thresholds:1",
+    )  # fmt: skip
+    assert "3 of 3 labels in unseen" in report.labels.too_few_rows()

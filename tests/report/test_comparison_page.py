@@ -1,11 +1,13 @@
 """The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 
+from printed import in_full
 from report.conftest import NAMES
 from report.test_page import Tags
 from tailmetrics import (
@@ -214,7 +216,7 @@ def test_clusters_are_named(compared):
     _, target, runs = compared
     report = compare_runs(runs, target, metrics=[PrecisionAtK(k=1)], clusters=torch.arange(80) // 4, resamples=200)
     for shown_report, name in ((report, ""), (replace(report, clusters="user"), " (user)")):
-        assert shown_report.document().facts[1:3] == ["80 rows", f"20 clusters{name}"]
+        assert shown_report.document().facts[1:3] == ["80 rows compared", f"20 clusters{name}"]
         assert "the rows of a cluster swapped together between the runs, as mid-p" in markdown(shown_report)
     assert "cluster" not in markdown(compared[0])
 
@@ -285,6 +287,55 @@ def test_an_infinite_value_is_drawn_and_said(tmp_path):
     report = compare_runs(runs, target, metrics=[CrossEntropy(), RecallAtK(k=3)], resamples=100)
     assert report.verdict.startswith("b against a: recall@3: the same in every row")
     report.write(tmp_path / "both")
+
+
+HEAD_OF_EIGHT = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1, 2, 2], ["head", "mid", "tail"])
+"""Nothing is relevant in the tail where targets are below 6."""
+
+
+def two_runs(**arguments):
+    generator = torch.Generator().manual_seed(1)
+    target = torch.randint(0, 6, (60,), generator=generator)
+    scores = torch.randn(60, 8, generator=generator)
+    better = scores + 0.8 * torch.eye(8)[target]
+    metrics = [RecallAtK(k=2, buckets=HEAD_OF_EIGHT, scope="global")]
+    return compare_runs({"old": scores, "new": better}, target, metrics=metrics, resamples=200, **arguments)
+
+
+def test_p_values_that_are_not_corrected_are_not_said_to_be():
+    """In each place that names the correction: the first screen, the tables of runs and of pairs, below the picture."""
+    texts = [in_full(two_runs(correction="none"), 200, verbose=False), markdown(two_runs(correction="none"))]
+    texts.append(page(two_runs(correction="none")))
+    for text in texts:
+        assert "not corrected for the number of comparisons" in text
+        assert not re.search(r"(?<!not )corrected for", text)
+        assert "corrected (none)" not in text
+        assert "corrected: none" not in text
+    assert "*: significant, corrected for 4 comparisons" in in_full(two_runs(), 200, verbose=False)
+
+
+def test_a_bucket_without_values_has_no_bar():
+    """On the first screen, where the longest bar to the left would be the largest loss."""
+    lines = in_full(two_runs(), 200, verbose=False).splitlines()
+    (line,) = [line for line in lines if line.startswith("tail")]
+    assert line.split() == ["tail", "–", "–", "–", "–"]
+
+
+def test_no_table_without_differences_speaks_of_them():
+    """The tables of runs hold values; drawings of differences are named "new minus old"."""
+    assert "Differences are from" not in markdown(two_runs())
+
+
+def test_questions_that_cannot_be_asked_are_refused_with_some_that_can():
+    """Each key or pattern that the error names is one that ``only`` takes; an empty list asks nothing."""
+    with pytest.raises(ValueError, match="choose a key or pattern such as") as error:
+        two_runs(only=["global_recall@2"])
+    choices = str(error.value).partition("such as ")[2].partition(". ")[0].split(", ")
+    assert choices == ["global_recall@2/*", "recall@2"]
+    for choice in choices:
+        assert any(comparison.tested for comparison in two_runs(only=[choice]).comparisons)
+    with pytest.raises(ValueError, match=r"only=\[\] is empty, so that nothing would be tested; pass keys or patterns"):
+        two_runs(only=[])
 
 
 def test_a_postfix_changes_no_word_of_the_verdict():

@@ -10,7 +10,7 @@ import torch
 
 from printed import in_full
 from report.simple import report_of_values
-from tailmetrics import MRR, F1AtK, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import MRR, F1AtK, KForRecall, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, page
 from tailmetrics.report.formatting import number
@@ -55,6 +55,46 @@ def test_the_answer_of_other_metrics_says_how_labels_are_ranked():
     ranks = report_of_values("", {"rank": 3.0}, lower=["rank"], rows=2, headline="rank")
     assert ranks.answer == "rank, where lower is better, is 3.00 over 2 rows."
     assert report_of_values("", {"rank": math.nan}, headline="rank").answer == ""
+
+
+def test_labels_that_training_never_showed_are_said_to_be_ranked_among_themselves():
+    """Label 7 is the only unseen one: it is first among the unseen labels, and in no list of two of the row."""
+    metrics = [RecallAtK(k=2, buckets=BUCKETS), NDCGAtK(k=2, buckets=BUCKETS)]
+    scores = torch.zeros(4, 8).scatter(1, LISTS, 1.0)
+    report = evaluate(scores, TARGET, metrics=metrics)
+    assert "training; if these are ranked among themselves, the first 2 places hold 100 % of them." in report.answer
+    report = evaluate(scores, TARGET, metrics=metrics, headline="ndcg@2")
+    assert "training; if these are ranked among themselves, ndcg@2 is 1.00." in report.answer
+
+
+EMPTY = torch.tensor([[0, 5], [-1, -1], [2, 7], [-1, -1]])
+"""Two of the four rows have no relevant label."""
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        RecallAtK(k=2, empty_target_action="skip"),
+        RecallAtK(k=2, average="micro", empty_target_action="skip"),
+        RecallAtK(k=2, average="macro", num_labels=8, empty_target_action="skip"),
+        KForRecall(min_recall=0.5, miss_value=4),
+        KForRecall(min_recall=0.5, miss_value=4, statistic="mean"),
+    ],
+    ids=repr,
+)
+def test_a_value_is_over_the_rows_that_count(metric):
+    """Rows that are left out are not among the rows of a mean, a median, or sums over rows; a note says so, too."""
+    report = evaluate(LISTS, EMPTY, metrics=[metric])
+    assert "over 2 rows (2 without a relevant label are left out)" in report.answer
+    assert any("2 of 4 rows have no relevant label, and are left out of" in text for text in report.warnings)
+
+
+def test_groups_have_the_rows_that_count():
+    """By hand: of group a two rows count, with recall 1/2; of group b none."""
+    metric = RecallAtK(k=2, empty_target_action="skip")
+    target = torch.tensor([[0, 5], [-1, -1], [2, 7], [0, 3]])
+    report = evaluate(LISTS, target, metrics=[metric], row_groups=["a", "a", "a", "b"])
+    assert report.answer.endswith("lowest in a (.500, 2 rows) and highest in b (1.00, 1 row).")
 
 
 def test_no_recall_of_other_kinds_is_told_in_percent_of_labels():

@@ -293,9 +293,10 @@ def compared(
     lower_is_better = facts.keys_with("lower_is_better")
     postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
+    questions = [key for key in keys if not facts.keys[key].is_part]
     comparisons = compare(
         runs,
-        only=_patterns(only, [*keys, *facts.gaps], postfix),
+        only=_patterns(only, [*questions, *facts.gaps], postfix),
         correction=correction,
         lower_is_better=[key for key in lower_is_better if key in keys],
         **facts.among(keys),
@@ -397,14 +398,25 @@ def _patterns(only: Sequence[str] | None, keys: Sequence[str], postfix: str) -> 
         candidates = [pattern, f"{pattern}{postfix}", f"{OF_ONE_LIST}{pattern}", f"{OF_ONE_LIST}{pattern}{postfix}"]
         matching = [name for name in candidates if any(matches_pattern(key, name) for key in keys)]
         if not matching:
-            stems = _stems(keys)
             raise ValueError(
-                f"compare: only={pattern!r} matches no value of rows; choose a key such as {', '.join(stems)}, or a "
-                f"bucket or pattern of it, such as {stems[0]}/*. Values of all lists together, such as Gini "
-                "and coverage, have none for a row and are not compared."
+                f"compare: only={pattern!r} matches no value of rows; choose a key or pattern such as "
+                f"{', '.join(_choices(keys, postfix))}. Values of all lists together, such as Gini and coverage, have "
+                "none for a row and are not compared."
             )
         patterns += dict.fromkeys(matching)
     return patterns
+
+
+def _choices(keys: Sequence[str], postfix: str) -> list[str]:
+    """Return each key over all rows and labels, and for each other metric the pattern of its buckets and groups."""
+    plain_keys = [key.removesuffix(postfix) for key in keys]
+    choices = []
+    for stem in _stems(plain_keys):
+        if stem in plain_keys:
+            choices.append(stem)
+        if any(key.startswith(f"{stem}/") for key in plain_keys):
+            choices.append(f"{stem}/*")
+    return choices
 
 
 def _tested_in_words(comparisons: Sequence[Comparison], only: Sequence[str] | None) -> str:

@@ -176,20 +176,37 @@ def on_misses(results: Results, named: Named) -> Iterator[str]:
         yield f"{', '.join(keys)}: {text}, which is no rank. Compare runs only if this number is the same."
 
 
-def on_empty_rows(results: Results, named: Named) -> Iterator[str]:
-    """Yield a note on rows without a relevant label, if they change means: their number, and how they count."""
+def empty_rows(metric: TopKMetric, result: Result, rows: int) -> int:
+    """Return the number of rows to which ``empty_target_action`` applies; 0 where it is not known.
+
+    Args:
+        metric: The metric.
+        result: Its values.
+        rows: The number of rows that were evaluated.
+    """
+    if metric.buckets is not None or metric.weighted or result.facts.answered is None:
+        return 0
+    return rows - result.facts.answered
+
+
+def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
+    """Yield a note on rows without a relevant label, if they change means: their number, and how they count.
+
+    Args:
+        results: The values of the metrics.
+        named: Adds prefix and postfix to a key.
+        rows: The number of rows that were evaluated.
+    """
     keys_by_text: dict[tuple[str, str], list[str]] = {}
     for metric, result in results:
-        if metric.buckets is not None or metric.weighted or result.facts.rows is None:
-            continue
-        rows, answered = result.facts.rows
+        empty = empty_rows(metric, result, rows)
         level, least = "", MANY_EMPTY * rows
         if metric.min_gain is not None and not metric.formula.reads_gains:
             level, least = f" at min_gain={metric.min_gain:g}", 0
-        if rows - answered <= least:
+        if empty <= least:
             continue
         treatment, hint = TREATMENTS.get(metric.empty_target_action, TREATMENTS["neg"])
-        text = f"{rows - answered:,} of {rows:,} rows have {metric.formula.lacking}{level}, and {treatment}"
+        text = f"{empty:,} of {rows:,} rows have {metric.formula.lacking}{level}, and {treatment}"
         keys_by_text.setdefault((text, hint), []).extend(map(named, metric.row_keys()))
 
     for (text, hint), keys in keys_by_text.items():

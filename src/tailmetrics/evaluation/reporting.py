@@ -19,7 +19,6 @@ from tailmetrics.evaluation.values import Results, Values, values_of
 from tailmetrics.metrics import RecallAtK, TopKMetric
 from tailmetrics.metrics._batches import whole_buckets
 from tailmetrics.metrics._keys import DATA
-from tailmetrics.metrics._results import Result
 from tailmetrics.report.breakdowns import BucketRow, GroupRow
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.records import SUMMARIES, MetricFacts, Record
@@ -46,7 +45,7 @@ def report_of(evaluation: Evaluation, title: str) -> Report:
     values = values_of(evaluation, results, averages)
     totals = evaluation.counts.totals()
     buckets = _buckets(evaluation, results, totals.positives_of_buckets)
-    facts = _metric_facts(evaluation, results)
+    facts = _metric_facts(evaluation, results, totals.rows)
 
     report = Report(
         title=title,
@@ -120,8 +119,14 @@ def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricF
     return records
 
 
-def _metric_facts(evaluation: Evaluation, results: Results) -> dict[str, MetricFacts]:
-    """Return what holds for all values of a metric; a metric by bucket and one over all labels may share a key."""
+def _metric_facts(evaluation: Evaluation, results: Results, rows: int) -> dict[str, MetricFacts]:
+    """Return what holds for all values of a metric; a metric by bucket and one over all labels may share a key.
+
+    Args:
+        evaluation: The evaluation.
+        results: The values of the metrics.
+        rows: The number of rows that were evaluated.
+    """
     named = evaluation.collection.named
     facts: dict[str, MetricFacts] = {}
     for metric, result in results:
@@ -130,7 +135,8 @@ def _metric_facts(evaluation: Evaluation, results: Results) -> dict[str, MetricF
             captions = dict(notes.captions(metric, result))
         else:
             meanings = dict(notes.on_means(metric, result))
-        empty_rows, treatment = _empty_rows(metric, result)
+        empty_rows = notes.empty_rows(metric, result, rows)
+        left_out = empty_rows if metric.empty_target_action == "skip" else 0
         for stem, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=True):
             key = named(stem)
             values = {
@@ -140,8 +146,11 @@ def _metric_facts(evaluation: Evaluation, results: Results) -> dict[str, MetricF
                 "meaning": meanings.get(stem, ""),
                 "overall_key": evaluation.over_all.get(key, ""),
                 "is_share_of_labels": _is_share_of_labels(metric),
+                "is_among_themselves": metric.buckets is not None and metric.reading.scope == "bucket",
                 "empty_rows": empty_rows,
-                "empty_rows_treatment": treatment,
+                "empty_rows_treatment": _treatment_of_empty_rows(metric),
+                "rows_left_out": left_out,
+                "counts_rows": metric.aggregation.row_terms in ("mean", "median") and not metric.weighted,
             }
             changes: dict[str, Any] = {name: value for name, value in values.items() if value}
             facts[key] = replace(
@@ -160,15 +169,12 @@ def _is_share_of_labels(metric: TopKMetric) -> bool:
     return metric.buckets is None or metric.reading.scope == "global"
 
 
-def _empty_rows(metric: TopKMetric, result: Result) -> tuple[int, str]:
-    """Return the number of rows to which ``empty_target_action`` applies, and how they count, in words."""
-    if metric.buckets is not None or metric.weighted or result.facts.rows is None:
-        return 0, ""
-    rows, answered = result.facts.rows
+def _treatment_of_empty_rows(metric: TopKMetric) -> str:
+    """Return in words how rows count to which ``empty_target_action`` applies."""
     missing = metric.formula.lacking.removeprefix("no ")
     article = "an" if missing[0] in "aeiou" else "a"
     treatment = TREATMENTS.get(metric.empty_target_action, "count as 0")
-    return rows - answered, f"without {article} {missing} {treatment}"
+    return f"without {article} {missing} {treatment}"
 
 
 # -- buckets and labels ---------------------------------------------------------------------------------------------
@@ -241,7 +247,7 @@ def _notes(
         *whole_buckets(evaluation.members, named, measured),
         *notes.on_bins(results, named),
         *notes.on_misses(results, named),
-        *notes.on_empty_rows(results, named),
+        *notes.on_empty_rows(results, named, totals.rows),
         *notes.on_lost(totals),
         *notes.on_buckets(evaluation.bucketings),
         *notes.on_padding(evaluation.counts, totals, ignored, evaluation.label_names),

@@ -54,13 +54,13 @@ class Facts:
     """What states tell beside the values of a metric; None where it does not apply.
 
     Attributes:
-        rows: Number of rows, and of rows to which ``empty_target_action`` does not apply.
+        answered: Number of rows to which ``empty_target_action`` does not apply (in the first bucket).
         miss: What a row counts as whose list ends too early, and the share of such rows in each bucket.
         labels_with_rows: Number of labels of each bucket that are relevant in some row.
         calibration: For each cut-off, by bucket: number of predictions, their mean probability, the share of hits.
     """
 
-    rows: tuple[int, int] | None = None
+    answered: int | None = None
     miss: tuple[int, Sequence[float]] | None = None
     labels_with_rows: Sequence[int] | None = None
     calibration: Sequence[Sequence[Sequence[Any]]] | None = None
@@ -424,9 +424,9 @@ class MeanOfRows(_RowAggregation):
         return by_weight(rows, self.weighted), [counted] * len(self.reading.ks)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
-        """Return the number of rows, and of rows that are answered (in the first bucket)."""
-        rows, answered, _ = self._rows(states)
-        return Facts(rows=(rows // self.row_format.unit, answered[0] // self.row_format.unit))
+        """Return the number of rows that are answered."""
+        _, answered, _ = self._rows(states)
+        return Facts(answered=answered[0] // self.row_format.unit)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
@@ -593,11 +593,12 @@ class MedianOfRows(Aggregation):
         return by_weight(self.rows_with_value(), self.weighted), [counted]
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
-        """Return what a miss counts as, and the share of such rows in each bucket."""
+        """Return the number of rows that count, what a miss counts as, and the share of such rows in each bucket."""
+        histograms = self._histograms(states)
         shares = []
-        for histogram in self._histograms(states):
+        for histogram in histograms:
             shares.append(histogram[-1] / max(1, sum(histogram)))
-        return Facts(miss=(self._miss_of(states), shares))
+        return Facts(answered=sum(histograms[0]) // self.row_format.unit, miss=(self._miss_of(states), shares))
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the rank of each row by bucket, (G, N), NaN for rows without a relevant label."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeAlias
@@ -186,6 +186,13 @@ class _CountAggregation(Aggregation):
         if row_mask is None:
             return torch.ones_like(ranks.n_relevant, dtype=torch.bool)
         return row_mask.view(-1, *[1] * (ranks.n_relevant.ndim - 1)).expand_as(ranks.n_relevant)
+
+    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+        """Return the number of rows that count, if rows without a relevant label are skipped."""
+        if self.empty_target_action != "skip":
+            return Facts()  # the states do not tell such rows from others
+        counted = int(self.row_format.totals(states["counted"])[0])
+        return Facts(answered=counted // self.row_format.unit)
 
 
 class RatioOfCounts(_CountAggregation):
@@ -543,15 +550,16 @@ class MeanOverLabels(_LabelMean):
         return AVERAGED[self.labels], self._sums_of_weights(states)
 
     def facts(self, states: Mapping[str, Tensor]) -> Facts:
-        """Return how many labels are relevant in some row, if the support is kept."""
+        """Return the number of rows that count, and how many labels are relevant in some row if the support is kept."""
+        facts = super().facts(states)
         if "support" not in self._kept:
-            return Facts()
+            return facts
         support, buckets = states["support"].cpu(), self.reading.buckets
         has_rows = support.reshape(len(support), -1).any(dim=1)
         if buckets is None:
-            return Facts(labels_with_rows=[int(has_rows.sum())])
+            return replace(facts, labels_with_rows=[int(has_rows.sum())])
         labels_with_rows = torch.bincount(buckets.assignment[has_rows], minlength=self.num_buckets)
-        return Facts(labels_with_rows=labels_with_rows.tolist())
+        return replace(facts, labels_with_rows=labels_with_rows.tolist())
 
     def mean_over(self) -> str:
         """Return in words the labels of which the average is the mean."""

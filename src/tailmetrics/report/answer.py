@@ -16,8 +16,6 @@ NAMED = 3
 """How many of the labels most often missed an answer names."""
 NAME_LETTERS = 40
 """The most letters of a label's name in an answer."""
-AMONG_THEMSELVES = "(scope bucket)"
-"""The words of a caption of values for which the labels of each bucket are ranked among themselves."""
 
 
 def answer(report: ReportData) -> str:
@@ -81,6 +79,8 @@ class _Values:
 
     def unseen(self, record: Record) -> str:
         """Return the clause on the value for labels that training never showed."""
+        if self.facts.is_among_themselves:
+            return f"if these are ranked among themselves, {self.facts.metric} is {record.short}"
         return f"for these {self.facts.metric} is {record.short}"
 
 
@@ -103,6 +103,8 @@ class _SharesOfLabels(_Values):
         return f"{share(record.value)} of those among {bucket}"
 
     def unseen(self, record: Record) -> str:
+        if self.facts.is_among_themselves:
+            return f"if these are ranked among themselves, {self.places} {share(record.value)} of them"
         return f"{self.places} {share(record.value)} of these"
 
 
@@ -112,10 +114,13 @@ def _whole_sentence(report: ReportData, whole: Record, words: _Values) -> str:
 
 
 def _over(report: ReportData, whole: Record) -> str:
-    """Return over how many rows a value is, such as ``over 20 rows (10 without a relevant label count as 0)``."""
+    """Return over how many rows a value is, such as ``over 20 rows (10 without a relevant label count as 0)``.
+
+    Rows that are left out are not among these rows.
+    """
     if report.rows is None:
         return ""
-    text = f" over {counted(report.rows, 'row')}"
+    text = f" over {counted(report.rows - whole.facts.rows_left_out, 'row')}"
     if whole.facts.empty_rows:
         text += f" ({whole.facts.empty_rows:,} {whole.facts.empty_rows_treatment})"
     return text
@@ -138,7 +143,7 @@ def _ends(report: ReportData, words: _Values) -> str:
     facts = report.facts(metric)
     if facts.is_additive:
         return f". Of it, {' and '.join(clauses)}"
-    if AMONG_THEMSELVES in facts.caption:
+    if facts.is_among_themselves:
         return f". If the labels of each bucket are ranked among themselves, it is {' and '.join(clauses)}"
     return f": {', '.join(clauses)}"
 
@@ -178,12 +183,19 @@ def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
 
     ends = []
     for record in (lowest, highest):
-        rows = report.group(record.row_group).rows
+        rows = _rows_of_group(report, record)
         text = words.value(record)
         if rows is not None:
             text += f", {counted(rows, 'row')}"
         ends.append(f"in {record.row_group} ({text})")
     return f"By group of rows it is lowest {ends[0]} and highest {ends[1]}."
+
+
+def _rows_of_group(report: ReportData, record: Record) -> int | None:
+    """Return the number of rows that the value of a group is the mean over; of other values, all rows of the group."""
+    if record.facts.counts_rows and record.count is not None:
+        return int(record.count)
+    return report.group(record.row_group).rows
 
 
 def _missed_sentence(report: ReportData) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tailmetrics.report.comparison_data import ComparisonData
+from tailmetrics.report.comparison_data import UNCORRECTED, ComparisonData
 from tailmetrics.report.comparison_first import first_tables
 from tailmetrics.report.comparison_tables import (
     bucket_sections,
@@ -44,6 +44,9 @@ class ComparisonReport(ComparisonData, Shown):
         if self.headline in self.by_bucket and not brief:
             sections.insert(0, headline_section(self))
 
+        correction = f"corrected ({self.correction})"
+        if self.correction == UNCORRECTED:
+            correction = "not corrected"
         document = Document(
             title=self.title,
             kind="Runs compared from head to tail",
@@ -53,7 +56,7 @@ class ComparisonReport(ComparisonData, Shown):
             first=first_tables(self),
             warnings=self.warnings,
             below=f"Differences with {self.confidence:.0%} intervals; filled: significant at "
-            f"{1 - self.confidence:.3g}, corrected ({self.correction}).",
+            f"{1 - self.confidence:.3g}, {correction}.",
             settings=self.settings,
             versions={"compared on": self.date, **self.versions},
         )
@@ -71,7 +74,7 @@ class ComparisonReport(ComparisonData, Shown):
 
     def _counts_in_words(self) -> list[str]:
         rows = max((comparison.n for comparison in self.comparisons), default=0)
-        texts = [counted(len(self.runs), "run"), counted(rows, "row")]
+        texts = [counted(len(self.runs), "run"), f"{counted(rows, 'row')} compared"]
         if self.num_clusters:
             name = f" ({self.clusters})" if self.clusters else ""
             texts.append(f"{counted(self.num_clusters, 'cluster')}{name}")

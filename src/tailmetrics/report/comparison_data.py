@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.document import today
-from tailmetrics.report.formatting import LETTERS, RAISED, number, split
+from tailmetrics.report.formatting import LETTERS, RAISED, counted, number, split
 from tailmetrics.report.records import GAPS, Breakdown, breakdown_of, interval_columns, to_frame
 from tailmetrics.report.words import USUAL_WORDS, Words
 from tailmetrics.significance.interval import decimals_that_hold
@@ -19,6 +19,8 @@ from tailmetrics.significance.interval import decimals_that_hold
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
 
+UNCORRECTED = "none"
+"""The correction of p-values that leaves them as they are."""
 UNEQUAL = "†"
 """The mark after values of runs whose lists have unequal lengths."""
 DIFFERENCE_COLUMNS = ("value", "baseline", "baseline_value", "statistic", "difference")
@@ -241,6 +243,13 @@ class ComparisonData:
     def corrected_for(self) -> int:
         """The number of comparisons with a p-value, which count in the correction."""
         return sum(not math.isnan(comparison.p_corrected.decisive) for comparison in self.comparisons)
+
+    @property
+    def correction_in_words(self) -> str:
+        """Whether p-values are corrected, and for how many comparisons."""
+        if self.correction == UNCORRECTED:
+            return "not corrected for the number of comparisons"
+        return f"corrected for {counted(self.corrected_for, 'comparison')}"
 
     @property
     def num_clusters(self) -> int:

@@ -11,7 +11,7 @@ from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.comparison_data import ComparisonData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.first_look import BLOCKS, bar
-from tailmetrics.report.formatting import brief, counted, ends_with_signs, number, short_name, signed, without_zero
+from tailmetrics.report.formatting import brief, ends_with_signs, number, short_name, signed, without_zero
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -72,7 +72,7 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
         (f"{report.confidence:.0%} interval", lambda item: ends_with_signs(item[1].interval.ends, item[1].decimals)),
         ("", lambda item: f"{_star(item[1])} {difference_bar(item[1].difference / largest)}"),
     ]
-    caption = f"*: significant, corrected for {counted(report.corrected_for, 'comparison')}"
+    caption = f"*: significant, {report.correction_in_words}"
     return Section("first", title, caption).with_table(Table.from_items(comparisons.items(), columns))
 
 
@@ -81,11 +81,13 @@ def _star(comparison: Comparison) -> str:
 
 
 def difference_bar(part: float) -> str:
-    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the right; more is 1.
+    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the right; more is 1, and NaN is none.
 
-    >>> difference_bar(-0.5), difference_bar(1.0)
-    ('  ▐██│', '     │█████')
+    >>> difference_bar(-0.5), difference_bar(1.0), difference_bar(math.nan)
+    ('  ▐██│', '     │█████', '')
     """
+    if math.isnan(part):
+        return ""
     part = max(-1.0, min(part, 1.0))
     if not part < 0:
         return f"{' ' * HALF}│{bar(part, HALF)}"

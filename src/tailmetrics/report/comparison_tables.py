@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
 from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
-from tailmetrics.report.comparison_data import UNEQUAL, ComparisonData
+from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import (
     AT_MOST,
@@ -57,9 +57,8 @@ def headline_section(report: ComparisonData) -> Section:
 def run_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield a table with a line per run: its values over all labels, with the letters of the runs that are worse."""
     caption = (
-        f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
-        f"for {counted(report.corrected_for, 'comparison')}. Bold: the best value. "
-        f"Differences are from {report.runs[0]}."
+        f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, "
+        f"{report.correction_in_words}. Bold: the best value."
     )
     if len(report.runs) > 2 and {comparison.baseline for comparison in report.comparisons} == {report.runs[0]}:
         caption += f" Runs were compared with {report.runs[0]} alone."
@@ -212,8 +211,11 @@ def _pair_caption(report: ComparisonData) -> str:
         test = f"randomisation test, the rows of a cluster swapped together between the runs, {SWAPPED}"
     else:
         test = f"randomisation test, rows swapped between the runs, {SWAPPED}"
+    corrected = f"{report.correction}, of {counted(report.corrected_for, 'comparison')}"
+    if report.correction == UNCORRECTED:
+        corrected = "the same p, as correction='none' leaves it"
     caption = (
-        f"p: {test}; corrected: {report.correction}, of {counted(report.corrected_for, 'comparison')}; interval: "
+        f"p: {test}; corrected: {corrected}; interval: "
         f"{report.confidence:.3g} of this comparison alone, so that it may leave out 0 where the corrected p is large; "
         "least: the smallest true difference that so many rows show in 8 of 10 samples, if rows vary as they do here; "
         f"effect: Cohen's d of the row differences; *: significant at {1 - report.confidence:.3g}."

@@ -8,7 +8,6 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -188,16 +187,18 @@ class LabelTable:
         )
 
     def too_few_rows(self) -> str:
-        """Return in words how many labels of each bucket have too few rows to be blind spots."""
+        """Return in words how many labels of each bucket have too few rows to be blind spots.
+
+        A label that is alone in its bucket does not lack rows: there is no other label to compare it with.
+        """
         if self.tests is None:
             return ""
-        few = self.tests.too_few_rows & ~np.isnan(self.tests.expected)
         buckets = self.bucket_places.numpy()
         texts = []
         for place, name in enumerate(self.bucket_names or ("all",)):
-            number = int(few[buckets == place].sum())
-            if number:
-                texts.append(f"{number:,} of {(buckets == place).sum():,} labels in {name}")
+            few = self.tests.too_few_rows[buckets == place]
+            if len(few) > 1 and few.any():
+                texts.append(f"{few.sum():,} of {len(few):,} labels in {name}")
         if not texts:
             return ""
         return f"too few rows to tell: {', '.join(texts)}"

@@ -66,8 +66,11 @@ class MetricFacts:
         meaning: A note on the value over all labels, such as the labels that a macro average averages; empty for none.
         overall_key: The key of the value over all labels; empty without one.
         is_share_of_labels: Whether the value is the mean share of a row's relevant labels that its list holds.
+        is_among_themselves: Whether the labels of each bucket are ranked among themselves for the values by bucket.
         empty_rows: The number of rows that hold nothing that the metric measures, such as no relevant label.
         empty_rows_treatment: How these rows count, in words: ``"without a relevant label count as 0"``.
+        rows_left_out: The number of these rows that do not count.
+        counts_rows: Whether the denominator of a value, ``Record.count``, is a number of rows.
     """
 
     metric: str
@@ -79,8 +82,11 @@ class MetricFacts:
     meaning: str = ""
     overall_key: str = ""
     is_share_of_labels: bool = False
+    is_among_themselves: bool = False
     empty_rows: int = 0
     empty_rows_treatment: str = ""
+    rows_left_out: int = 0
+    counts_rows: bool = False
 
     @property
     def lower_is_better(self) -> bool:

@@ -371,12 +371,17 @@ def _tested_keys(only: Collection[str] | None, keys: Sequence[str], untested_gap
         untested_gaps: Gaps that are tested only if ``only`` holds their whole name.
 
     Raises:
-        ValueError: If a pattern matches no key.
+        ValueError: If a pattern matches no key, or there is no pattern.
     """
     if only is None:
         return frozenset(keys).difference(untested_gaps)
     if isinstance(only, str):
         raise TypeError(f"{CALLER}: only={only!r} is one string; pass a list of keys or patterns, such as [{only!r}].")
+    if not only:
+        raise ValueError(
+            f"{CALLER}: only={only!r} is empty, so that nothing would be tested; pass keys or patterns, such as "
+            f"{keys[0]!r}, or leave only out, which tests all."
+        )
     tested = set()
     for pattern in only:
         matches = set()

@@ -187,7 +187,7 @@ class VerdictWriter:
 def _sizes(comparison: Comparison) -> str:
     """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
 
-    An interval is of this comparison alone; where it leaves out 0, and the correction finds no difference, it says so.
+    An interval is of this comparison alone; where it leaves out 0, and the test finds no difference, it says so.
     """
     interval = comparison.interval
     decimals = min(3, comparison.decimals)
@@ -196,7 +196,8 @@ def _sizes(comparison: Comparison) -> str:
     if interval.ends:
         text += f" [{_brief(interval.low, decimals, '+')}, {_brief(interval.high, decimals, '+')}]"
     if not comparison.significant and (interval.low > 0 or interval.high < 0):
-        text += " before correction"
+        is_corrected = comparison.p_corrected.decisive != comparison.p.decisive
+        text += " before correction" if is_corrected else " by the interval alone"
     return text
 
 
