@@ -224,7 +224,7 @@ def test_the_catalogue_of_coverage_is_told(write_files, evaluated, config):
     ):
         report = evaluated(*metrics, *files, *further_options)
         assert values_of(report) == {"catalog_coverage@1": pytest.approx(coverage)}
-        assert ("the 3 items that these files name, preds.csv included" in str(report)) == is_told
+        assert ("the 3 labels that these files name, preds.csv included" in str(report)) == is_told
 
 
 def test_gains_that_a_target_does_not_have(data_set, write_files, config, evaluated, tailmetrics):

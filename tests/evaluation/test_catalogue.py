@@ -1,5 +1,7 @@
 """All labels of tables and dicts: the catalogue that label_names is, counts by place, and what is said of gaps."""
 
+import random
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,8 +30,9 @@ def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
     metrics = [tm.CatalogCoverageAtK(k=2), tm.GiniAtK(k=2)]
     report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics)
     assert report.scalars["catalog_coverage@2"] == 1
-    text = "The catalogue is the 3 items that preds and the other arguments name. "
-    assert any(warning.startswith(text) and warning.endswith("label_names=ITEMS.") for warning in report.warnings)
+    text = "The catalogue is the 3 labels that preds and the other arguments name. "
+    end = "give all one catalogue: label_names=ITEMS. These are catalog_coverage@2, gini@2."
+    assert any(warning.startswith(text) and warning.endswith(end) for warning in report.warnings)
     report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
@@ -43,11 +46,62 @@ def test_a_mean_over_all_labels_counts_the_catalogue(labels, value):
     metric = tm.RecallAtK(k=2, average="macro", labels=labels)
     report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric)
     assert [*report.scalars.values()] == pytest.approx([value])
-    text = "The catalogue is the 3 labels that preds and the other arguments name. Before means over all labels of runs"
+    text = (
+        "The catalogue is the 3 labels that preds and the other arguments name. Before values that depend on its size"
+    )
     assert any(warning.startswith(text) for warning in report.warnings) == (labels == "all")
     report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric, label_names=CATALOGUE)
     assert [*report.scalars.values()] == pytest.approx([1 / 7 if labels == "all" else 1.0])
     assert not any("catalogue" in warning for warning in report.warnings)
+
+
+MADE = random.Random(0)
+MANY_LISTS = {f"u{row}": MADE.sample([f"i{item}" for item in range(40)], 8) for row in range(30)}
+MANY_WANTED = {user: {MADE.choice(items): 1, f"i{MADE.randrange(40)}": 1} for user, items in MANY_LISTS.items()}
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        tm.FallOutAtK(k=5),
+        tm.RowAUC(),
+        tm.RowAUC(not_retrieved="absent"),
+        tm.CoverageError(),
+        tm.CoverageError(not_retrieved="absent"),
+        tm.RankingLoss(),
+        tm.KForRecall(min_recall=1.0, statistic="mean"),
+        tm.KForRecall(min_recall=1.0, statistic="mean", miss_value=9),
+        tm.LabelAUC(average="micro"),
+        tm.LabelAUC(average="macro"),
+        tm.LabelAUC(average="micro", not_retrieved="absent"),
+        tm.LabelAP(average="micro"),
+        tm.LabelAP(average="macro", not_retrieved="absent"),
+        tm.F1AtK(k=5, average="macro", labels="all"),
+        tm.F1AtK(k=5, average="macro", labels="union"),
+        tm.F1AtThreshold(-3.5, average="macro", labels="all"),
+        tm.PositiveCoverageAtK(k=5),
+        tm.PositiveCoverageAtK(k=5, denominator="known"),
+        tm.CatalogCoverageAtK(k=5),
+        tm.GiniAtK(k=5),
+        tm.EntropyAtK(k=5),
+        tm.PersonalizationAtK(k=5),
+        tm.RecallAtK(k=5),
+        tm.PrecisionAtK(k=5, average="micro"),
+        tm.NDCGAtK(k=5),
+        tm.MRR(),
+        tm.RPrecision(),
+    ],
+    ids=repr,
+)
+def test_the_note_on_the_catalogue_names_the_values_that_change_with_it(metric):
+    """The same lists without and with 1,000 names of labels: the note stands exactly where the value changes."""
+    names = [f"i{item}" for item in range(1000)]
+    report = tm.evaluate(runs(MANY_LISTS), MANY_WANTED, metrics=[metric])
+    whole = tm.evaluate(runs(MANY_LISTS), MANY_WANTED, metrics=[metric], label_names=names)
+    (key,) = metric.keys()
+    depends = report.scalars[key] != pytest.approx(whole.scalars[key], abs=1e-12)
+    assert any(f"These are {key}." in warning for warning in report.warnings) == depends
+    assert not any("catalogue" in warning for warning in whole.warnings)
 
 
 @pytest.mark.parametrize("make", [frame, runs])

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from io import StringIO
 from re import findall, sub
@@ -16,14 +17,30 @@ from rich.console import Console
 from report.simple import report_of_values
 from report.test_page import Tags
 from tailmetrics import (
+    MAP,
     MRR,
     AccuracyAtK,
+    CatalogCoverageAtK,
+    CGAtK,
     CrossEntropy,
+    DCGAtK,
+    ERRAtK,
+    F1AtK,
     F1AtThreshold,
+    FallOutAtK,
+    FBetaAtK,
+    HitRateAtK,
     LabelBuckets,
     LabelFrequency,
+    NDCGAtK,
+    NormalizedRecallAtK,
+    PopularityAtK,
     PrecisionAtK,
     PredictionProportionAtK,
+    PropensityScoredNDCGAtK,
+    PropensityScoredPrecisionAtK,
+    PropensityScoredRecallAtK,
+    RBPAtK,
     RecallAtK,
     RelevanceAtK,
     TopKCollection,
@@ -212,7 +229,10 @@ def test_two_kinds_of_buckets_count_each_label_once():
 
 
 def test_a_bucket_no_larger_than_k_is_a_warning():
-    """Of buckets of 2, 3 and 1 labels the first two have positives: k=2 takes one whole, k=3 both; global takes none."""
+    """Of buckets of 2, 3 and 1 labels the first two have positives: k=2 takes one whole, k=3 both; global takes none.
+
+    Of all 6 labels k=6 takes all.
+    """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1, 1, 2], ["head", "tail", "rest"])
     metrics = [
         RecallAtK(k=[1, 2, 3], buckets=buckets),
@@ -231,18 +251,83 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
         "k reaches the number of labels for val/recall@2 in head; val/recall@3, val/accuracy@3 in head, tail: every "
         "relevant label there that is ranked within depth is a hit, whatever the model; scope='global' asks for the row's "
         "overall top k.",
+        "k reaches the number of labels for val/precision@6 (6 labels): k cuts nothing off, so that any model has the same "
+        "value there; choose a smaller k.",
     ]
     collection, alone = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)
     keys_of_collection = "val/recall@1 in rest; val/recall@2 in head, rest; val/recall@3, val/accuracy@3"
-    for metric, keys in ((collection, keys_of_collection), (alone, "recall@3")):
+    for metric, keys, whole in ((collection, keys_of_collection, ["val/precision@6"]), (alone, "recall@3", [])):
         with pytest.warns(UserWarning, match=f"number of labels for {keys} in head, tail, rest: ") as caught:
             metric.update(worst, torch.tensor([0, 2]))
-        assert len(caught) == 1
+        others = [str(warning.message) for warning in caught][1:]
+        assert [text.partition(" labels for ")[2].partition(" (6 labels)")[0] for text in others] == whole
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         collection.update(worst, torch.tensor([0, 2]))
         alone.update(worst, torch.tensor([0, 2]))
         evaluate(worst, torch.tensor([0, 2]), metrics=metrics)
+
+
+WHOLE = "k reaches the number of labels for {key} (5 labels): k cuts nothing off"
+"""What is said where the top k is the whole list of 5 labels."""
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_same_for_any_model"),
+    [
+        (RecallAtK(k=10), True),
+        (RecallAtK(k=5, average="macro", num_labels=5), True),
+        (NormalizedRecallAtK(k=10), True),
+        (PrecisionAtK(k=10), True),
+        (PrecisionAtK(k=10, denominator="k"), True),
+        (F1AtK(k=5), True),
+        (FBetaAtK(k=5), True),
+        (HitRateAtK(k=10), True),
+        (AccuracyAtK(k=10), True),
+        (FallOutAtK(k=10), True),
+        (CGAtK(k=10), True),
+        (PropensityScoredPrecisionAtK(k=10, weights=[1.0, 1.0, 2.0, 3.0, 4.0]), True),
+        (PropensityScoredRecallAtK(k=10, weights=[1.0, 1.0, 2.0, 3.0, 4.0]), True),
+        (CatalogCoverageAtK(k=10, num_labels=5), True),
+        (PopularityAtK(k=10, label_counts=[5, 4, 3, 2, 1]), True),
+        (RecallAtK(k=4), False),
+        (MRR(k=10), False),
+        (MAP(k=10), False),
+        (NDCGAtK(k=10), False),
+        (DCGAtK(k=10), False),
+        (RBPAtK(k=10), False),
+        (ERRAtK(k=10), False),
+        (PropensityScoredNDCGAtK(k=10, weights=[1.0, 1.0, 2.0, 3.0, 4.0]), False),
+    ],
+    ids=repr,
+)
+def test_a_value_that_any_model_has_is_a_warning(metric, is_same_for_any_model):
+    """Two models of random scores have one value at a k of all labels, unless the metric reads the order: then no word."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randint(0, 5, (40,), generator=generator)
+    values = set()
+    for _ in range(2):
+        scores = torch.rand(40, 5, generator=generator)
+        report = evaluate(scores, target, metrics=[metric])
+        (key,) = metric.keys()
+        values.add(report.scalars[key])
+        assert any(WHOLE.format(key=key) in text for text in report.warnings) == is_same_for_any_model
+        for other in (deepcopy(metric), TopKCollection([deepcopy(metric)])):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                other.update(scores, target)
+            texts = [str(warning.message) for warning in caught]
+            assert any(WHOLE.format(key=key) in text for text in texts) == is_same_for_any_model
+    assert (len(values) == 1) == is_same_for_any_model
+
+
+def test_a_list_that_ends_early_is_not_the_whole_list():
+    """Of 5 labels each row lists 3: k=10 finds what the list holds, which is not the same for any model."""
+    lists, target = torch.tensor([[0, 1, 2], [2, 3, 4]]), torch.tensor([0, 0])
+    report = evaluate(lists, target, metrics=[RecallAtK(k=10)], label_names=[*"abcde"])
+    assert not any("cuts nothing off" in text for text in report.warnings)
+    compared = compare_runs({"a": torch.eye(5), "b": torch.eye(5)}, torch.arange(5), metrics=[RecallAtK(k=10)])
+    assert any("cuts nothing off" in text for text in compared.warnings)
 
 
 def test_short_numbers_and_counts():

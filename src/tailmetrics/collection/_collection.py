@@ -25,7 +25,7 @@ from tailmetrics.collection._members import IS_SYNCED, MemberCollection, check_b
 from tailmetrics.collection._summaries import labels_of, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.metrics._batches import QueriesSeen, whole_buckets
+from tailmetrics.metrics._batches import QueriesSeen, labels_in_each_list, whole_buckets, whole_lists
 from tailmetrics.metrics._checks import check_batch
 from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference
@@ -217,7 +217,9 @@ class TopKCollection(MemberCollection):
         if self._warns and not is_compiling():
             self._warns = False
             if self._warns_of_cutoffs:
-                for sentence in whole_buckets(members, self.named):
+                num_labels = labels_in_each_list(arguments["num_labels"], ranking)
+                sentences = [*whole_buckets(members, self.named), *whole_lists(members, self.named, num_labels)]
+                for sentence in sentences:
                     warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
         return ranking
 

@@ -19,7 +19,6 @@ from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import NDCGAtK, TopKMetric
-from tailmetrics.metrics._labels import OVER
 from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.formatting import number as report_number
@@ -111,17 +110,15 @@ def on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, clause: str, hi
         clause: The source of these labels with a verb, such as ``"the files name"``.
         hint: The argument or option that gives one catalogue to all runs.
     """
-    aggregations = [metric.aggregation for metric in metrics]
-    values, labels = [], "labels"
-    if any(aggregation.depends_on_catalogue for aggregation in aggregations):
-        values.append("coverage and Gini")
-        labels = "items"
-    if any(aggregation.mean_over().endswith(OVER["all"]) for aggregation in aggregations):
-        values.append("means over all labels")
-    if values:
+    keys: dict[str, None] = {}
+    for metric in metrics:
+        if metric.aggregation.depends_on_catalogue:
+            keys |= dict.fromkeys(metric.cutoff_keys())
+    if keys:
         yield (
-            f"The catalogue is the {num_labels:,} {labels} that {clause}. Before {' and '.join(values)} of runs are "
-            f"compared, give all one catalogue: {hint}."
+            f"The catalogue is the {num_labels:,} labels that {clause}. Before values that depend on its size are "
+            f"compared between runs, give all one catalogue: {hint}. "
+            f"These are {', '.join(some_of(list(keys), MOST_NAMED))}."
         )
 
 

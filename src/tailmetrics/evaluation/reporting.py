@@ -17,7 +17,7 @@ from tailmetrics.evaluation.row_counts import Totals
 from tailmetrics.evaluation.row_labels import from_all
 from tailmetrics.evaluation.values import Results, Values, values_of
 from tailmetrics.metrics import RecallAtK, TopKMetric
-from tailmetrics.metrics._batches import whole_buckets
+from tailmetrics.metrics._batches import whole_buckets, whole_lists
 from tailmetrics.metrics._keys import DATA
 from tailmetrics.report.breakdowns import BucketRow, GroupRow
 from tailmetrics.report.labels import LabelTable
@@ -242,9 +242,13 @@ def _notes(
     named = evaluation.collection.named
     ignored = evaluation.members[0].ignore_index  # equal in all members
     measured = {bucket.name for bucket in buckets if bucket.positives}
+    labels_in_each_list = 0
+    if totals.shortest >= totals.num_labels and not totals.lost:
+        labels_in_each_list = totals.num_labels
 
     texts = [
         *whole_buckets(evaluation.members, named, measured),
+        *whole_lists(evaluation.members, named, labels_in_each_list),
         *notes.on_bins(results, named),
         *notes.on_misses(results, named),
         *notes.on_empty_rows(results, named, totals.rows),

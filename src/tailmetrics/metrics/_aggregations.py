@@ -100,8 +100,6 @@ class Aggregation(ABC):
     """Whether the values of all buckets add up to the value over all labels."""
     has_value_over_all = True
     """Whether a value over all labels says something; a share of all places does not."""
-    depends_on_catalogue = False
-    """Whether a value depends on how many labels there are, seen in the data or not."""
     keeps_labels = False
     """Whether the states hold something of single labels, which :meth:`per_label` returns."""
     keeps_all_counts = False
@@ -234,6 +232,11 @@ class Aggregation(ABC):
     def is_own(self) -> bool:
         """Whether a user wrote the aggregation: its states are shared with no other, and its cells are checked."""
         return not type(self).__module__.startswith("tailmetrics.")
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether a value depends on how many labels there are, seen in the data or not."""
+        return self.reading.depends_on_catalogue
 
     @property
     def prefix(self) -> str:
@@ -521,6 +524,11 @@ class MedianOfRows(Aggregation):
                 f"find {share:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that "
                 "reaches this share.",
             )
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether a miss counts as half the number of labels."""
+        return self.miss_value is None
 
     @property
     def prefix(self) -> str:

@@ -85,6 +85,7 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
     if metric._warns_of_cutoffs:
         for text in whole_buckets([metric], str):
             warn_of_batch(ranking.notes, f"{caller}: {text}")
+    warn_of_whole_lists(metric, ranking)
     if not metric.reading.needs_scores:
         _warn_of_short_lists(metric, ranking)
 
@@ -96,6 +97,13 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
             f"{caller}, depth={depth}: some lists are longer. A value by bucket (scope 'bucket') reads "
             f"the first {depth:,} places alone; a larger depth reads more.",
         )
+
+
+def warn_of_whole_lists(metric: Any, ranking: Ranking) -> None:
+    """Warn if the top k of every list shows all labels; a collection or a report warns for its metrics."""
+    if metric._warns_of_cutoffs:
+        for text in whole_lists([metric], str, labels_in_each_list(metric.num_labels, ranking)):
+            warn_of_batch(ranking.notes, f"{type(metric).__name__}: {text}")
 
 
 def _has_rows_without_class(metric: Any, ranking: Ranking) -> bool:
@@ -217,6 +225,49 @@ def _buckets_within(buckets: Any, k: Any, among: Collection[str] | None) -> list
             if 0 < size <= k and (among is None or name in among):
                 names.append(name)
     return names
+
+
+def whole_lists(metrics: Iterable[Any], named: Callable[[str], str], num_labels: int) -> Iterator[str]:
+    """Yield a warning if the top k is the whole list of all labels, of which a metric does not read the order.
+
+    Args:
+        metrics: The metrics to check.
+        named: Adds prefix and postfix to a key.
+        num_labels: The number of labels if every list holds all of them; else 0.
+    """
+    if not num_labels:
+        return
+    keys: dict[str, None] = {}
+    for metric in metrics:
+        has_own_lists = metric.buckets is not None and metric.reading.scope == "bucket"
+        if not metric.reading.ignores_order or has_own_lists:
+            continue
+        for k, key in zip(metric.cutoffs, metric.cutoff_keys(), strict=True):
+            if k is None or k >= num_labels:
+                keys[named(key)] = None
+    if keys:
+        yield (
+            f"k reaches the number of labels for {', '.join(keys)} ({num_labels:,} labels): k cuts nothing off, so "
+            "that any model has the same value there; choose a smaller k."
+        )
+
+
+def labels_in_each_list(num_labels: int | None, ranking: Ranking) -> int:
+    """Return the number of labels if the list of each counted row holds all of them; else 0.
+
+    Args:
+        num_labels: The number of labels of a metric; None takes that of the ranking.
+        ranking: The ranking of a batch.
+    """
+    num_labels = num_labels or ranking.num_labels
+    if not num_labels or ranking.documents is not None or not ranking.num_rows or ranking.depth < num_labels:
+        return 0
+    lengths = ranking.length
+    if ranking.row_mask is not None:
+        lengths = lengths.where(ranking.row_mask, num_labels)
+    if bool((lengths < num_labels).any()):
+        return 0
+    return num_labels
 
 
 SORTED_SCORES = 2**21

@@ -153,6 +153,8 @@ class Formula:
         reads_gains: Whether the function reads gains, so that ``min_gain`` has no effect.
         reads_one_rank: Whether the function reads a single rank: no order is then the worst or the best of all ranks.
         reads_first: Whether the function reads the best relevant label alone.
+        ignores_order: Whether a value depends only on which labels are in the top k, in any order.
+        depends_on_catalogue: Whether a value depends on how many labels there are, seen in the data or not.
         unit: What a value counts, such as ``"places"`` of a list; empty for shares, sums and means of them.
         is_of_softmax: Whether scores are taken for logits, so that runs with probabilities cannot be compared with it.
         is_additive: Whether the values of all buckets in the one list of a row add up to the value over all labels.
@@ -176,6 +178,8 @@ class Formula:
     reads_gains: bool = False
     reads_one_rank: bool = False
     reads_first: bool = False
+    ignores_order: bool = False
+    depends_on_catalogue: bool = False
     unit: str = ""
     is_of_softmax: bool = False
     is_additive: bool = False

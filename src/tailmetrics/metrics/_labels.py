@@ -561,6 +561,11 @@ class MeanOverLabels(_LabelMean):
         labels_with_rows = torch.bincount(buckets.assignment[has_rows], minlength=self.num_buckets)
         return replace(facts, labels_with_rows=labels_with_rows.tolist())
 
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether labels count that the data do not hold."""
+        return self.labels == "all"
+
     def mean_over(self) -> str:
         """Return in words the labels of which the average is the mean."""
         mean = OVER[self.labels]

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, check_number
 from tailmetrics.buckets import LabelBuckets, number_of_buckets
-from tailmetrics.metrics._batches import warn_of_ranks
+from tailmetrics.metrics._batches import warn_of_ranks, warn_of_whole_lists
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._spans import has_no_ties, spans_of
 from tailmetrics.metrics._states import Increment, at_labels
@@ -143,6 +143,16 @@ class Reading(ABC):
     Without ``validate`` it looks at no value."""
 
     @property
+    def ignores_order(self) -> bool:
+        """Whether a value depends only on which labels are in the top k, in any order."""
+        return self.formula.ignores_order
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether a value depends on how many labels there are, seen in the data or not."""
+        return self.formula.depends_on_catalogue
+
+    @property
     def prefix(self) -> str:
         """What stands in front of a key."""
         if self.by_bucket and "scope" in self.takes and self.scope == "global":
@@ -169,11 +179,16 @@ class TopKLists(Reading):
 
     takes: tuple[str, ...] = ()
     reads_targets = False
+    ignores_order = True
 
     @property
     def required_depth(self) -> Depth:
         """How deep a batch has to be ranked."""
         return Depth(max(self.ks), max(self.ks))
+
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn of lists that show all labels."""
+        warn_of_whole_lists(metric, ranking)
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""

@@ -403,6 +403,11 @@ class AreaOfAllCells(LabelAreas):
 
     averages = ("micro",)
 
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether cells count that no row retrieves."""
+        return not self.reading.leaves_out
+
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
         relevant = self._totals(states["relevant"])
@@ -714,6 +719,11 @@ class Pairs(AllScores):
     """
 
     takes = ("min_gain", "not_retrieved", "scope")
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether pairs count of labels that a row does not retrieve."""
+        return not self.leaves_out
 
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise if nothing tells the number of labels."""

@@ -82,7 +82,11 @@ class Exposure(_ListAggregation):
         self._function = function
         self.measure = measure
         self.can_be_weighted = can_be_weighted
-        self.depends_on_catalogue = measure in ("coverage", "gini")
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether labels count that no row shows."""
+        return self.measure in ("coverage", "gini")
 
     def states(self) -> dict[str, State]:
         """Return how often each label is shown, and for a lift how often it is relevant."""
@@ -244,6 +248,11 @@ class LabelsFound(_ListAggregation):
         """Return the labels that could be found."""
         unit = "labels with rows" if self._denominator == "observed" else "labels"
         return unit, [self._labels_to_find(states)] * len(self.reading.ks)
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether labels count that the data do not hold."""
+        return self._denominator == "known"
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return over which labels the share is taken."""

@@ -191,6 +191,7 @@ def _of_gains(caller: str, function: Callable[..., Tensor], gain: Gain, number: 
         check=_check_grades if gain == "exponential" else None,
         optional_k=True,
         reads_gains=True,
+        ignores_order=function is cg_at_k,
         is_additive=number is REAL,
     )
 

@@ -102,7 +102,9 @@ class PrecisionAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, *, denominator: Denominator = "predicted", **kwargs: Unpack[LabelArguments]) -> None:
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
-        formula = hit_formula(precision_at_k, {"denominator": denominator}, is_additive=denominator == "k")
+        formula = hit_formula(
+            precision_at_k, {"denominator": denominator}, is_additive=denominator == "k", ignores_order=True
+        )
         if denominator == "k":  # whole numbers need one column of a state
             formula = replace(formula, function=_hits_of_k, value_format=COUNT, per_one=int)
         super().__init__(k, formula, aggregation=ByAverage(PRECISION), **kwargs)
@@ -178,7 +180,7 @@ class RecallAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[LabelArguments]) -> None:
-        super().__init__(k, hit_formula(recall_at_k), aggregation=ByAverage(RECALL), **kwargs)
+        super().__init__(k, hit_formula(recall_at_k, ignores_order=True), aggregation=ByAverage(RECALL), **kwargs)
 
 
 @final
@@ -210,7 +212,7 @@ class NormalizedRecallAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
         pooled = ByAverage(RECALL, ("samples", "micro"), up_to_k=True)
-        super().__init__(k, hit_formula(normalized_recall_at_k), aggregation=pooled, **kwargs)
+        super().__init__(k, hit_formula(normalized_recall_at_k, ignores_order=True), aggregation=pooled, **kwargs)
 
 
 @takes_arrays
@@ -275,7 +277,7 @@ class F1AtK(TopKMetric):
         **kwargs: Unpack[LabelArguments],
     ) -> None:
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
-        formula = hit_formula(f1_at_k, {"denominator": denominator})
+        formula = hit_formula(f1_at_k, {"denominator": denominator}, ignores_order=True)
         super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
 
 
@@ -347,7 +349,8 @@ class FBetaAtK(TopKMetric):
     ) -> None:
         self.beta = BETA.checked(self._caller, beta)
         self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
-        formula = hit_formula(f_beta_at_k, {"beta": self.beta, "denominator": denominator})
+        arguments = {"beta": self.beta, "denominator": denominator}
+        formula = hit_formula(f_beta_at_k, arguments, ignores_order=True)
         super().__init__(k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs)
 
 
@@ -425,7 +428,7 @@ class HitRateAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT), **kwargs)
+        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True), **kwargs)
 
 
 @final
@@ -454,7 +457,7 @@ class AccuracyAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT), **kwargs)
+        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True), **kwargs)
 
 
 @final
@@ -580,6 +583,8 @@ class FallOutAtK(TopKMetric):
         formula = Formula(
             fall_out_at_k,
             is_averaged=True,
+            ignores_order=True,
+            depends_on_catalogue=True,
             check=_check_repeated,
             answered=_has_irrelevant_labels,
             lacking="no irrelevant label",

@@ -129,5 +129,7 @@ class JudgedAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[JudgedArguments]) -> None:
-        formula = Formula(_judged_share, zero_without_hits=True, answered=_has_list, lacking="no listed label")
+        formula = Formula(
+            _judged_share, zero_without_hits=True, ignores_order=True, answered=_has_list, lacking="no listed label"
+        )
         super().__init__(k, formula, reading=JudgedRanks, aggregation=JudgedShare, **kwargs)

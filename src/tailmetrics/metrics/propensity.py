@@ -272,7 +272,8 @@ class _PropensityMetric(TopKMetric):
         if weights is not None:
             self.weights = _vector_of_weights(caller, weights)
             needs = ()
-        formula = Formula(function, arguments, value_format=WEIGHT, is_averaged=True)
+        ignores_order = function is not propensity_scored_ndcg_at_k
+        formula = Formula(function, arguments, value_format=WEIGHT, is_averaged=True, ignores_order=ignores_order)
         super().__init__(k, formula, aggregation=RatioOfSums, needs=needs, **kwargs)
 
     def _reconcile_facts(self) -> None:

@@ -295,7 +295,7 @@ class _HierarchicalMetric(TopKMetric):
         self, k: Cutoffs, tree: LabelTree | None, function: Callable[..., Any], **kwargs: Unpack[ListArguments]
     ) -> None:
         self.tree = _checked_tree(self._caller, tree)
-        super().__init__(k, Formula(function), reading=ListedRanks, needs=("tree",), **kwargs)
+        super().__init__(k, Formula(function, ignores_order=True), reading=ListedRanks, needs=("tree",), **kwargs)
 
 
 def _checked_tree(caller: str, tree: Any) -> LabelTree | None:
