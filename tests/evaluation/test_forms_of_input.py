@@ -572,3 +572,29 @@ def test_a_path_is_refused_with_what_reads_files(tmp_path):
     for preds, target, argument in ((str(path), QRELS, "preds"), (RUN, path, "target"), (dataset, None, "preds")):
         with pytest.raises(TypeError, match=f"evaluate: {argument} is .* not data in memory; pass json.load.*io.read"):
             tm.evaluate(preds, target)
+
+
+def test_names_are_not_taken_for_ranks_or_scores():
+    """Each list ranks all five names, as ranks of five labels would; of numbers a warning asks, of names none does."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.stack([torch.randperm(5, generator=generator) for _ in range(30)])
+    names = [["abcde"[label] for label in row] for row in ids.tolist()]
+    target = [[row[2]] for row in names]
+    assert not tm.evaluate(names, target, metrics=[tm.MRR()]).warnings
+    assert not tm.evaluate(names, target, metrics=[tm.MRR()], label_names=[*"abcde"]).warnings
+    (warning,) = tm.evaluate(ids, ids[:, 2], metrics=[tm.MRR()]).warnings
+    assert "-preds.float()" in warning
+
+    padded = [[*row, "pad"] for row in target]
+    (warning,) = tm.evaluate(names, padded, metrics=[tm.PrecisionAtK(k=1)]).warnings
+    assert "take the name of this label out of the lists" in warning
+
+
+def test_a_weighted_metric_says_how_evaluate_takes_weights():
+    """A ranking holds the weights; by hand, the one row found weighs 3 of 4."""
+    scores, target = torch.eye(2), torch.tensor([0, 0])
+    metrics = [tm.RecallAtK(k=1, weighted=True)]
+    with pytest.raises(ValueError, match="evaluate takes rank.preds, target, row_weights=weights. in place of preds"):
+        tm.evaluate(scores, target, metrics=metrics)
+    ranking = tm.rank(scores, target, row_weights=torch.tensor([3.0, 1.0]))
+    assert list(tm.evaluate(ranking, metrics=metrics).scalars.values()) == [0.75]

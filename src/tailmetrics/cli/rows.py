@@ -51,7 +51,7 @@ def accumulate(
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, evaluation)
-                ranking = _add(evaluation, batch, dataset.tokens, groups, options, device)
+                ranking = _add(evaluation, batch, dataset, groups, options, device)
                 if write is not None:
                     write(batch.rows, ranking)
             except DataFileError:
@@ -70,7 +70,7 @@ def accumulate_share(evaluation: Evaluation, share: Share, *, preds: str, files:
 def _add(
     evaluation: Evaluation,
     batch: Any,
-    tokens: int,
+    dataset: Dataset,
     groups: RowGroups | None,
     options: DataOptions,
     device: torch.device,
@@ -88,7 +88,14 @@ def _add(
     if options.probabilities:
         preds = _logarithm(preds)
 
-    return evaluation.update(preds, target, row_groups=row_groups, tokens=tokens, looked_through=True)
+    return evaluation.update(
+        preds,
+        target,
+        row_groups=row_groups,
+        tokens=dataset.tokens,
+        looked_through=True,
+        has_names=dataset.label_names is not None,
+    )
 
 
 def _on_device(preds: Any, device: torch.device) -> Any:

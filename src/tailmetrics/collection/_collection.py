@@ -201,7 +201,7 @@ class TopKCollection(MemberCollection):
         with one_thread():
             return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
-    def _rank(self, batch: Batch, looked_through: bool = False) -> Ranking:
+    def _rank(self, batch: Batch, looked_through: bool = False, has_names: bool = False) -> Ranking:
         members = list(self.members().values())
         for argument, setting in ROW_SETTINGS.items():
             if getattr(batch, argument) is not None and not any(getattr(metric, setting) for metric in members):
@@ -212,6 +212,7 @@ class TopKCollection(MemberCollection):
             self._batch_reading = self._reading_of(members)
         arguments, depth = self._batch_reading
         context = Context("TopKCollection", **arguments, warns=self._warns, looked_through=looked_through)
+        context.has_names = has_names
         context.validate = any(map(VALIDATES_ARGUMENTS, members))
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():

@@ -165,6 +165,7 @@ class Evaluation:
         row_groups: Any = None,
         tokens: int = 1,
         looked_through: bool = False,
+        has_names: bool = False,
     ) -> Ranking:
         """Rank a batch once, add it to all parts, and return its ranking.
 
@@ -176,10 +177,11 @@ class Evaluation:
             tokens: T, if scores were sequences (B, T, L).
             looked_through: Whether it is known that no list holds a label twice, as in batches of
                 :mod:`tailmetrics.io`.
+            has_names: Whether the labels of the data have names, of which ids are the places.
         """
         self._start_once(preds.device if isinstance(preds, Tensor) else "cpu")
         if not isinstance(preds, Ranking):
-            ranking = self._rank(Batch(preds, target, row_mask, row_groups), tokens, looked_through)
+            ranking = self._rank(Batch(preds, target, row_mask, row_groups), tokens, looked_through, has_names)
         elif row_groups is not None:
             ranking = replace(preds, rows=replace(preds.rows, groups=row_groups))
         else:
@@ -191,7 +193,7 @@ class Evaluation:
             self.interval_values.update(ranking)
         return ranking
 
-    def _rank(self, batch: Batch, tokens: int, looked_through: bool) -> Ranking:
+    def _rank(self, batch: Batch, tokens: int, looked_through: bool, has_names: bool) -> Ranking:
         """Return the ranking of a batch for all metrics, with the number of rows that ``ignore_index`` leaves out."""
         ignore_index = self.members[0].ignore_index  # equal in all members
         target, row_mask = batch.target, batch.row_mask
@@ -200,7 +202,7 @@ class Evaluation:
             if text is not None:
                 warn_of_batch(self.warnings, text)
         with one_thread():
-            ranking = self.collection._rank(batch, looked_through)
+            ranking = self.collection._rank(batch, looked_through, has_names)
         if ignore_index is not None and ranking.row_mask is not None:
             rows = torch.tensor(ranking.num_rows)
             if row_mask is not None:
@@ -296,6 +298,7 @@ def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bo
     """Start an evaluation and add all rows, batch by batch; return the values of each row if ``keeps_rows`` is True."""
     evaluation.start(data.device)
     row_groups = checked_numbers(data.row_groups, evaluation.row_groups, data.num_rows)
+    has_names = data.label_names is not None
     values = None
     if keeps_rows:
         values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
@@ -305,7 +308,9 @@ def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bo
             row_mask = data.row_mask[rows]
         if row_groups is not None:
             batch_groups = row_groups[rows]
-        ranking = evaluation.update(preds, target, row_mask, row_groups=batch_groups, tokens=data.tokens)
+        ranking = evaluation.update(
+            preds, target, row_mask, row_groups=batch_groups, tokens=data.tokens, has_names=has_names
+        )
         if values is not None:
             values.add(ranking)
     return values

@@ -144,7 +144,9 @@ def _check_weights(metric: Any, ranking: Ranking) -> None:
     """Raise if a batch has no row weights."""
     if ranking.rows.weights is None:
         raise ValueError(
-            f"{_name(metric)}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
+            f"{_name(metric)}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights). "
+            "evaluate takes rank(preds, target, row_weights=weights) in place of preds and target; the command line "
+            "takes no weights."
         )
 
 

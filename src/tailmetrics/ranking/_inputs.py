@@ -73,6 +73,7 @@ class Context:
         has_documents: Whether the rows are made of flat queries. A label may then stand twice in a row of the target.
         has_tokens: Whether preds and target are ids of one shape, as predicted and true labels of tokens are.
         looked_through: Whether all lists are known to hold no label twice, and no label behind -1.
+        has_names: Whether labels have names, so that ids are places of names and nothing that could be numbers.
         row_mask: Shape (N,), bool: the rows that count; None for all.
         kernels: The kernels that read the batch.
         notes: The warnings about the batch that were issued.
@@ -89,6 +90,7 @@ class Context:
     has_documents: bool = False
     has_tokens: bool = False
     looked_through: bool = False
+    has_names: bool = False
     row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
     notes: list[str] = field(default_factory=list)

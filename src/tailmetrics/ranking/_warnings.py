@@ -58,6 +58,8 @@ def warn_of_speed() -> None:
 
 PADDED = "make the metrics with ignore_index={label}"
 """The remedy for target lists that seem to be padded by a label."""
+PADDED_BY_NAME = "take the name of this label out of the lists"
+"""The remedy where labels have names: the number of a label is its place among the names."""
 
 SAMPLED_CELLS = 2**16
 """At most this many cells are read, in whole rows, but at least one row. This takes a tenth of a millisecond."""
@@ -118,7 +120,8 @@ def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: T
         texts.append(looks_at_scores(context, *batch.documents))
     else:
         if targets.padded is not None:
-            texts.append(looks_at_padded_lists(context.caller, targets.padded, PADDED))
+            remedy = PADDED_BY_NAME if context.has_names else PADDED
+            texts.append(looks_at_padded_lists(context.caller, targets.padded, remedy))
         if not depth.decisions:  # decisions hold only 0 and 1
             texts += _looks_at_preds(context, batch, are_ids=lists.scores is None)
         texts.append(looks_at_self_retrieval(context, lists.ids, targets))
@@ -135,6 +138,8 @@ def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str |
     if preds.is_sparse_csr:
         return [looks_at_distances(context, preds, None)]
 
+    if are_ids and context.has_names:  # names are neither scores nor ranks
+        return []
     if are_ids:
         texts = [looks_at_ids(context, preds)]
         if batch.form == "target":
