@@ -20,7 +20,7 @@ class _RepeatedKeyError(Exception):
     """A mapping of YAML has two values under one key."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
     """Reads plain values, and refuses keys that stand twice in a mapping, of which YAML would drop the first."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
