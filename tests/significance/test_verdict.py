@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from tailmetrics import TopKCollection
+from tailmetrics.evaluation import compare_runs
 from tailmetrics.evaluation.comparing import Model, compared, warnings_of
 from tailmetrics.evaluation.description import headline_of, with_values_over_all
 from tailmetrics.evaluation.row_values import RowColumns
+from tailmetrics.metrics import RowMeanMetric, divide
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.significance import compare, verdict
 from test_presets import CONFIGS, PRESETS, load
@@ -202,6 +204,37 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
     assert line.startswith("new against old: k: better (400 → 12, -388")
     assert line.endswith("Worse elsewhere: p@1 over all labels.")
     assert verdict(comparisons, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
+
+
+def test_without_a_direction_a_value_is_higher_and_not_better():
+    """Neither direction is better for a metric of a user that does not say so."""
+    runs = {"old": {"own": [0.2] * 12, "p@1": [0.5] * 12}, "new": {"own": [0.8] * 12, "p@1": [0.25] * 12}}
+    comparisons = compare(runs, resamples=200)
+    line = verdict(comparisons, without_direction=["own"], headline="own")
+    assert line.startswith("new against old: own: higher (.200 → .800")
+    line = verdict(comparisons, without_direction=["p@1", "own"])
+    assert "higher in own" in line and "lower in p@1" in line and "better" not in line
+
+
+class Undirected(RowMeanMetric):
+    """Recall of a user who does not say which direction is better."""
+
+    stem = "undirected"
+
+    def _row_value(self, ranks, k):
+        return divide(ranks.hits_at(k), ranks.n_relevant)
+
+
+def test_a_comparison_judges_no_metric_without_a_direction():
+    """No letter, no bold value and no "better" anywhere for the metric of a user."""
+    target = torch.arange(40) % 4
+    good = torch.nn.functional.one_hot(target, 4).float()
+    report = compare_runs({"old": 1 - good, "new": good}, target, metrics=[Undirected(k=1)], resamples=199)
+    assert "undirected@1: higher" in report.verdict
+    assert report.without_direction == ["undirected@1"]
+    assert report.beaten("undirected@1", "new") == ""
+    assert "**" not in str(report)
+    assert "better" not in str(report)
 
 
 def test_what_compare_was_told_need_not_be_said_again():

@@ -291,6 +291,7 @@ def compared(
         raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
 
     lower_is_better = facts.keys_with("lower_is_better")
+    without_direction = [key for key, key_facts in facts.keys.items() if not key_facts.has_direction]
     postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
     questions = [key for key in keys if not facts.keys[key].is_part]
@@ -324,6 +325,7 @@ def compared(
         captions=facts.captions,
         over_all=facts.over_all,
         lower_is_better=lower_is_better,
+        without_direction=without_direction,
         what_buckets_are=facts.what_buckets_are,
         **shown,
     )
@@ -432,7 +434,19 @@ def _verdict_without_postfix(
     """Return the verdict, with keys and buckets without the postfix of the collection."""
     plain = [replace(comparison, key=comparison.key.removesuffix(postfix)) for comparison in comparisons]
     over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
-    return str(verdict(plain, facts.buckets, headline=headline.removesuffix(postfix), over_all=over_all))
+    without_direction = []
+    for key, key_facts in facts.keys.items():
+        if not key_facts.has_direction:
+            without_direction.append(key.removesuffix(postfix))
+    return str(
+        verdict(
+            plain,
+            facts.buckets,
+            without_direction=without_direction,
+            headline=headline.removesuffix(postfix),
+            over_all=over_all,
+        )
+    )
 
 
 def _unequal_lists(facts: RowFacts, models: Mapping[str, Model], keys: Sequence[str]) -> dict[str, str]:

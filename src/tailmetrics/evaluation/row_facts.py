@@ -37,6 +37,7 @@ class KeyFacts:
         is_median: Whether the statistic is the median.
         is_bounded: Whether all values are in [0, 1].
         lower_is_better: Whether lower values are better.
+        has_direction: Whether higher or lower values are better.
         is_of_softmax: Whether the metric reads the softmax of the scores.
         is_part: Whether the values are used only for a gap.
         places: The number of places of a list that the metric reads, 0 for all; None if it reads scores.
@@ -49,6 +50,7 @@ class KeyFacts:
     is_median: bool = False
     is_bounded: bool = True
     lower_is_better: bool = False
+    has_direction: bool = True
     is_of_softmax: bool = False
     is_part: bool = False
     places: int | None = None
@@ -188,6 +190,7 @@ def _facts_of_mean(metric: Any, named: Named) -> dict[str, KeyFacts]:
         is_median=kind == "median",
         is_bounded=metric.bounds == (0.0, 1.0),
         lower_is_better=metric.higher_is_better is False,
+        has_direction=metric.higher_is_better is not None,
         is_of_softmax=metric.formula.is_of_softmax,
     )
 

@@ -70,6 +70,7 @@ class ComparisonData:
         over_all: For each metric by bucket, the key of its value over all labels.
         headline: The metric that the comparison is about, as a key without bucket.
         lower_is_better: Keys for which a lower value is better.
+        without_direction: Keys for which neither a higher nor a lower value is better.
         not_compared: Values by key and run that no comparison reads.
         not_compared_because: The reasons why values are not compared, one sentence each.
         unequal_lists: Keys that read longer lists of one run than of another -> the median lengths by run, in words.
@@ -94,6 +95,7 @@ class ComparisonData:
     over_all: Mapping[str, str] = field(default_factory=dict)
     headline: str = ""
     lower_is_better: Sequence[str] = ()
+    without_direction: Sequence[str] = ()
     not_compared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     not_compared_because: Sequence[str] = ()
     unequal_lists: Mapping[str, str] = field(default_factory=dict)
@@ -199,6 +201,8 @@ class ComparisonData:
 
     def beaten(self, key: str, run: str) -> str:
         """Return the letters of the runs that are significantly worse than this run by one key."""
+        if key in self.without_direction:
+            return ""
         worse_runs = set()
         for comparison in self.comparisons:
             if comparison.key != key or not comparison.significant or comparison.statistic == "gap":

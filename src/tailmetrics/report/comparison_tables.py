@@ -126,10 +126,10 @@ def _run_section(
 
 
 def _best_lines(report: ComparisonData, key: str) -> list[int]:
-    """Return the lines of the runs with the best value; none for a gap, which is not better if it is smaller."""
+    """Return the lines of the runs with the best value; none for a gap, or where neither direction is better."""
     values = [report.value(key, run) for run in report.runs]
     measured = list(filterfalse(math.isnan, values))
-    if report.places[key].summary or not measured:
+    if report.places[key].summary or key in report.without_direction or not measured:
         return []
     best = max(measured)
     if key in report.lower_is_better:

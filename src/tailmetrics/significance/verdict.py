@@ -14,10 +14,12 @@ from tailmetrics.significance.estimating import TWO_RUNS
 from tailmetrics.significance.interval import FEW
 from tailmetrics.significance.rows import covers
 
-BETTER, NOT_SHOWN, SAME, WORSE, TOO_FEW = OUTCOMES = (
+BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW = OUTCOMES = (
     "better",
+    "higher",
     "no difference shown",
     "the same in every row",
+    "lower",
     "worse",
     "too few rows",
 )
@@ -35,6 +37,7 @@ def verdict(
     lower_is_better: Collection[str] = (),
     headline: str = "",
     over_all: Mapping[str, str] = MappingProxyType({}),
+    without_direction: Collection[str] = (),
 ) -> str:
     """Return the results of comparisons in words: one line for each pair of models.
 
@@ -55,6 +58,8 @@ def verdict(
         headline: The metric with which lines begin, as a key without bucket. If it was not compared, lines begin with
             the first metric by bucket. If no metric is by bucket, they are about all keys alike.
         over_all: For each metric by bucket, the key of its value over all labels, if that is another key.
+        without_direction: Keys, with or without their bucket, for which neither a higher nor a lower value is better:
+            the line then says "higher" and "lower".
 
     >>> from tailmetrics.significance import compare
     >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
@@ -62,7 +67,7 @@ def verdict(
     >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
     'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
     """
-    writer = VerdictWriter(buckets, frozenset(lower_is_better), headline, over_all)
+    writer = VerdictWriter(buckets, frozenset(lower_is_better), headline, over_all, frozenset(without_direction))
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in comparisons)
     lines = []
     for (run, baseline), pair in pairs.items():
@@ -90,6 +95,7 @@ class VerdictWriter:
     lower_is_better: frozenset[str]
     headline: str
     over_all: Mapping[str, str]
+    without_direction: frozenset[str] = frozenset()
 
     def line(self, comparisons: Sequence[Comparison]) -> str:
         """Return the line of one pair."""
@@ -115,7 +121,7 @@ class VerdictWriter:
         if stem_whole is not None:
             clauses.insert(0, f"{self._outcome(stem_whole)}{place} ({_sizes(stem_whole)})")
         sentences = [f"{name}: {', '.join(clauses)}"]
-        for outcome in (WORSE, BETTER):
+        for outcome in (WORSE, BETTER, HIGHER, LOWER):
             names = self._names_elsewhere(outcome, by_bucket, whole)
             if names:
                 sentences.append(f"{outcome.capitalize()} elsewhere: {'; '.join(some_of(names, NAMED_KEYS))}")
@@ -132,6 +138,8 @@ class VerdictWriter:
     def _outcome(self, comparison: Comparison) -> str:
         """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
         if comparison.significant:
+            if covers(self.without_direction, comparison.key):
+                return HIGHER if comparison.difference > 0 else LOWER
             lower_is_better = comparison.lower_is_better or covers(self.lower_is_better, comparison.key)
             if (comparison.difference > 0) == lower_is_better:
                 return WORSE
@@ -156,7 +164,7 @@ class VerdictWriter:
             clause = f"{outcome} in {_names_text(names, name_deciles, NAMED_BUCKETS)}"
             if any(name.startswith("decile_") for name in names):
                 name_deciles = False
-            if outcome in (BETTER, WORSE):
+            if outcome in (BETTER, WORSE, HIGHER, LOWER):
                 largest = max(names, key=lambda name: abs(comparisons[name].difference))
                 which = ""
                 if len(names) > 1:
