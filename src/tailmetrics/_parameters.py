@@ -91,7 +91,7 @@ SHARED_PARAMETERS: Final[Mapping[str, SharedParameter]] = MappingProxyType({
             "empty_target_action", "EmptyTargetAction | None", None,
             'Value of a row without a relevant label: ``"neg"`` is 0, ``"pos"`` is 1; with ``"skip"`` '
             'the row does not count; ``"error"`` raises an error. None means ``"neg"`` overall, but ``"skip"`` for '
-            '``CrossEntropy`` and ``KForRecall``; within buckets, None means ``"skip"`` for the mean over rows and '
+            '``CrossEntropy``; within buckets, None means ``"skip"`` for the mean over rows and '
             '``"neg"`` for averages over labels, in which every row counts.',
         ),
         SharedParameter(

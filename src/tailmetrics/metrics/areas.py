@@ -790,8 +790,7 @@ class RowAUC(TopKMetric):
     """Area under the ROC curve of a row: the share of (relevant, irrelevant) label pairs that are in the right order.
 
     Higher is better, in [0, 1]; random scores have 0.5. A pair of equal scores counts one half. A row without a
-    relevant or without an irrelevant label has no area: ``empty_target_action`` sets its value; by default the row does
-    not count (``"skip"``).
+    relevant or without an irrelevant label has no area, and does not count by default.
 
     Use it when the whole order matters and no cut-off is natural; for recommenders this metric is called GAUC.
 
@@ -800,6 +799,8 @@ class RowAUC(TopKMetric):
     Args:
         not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
             ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
+        empty_target_action: Value of a row without a pair of a relevant and an irrelevant label: ``"neg"`` is 0,
+            ``"pos"`` is 1; with ``"skip"`` the row does not count; ``"error"`` raises an error. None means ``"skip"``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch

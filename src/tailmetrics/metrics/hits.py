@@ -554,9 +554,8 @@ def _has_irrelevant_labels(ranking: Ranking, ranks: TargetRanks, num_labels: Ten
 class FallOutAtK(TopKMetric):
     """Share of the irrelevant labels that is among the top k.
 
-    Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` sets the value of a row in which every
-    label (of the bucket) is relevant. The default is ``"pos"``, which is 1, as in TorchMetrics; within buckets it is
-    ``"skip"``. A row without a relevant label counts with its fall-out. With ``scope="global"`` every label of another
+    Lower is better, in [0, 1]; NaN before the first row. A row without a relevant label counts with its fall-out; one
+    in which every label is relevant counts as 1, as in TorchMetrics. With ``scope="global"`` every label of another
     bucket is irrelevant to a bucket, also one that is relevant to the row. A list that shows a label twice raises an
     error.
 
@@ -566,6 +565,9 @@ class FallOutAtK(TopKMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
+        empty_target_action: Value of a row in which every label (of the bucket) is relevant: ``"pos"`` is 1, ``"neg"``
+            is 0; with ``"skip"`` the row does not count; ``"error"`` raises an error. None means ``"pos"`` overall, and
+            ``"skip"`` within buckets.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch

@@ -114,6 +114,8 @@ class JudgedAtK(TopKMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
+        empty_target_action: Value of a row without a list: ``"neg"`` is 0, ``"pos"`` is 1; with ``"skip"`` the row does
+            not count; ``"error"`` raises an error. None means ``"neg"`` overall, and ``"skip"`` within buckets.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch

@@ -203,8 +203,7 @@ def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
 class KForRecall(TopKMetric):
     """Number of predictions needed to find the share ``min_recall`` of the relevant labels; median or mean over rows.
 
-    Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label. Rows without a
-    relevant label are always skipped.
+    Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label.
 
     Use it when you choose the length of a list: the value is a number of suggestions.
     A median of 9 says that half of the rows need 9 or fewer.
@@ -217,6 +216,8 @@ class KForRecall(TopKMetric):
         statistic: ``"median"``, the value of the middle row (or the mean of the two middle rows), or ``"mean"``.
         miss_value: Value of a row whose list of ``depth`` labels ends before the recall is reached; None is half the
             number of all labels, also within buckets. A miss can thus cost less than a late hit.
+        empty_target_action: ``"skip"``, the default: a row without a relevant label does not count; or ``"error"``,
+            which raises an error.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
