@@ -184,7 +184,15 @@ def test_copies_of_metrics_share_one_table() -> None:
         (lambda: LabelBuckets.quantiles([1], 2, by="rows"), "by='rows' is not known"),
         (lambda: LabelBuckets.thresholds([1], [5, 2]), "must ascend"),
         (lambda: LabelBuckets.from_assignment([0, 2], ["a", "b"]), "holds 2, but there are 2 names"),
+        (lambda: LabelBuckets.from_assignment([0, -1], ["a", "b"]), "assignment holds -1, but buckets are numbered"),
+        (lambda: LabelBuckets.from_assignment([0, 0.5], ["a", "b"]), "the number of each label's bucket, from 0"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "a"]), "one distinct name per bucket"),
+        (lambda: LabelBuckets.quantiles([3, 1], 2, names=["a", "a"]), "LabelBuckets.quantiles: .* one distinct name"),
+        (lambda: LabelBuckets.thresholds([3, 1], [1], names=["unseen"]), "LabelBuckets.thresholds: .* distinct name"),
+        (
+            lambda: LabelFrequency(4).update(torch.tensor(3)),
+            r"target is int64 \[\], one number without an axis of rows",
+        ),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "b"], counts=[1]), "one count per label"),
         (
             lambda: LabelBuckets.deciles(PrecisionAtK(k=1)),
@@ -196,6 +204,11 @@ def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message
     """One clear error, of the argument at fault."""
     with pytest.raises((TypeError, ValueError), match=message):
         make()  # type: ignore[operator]
+
+
+def test_no_counts_are_counts_of_no_labels() -> None:
+    """An empty list has no type of numbers that could be wrong."""
+    assert LabelBuckets.deciles([]) == LabelBuckets.deciles(torch.zeros(0, dtype=torch.int64))
 
 
 def test_counts_of_a_series_follow_its_index() -> None:

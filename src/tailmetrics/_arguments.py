@@ -226,9 +226,8 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU; a metric is computed first."""
     if isinstance(counts, Metric):
         counts = counts.compute()
-    if hasattr(counts, "index") and hasattr(counts, "sort_index"):
-        counts = _by_label(caller, argument, counts)
-    tensor = whole_numbers(caller, argument, counts, "whole numbers, one per label, such as LabelFrequency.compute()")
+    needed = "whole numbers, one per label, such as LabelFrequency.compute()"
+    tensor = whole_numbers_by_label(caller, argument, counts, needed)
     if tensor.numel() and int(tensor.min()) < 0:
         raise ValueError(f"{caller}: {argument} holds {int(tensor.min())}; counts cannot be negative.")
     total = float(tensor.to(torch.float64).sum())  # a float sum cannot overflow
@@ -240,6 +239,13 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     return tensor
 
 
+def whole_numbers_by_label(caller: str, argument: str, values: Any, needed: str) -> Tensor:
+    """Return whole numbers as :func:`whole_numbers` does; those of a pandas Series in the order of labels."""
+    if hasattr(values, "index") and hasattr(values, "sort_index"):
+        values = _by_label(caller, argument, values)
+    return whole_numbers(caller, argument, values, needed)
+
+
 def whole_numbers(caller: str, argument: str, values: Any, needed: str) -> Tensor:
     """Return a copy of whole numbers as an int64 vector on the CPU, because the caller may change the values later.
 
@@ -249,6 +255,8 @@ def whole_numbers(caller: str, argument: str, values: Any, needed: str) -> Tenso
         values: What was passed.
         needed: What the error says to pass.
     """
+    if isinstance(values, (list, tuple)) and not values:
+        return torch.zeros(0, dtype=torch.int64, device="cpu")  # torch would make floats of no numbers
     vector = values
     device = values.device if isinstance(values, Tensor) else "cpu"  # not torch's default device
     with suppress(TypeError, ValueError, RuntimeError):

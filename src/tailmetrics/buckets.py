@@ -12,7 +12,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import check_choice, check_count, check_counts, check_names, shape_of
+from tailmetrics._arguments import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_names,
+    shape_of,
+    whole_numbers_by_label,
+)
 
 QuantileBy: TypeAlias = Literal["mass", "labels"]
 EqualCounts: TypeAlias = Literal["split", "together"]
@@ -166,15 +173,13 @@ class LabelBuckets:
             counts: Shape (L,), training counts, if known.
         """
         caller = "LabelBuckets.from_assignment"
-        assignment = check_counts(caller, "assignment", assignment)
-        names = tuple(map(str, check_names(caller, "names", names)))  # plain texts, also for NumPy's
-        if not names or len(set(names)) != len(names):
-            raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")
-        reserved = RESERVED_NAMES.intersection(names)
-        if reserved:
+        needed = "whole numbers: the number of each label's bucket, from 0"
+        assignment = whole_numbers_by_label(caller, "assignment", assignment, needed)
+        names = _distinct_names(caller, check_names(caller, "names", names))
+        if assignment.numel() and int(assignment.min()) < 0:
             raise ValueError(
-                f"{caller}: a bucket cannot be called {min(reserved)!r}, as a value over all buckets is; give it "
-                "another name."
+                f"{caller}: assignment holds {int(assignment.min())}, but buckets are numbered from 0; give labels "
+                "that belong to none a bucket of their own."
             )
         if assignment.numel() and int(assignment.max()) >= len(names):
             raise ValueError(
@@ -459,7 +464,22 @@ def _checked_names(caller: str, names: Any, usual_names: Sequence[str]) -> tuple
             f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(usual_names)}; name each seen "
             "bucket, the most frequent first."
         )
+    _distinct_names(caller, (*checked, "unseen"))
     return checked
+
+
+def _distinct_names(caller: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of all buckets as plain texts; raise unless they are distinct, and not reserved."""
+    plain_names = tuple(map(str, names))  # also for NumPy's
+    if not plain_names or len(set(plain_names)) != len(plain_names):
+        raise ValueError(f"{caller}: names={plain_names} must be one distinct name per bucket.")
+    reserved = RESERVED_NAMES.intersection(plain_names)
+    if reserved:
+        raise ValueError(
+            f"{caller}: a bucket cannot be called {min(reserved)!r}, as a value over all buckets is; give it another "
+            "name."
+        )
+    return plain_names
 
 
 def _contradicts_by_words(names: Sequence[str]) -> bool:

@@ -190,7 +190,12 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
             ignore_index = None
 
     target = batch.target
-    num_rows = target.shape[0] if target.ndim else 0
+    if not target.ndim:
+        raise ValueError(
+            f"{context.caller}: {batch.form} is {shape_of(target)}, one number without an axis of rows; pass an id or "
+            f"a list of ids per row, such as {batch.form}.reshape(1)."
+        )
+    num_rows = target.shape[0]
     context.row_mask = per_row(context.caller, "row_mask", batch.row_mask, num_rows, target.device)
     context.num_labels = num_labels
     context.kernels = kernels_for(target.device)

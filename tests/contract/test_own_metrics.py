@@ -11,7 +11,7 @@ from torch import Tensor
 
 import tailmetrics
 from cases import OF_EACH_BASE, Case, registered
-from tailmetrics import LabelTree, RatioMetric, RecallAtK, RowMeanMetric, TopKCollection
+from tailmetrics import LabelTree, RatioMetric, RecallAtK, RelevanceAtK, RowMeanMetric, TopKCollection
 from tailmetrics.metrics import COUNT, REAL, REGISTRY, divide
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.testing import NUM_LABELS, check_metric
@@ -133,7 +133,7 @@ WRONG: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
     (lambda p: p.hits_at(2) / 2, None, TypeError, r"Own: _row_value returned float32 \[3\]; return float64, such as div"),
     (lambda p: divide(p.hits_at(2) * 0.5, p.n_relevant), None, TypeError, r"divide: a part is float32 \[3\], which has los"),
     (lambda p: p.hits_at(2), None, TypeError, r"returned int64 \[3\]; .* whole numbers with fixed_point = COUNT"),
-    (lambda p: p.hits_at(2).double(), COUNT, TypeError, r"returned float64 \[3\]; .* whole numbers with fixed_point"),
+    (lambda p: p.hits_at(2).double(), COUNT, TypeError, r"returned float64 \[3\]; return bools or whole numbers"),
     (lambda p: p.hits_at(2).double().mean(), None, TypeError, r"returned float64 \[\]; .* shape of n_relevant, \[3\]"),
     (lambda p: 0.5, None, TypeError, "returned float; return one number per row"),
     (lambda p: p.hits_at(2).double() * 2, None, ValueError, "returned 2.0; .* at most 1, or larger with fixed_point = R"),
@@ -182,6 +182,46 @@ def test_terms_of_a_ratio_are_held_to_the_same() -> None:
     assert float(Own(2)(SCORES, TARGET)) == 2 / 4
     Own.denominator = staticmethod(Tensor.float)
     with pytest.raises(TypeError, match=r"Own: _row_terms returned float32 \[3\]; return float64"):
+        Own(2).update(SCORES, TARGET)
+
+
+class OneTerm(RatioMetric):
+    """Returns no denominator."""
+
+    higher_is_better = True
+
+    def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
+        return ranks.hits_at(k).double()  # type: ignore[return-value]
+
+
+class ThreeTerms(RatioMetric):
+    """Returns a term too many."""
+
+    higher_is_better = True
+
+    def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
+        return (ranks.hits_at(k).double(),) * 3  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("metric", "returned"), [(OneTerm, r"float64 \[3\]"), (ThreeTerms, "a tuple of 3")])
+def test_a_ratio_has_two_terms(metric: type[RatioMetric], returned: str) -> None:
+    """Another number of terms is refused by name."""
+    message = f"{metric.__name__}: _row_terms returned {returned}; return two tensors, the terms of the numerator"
+    with pytest.raises(TypeError, match=message):
+        metric(2).update(SCORES, TARGET)
+
+
+def test_fractions_are_no_counts() -> None:
+    """The remedy is whole numbers, or no counts, and not float64 again."""
+
+    class Own(RowMeanMetric):
+        higher_is_better = True
+        fixed_point = COUNT
+
+        def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+            return divide(ranks.hits_at(k), ranks.n_relevant)
+
+    with pytest.raises(TypeError, match=r"returned float64 \[3\]; return bools or whole numbers, .* leave fixed_point"):
         Own(2).update(SCORES, TARGET)
 
 
@@ -289,9 +329,21 @@ class WrongDirection(RowMeanMetric):
         return divide(ranks.hits_at(k), ranks.n_relevant)
 
 
+class Raises(RowMeanMetric):
+    """Looks up what is not there."""
+
+    higher_is_better = True
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        values: list[Tensor] = []
+        return values[k]
+
+
 @pytest.mark.parametrize(
     ("metric", "law"),
     [
+        (OneTerm, "Read valid batches, .* It raised TypeError: OneTerm: _row_terms returned"),
+        (Raises, "Read valid batches, .* It raised IndexError: list index out of range"),
         (HigherThanItSays, "Read valid batches, .* within its bounds. It raised ValueError: .* returned 2"),
         (Rounded, "Read valid batches, .* It raised TypeError: .* returned float32"),
         (WrongDirection, "at least as good as for the reverse, by its higher_is_better"),
@@ -301,6 +353,11 @@ def test_what_a_metric_declares_wrongly_is_a_broken_law(metric: type[RowMeanMetr
     """An AssertionError with the law, whatever the metric raises itself."""
     with pytest.raises(AssertionError, match=f"{metric.__name__}.*must: .*{law}"):
         check_metric(metric, k=2)
+
+
+def test_the_law_of_the_perfect_order_is_not_about_one_rank() -> None:
+    """At rank 3 a perfect order may have run out of relevant labels."""
+    check_metric(RelevanceAtK, k=[1, 3])
 
 
 def test_what_is_no_class_of_metrics_is_refused() -> None:

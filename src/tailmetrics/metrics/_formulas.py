@@ -242,10 +242,12 @@ class OwnFormula(Formula):
     """A formula that a user wrote for one cut-off: it is called once for each, and what it returns is checked.
 
     Attributes:
+        num_terms: How many tensors the function returns: 2 for the numerator and the denominator of a ratio.
         caller: Name of the metric, for errors.
         validate: Whether the values are checked, and not only their shape and type.
     """
 
+    num_terms: int = 1
     caller: str = ""
     validate: bool = True
     is_own: bool = True
@@ -256,8 +258,7 @@ class OwnFormula(Formula):
             ranks = ranks.first(max(ks))
         values = []
         for k in ks:
-            value = self.function(ranks, k, **self.arguments)
-            terms = value if isinstance(value, tuple) else (value,)
+            terms = self._terms(self.function(ranks, k, **self.arguments))
             for term in terms:
                 check_returned_values(
                     self.caller, self.function.__name__, term, ranks, self.value_format, self.validate
@@ -267,6 +268,24 @@ class OwnFormula(Formula):
         if len(stacked) > 1:
             return stacked
         return stacked[0]
+
+    def _terms(self, value: Any) -> tuple[Any, ...]:
+        """Return what the function returned as a tuple of as many tensors as it has to return.
+
+        Raises:
+            TypeError: If a ratio has not two of them.
+        """
+        if self.num_terms == 1:
+            return (value,)
+        if isinstance(value, tuple) and len(value) == self.num_terms:
+            return value
+        returned = shape_of(value)
+        if isinstance(value, tuple):
+            returned = f"a tuple of {len(value)}"
+        raise TypeError(
+            f"{self.caller}: {self.function.__name__} returned {returned}; return two tensors, the terms of the "
+            "numerator and of the denominator: return hits, total."
+        )
 
 
 def check_returned_values(
@@ -282,6 +301,11 @@ def check_returned_values(
     is_whole = values.dtype in (torch.bool, *INTEGERS)
     needs_whole = number.limbs == 0
     has_all_digits = is_whole or values.dtype == real_dtype(values.device)
+    if needs_whole and not is_whole:
+        raise TypeError(
+            f"{caller}: {method} returned {shape_of(values)}; return bools or whole numbers, such as hits_at(k), or "
+            "leave fixed_point = COUNT out for fractions."
+        )
     if is_whole != needs_whole or not has_all_digits:
         raise TypeError(
             f"{caller}: {method} returned {shape_of(values)}; return float64, such as divide(hits, n) or "

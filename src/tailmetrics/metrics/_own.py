@@ -20,6 +20,9 @@ from tailmetrics.ranking import TargetRanks
 class RowMeanMetric(TopKMetric):
     """Mean over rows of one value per row; a metric of yours defines the formula of that value.
 
+    This is ``_row_value(ranks, k)``, which returns a tensor in the shape of ``ranks.n_relevant``, 0 for a row without a
+    relevant label.
+
     Args:
         k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`TopKMetric`.
@@ -47,6 +50,9 @@ class RowMeanMetric(TopKMetric):
 class RatioMetric(TopKMetric):
     """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios.
 
+    A metric of yours defines ``_row_terms(ranks, k)``, which returns the terms of each row: two float64 tensors in the
+    shape of ``ranks.n_relevant``, both 0 for a row without a relevant label.
+
     Args:
         k: Cut-off, or a sequence of cut-offs.
         kwargs: See :class:`TopKMetric`.
@@ -56,7 +62,7 @@ class RatioMetric(TopKMetric):
     """The format in which terms are added up."""
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, _formula_of(self, self._row_terms, kwargs), aggregation=RatioOfSums, **kwargs)
+        super().__init__(k, _formula_of(self, self._row_terms, kwargs, num_terms=2), aggregation=RatioOfSums, **kwargs)
 
     @abstractmethod
     def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
