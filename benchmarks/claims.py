@@ -599,8 +599,9 @@ def _truth() -> dict[str, float]:
 def moving(rows: int, num_samples: int) -> dict[str, tuple[float, ...]]:
     """Return by average the numbers of a line of the table.
 
-    They are the truth, the mean at this number of rows, and the bound for many rows; then shares of the samples:
-    intervals that hold the mean and the truth, and reports that say that the value depends on the number of rows.
+    They are the truth, the mean at this number of rows, and the mean of 2v - h, of the value v and the value h at half
+    of the rows; then shares of the samples: intervals that hold the mean and the truth, and reports that say that the
+    value depends on the number of rows.
     """
     rng, truth = np.random.default_rng(4), _truth()
     samples = [_averages(rng, rows) for _ in range(num_samples)]

@@ -137,9 +137,9 @@ class Interval:
         return replace(self, low=nan, high=nan, method=Method.NONE, reason=reason)
 
     def moves(self, at_half: float) -> bool:
-        """Whether the value depends on the number of rows, given the value at half of the rows.
+        """Whether the value differs from that at half of the rows by more than a quarter of half the interval's width.
 
-        They then differ by more than a quarter of half the width of the interval; False without an interval.
+        False without an interval. Whether the expectation differs, too, the labels of the rows tell.
         """
         return abs(at_half - self.value) > (self.high - self.low) / 8
 
