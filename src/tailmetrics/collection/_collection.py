@@ -27,7 +27,7 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import QueriesSeen, labels_in_each_list, whole_buckets, whole_lists
 from tailmetrics.metrics._checks import check_batch
-from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric
+from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric, unchanged_after_errors
 from tailmetrics.metrics._references import REFERENCES, Reference
 from tailmetrics.metrics._results import Result
 from tailmetrics.metrics._states import Addition, Increments
@@ -171,14 +171,9 @@ class TopKCollection(MemberCollection):
         if not isinstance(training, Training):
             training = Training.of("TopKCollection", training)
         members = self.members().values()
-        attributes = [metric.attributes() for metric in members]
-        try:
+        with unchanged_after_errors(members):
             for metric in members:
                 metric.bind(training)
-        except Exception:
-            for metric, member_attributes in zip(members, attributes, strict=True):
-                metric.set_attributes(member_attributes)
-            raise
         self._training_counts = training.counts
         self._share_states()
         self._reference_models = None

@@ -129,6 +129,8 @@ class Aggregation(ABC):
         self.empty_target_action = empty_target_action or self.usual_action
         self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
         """The format of numbers of rows in a state, or, with row weights, of sums of weights."""
+        self.is_own = not type(self).__module__.startswith("tailmetrics.")
+        """Whether a user wrote the aggregation: its states are shared with no other, and its cells are checked."""
 
     def bound(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
@@ -227,11 +229,6 @@ class Aggregation(ABC):
             zero_division: The value that divides by 0.
         """
         raise ValueError(f"{self.caller}: average={self.average!r} keeps no counts per label; use average='none'.")
-
-    @property
-    def is_own(self) -> bool:
-        """Whether a user wrote the aggregation: its states are shared with no other, and its cells are checked."""
-        return not type(self).__module__.startswith("tailmetrics.")
 
     @property
     def depends_on_catalogue(self) -> bool:

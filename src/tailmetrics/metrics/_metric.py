@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
@@ -257,24 +258,8 @@ class TopKMetric(ExactMetric):
 
     def _rebuild(self, facts: Mapping[str, Any]) -> None:
         """Set facts, and build what depends on them: the parts, the keys and new states. An error changes nothing."""
-        attributes = self.attributes()
-        try:
+        with unchanged_after_errors([self]):
             self._build(facts)
-        except Exception:
-            self.set_attributes(attributes)
-            raise
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes, to be set again after an error, with copies of dicts."""
-        attributes = {}
-        for name, value in vars(self).items():
-            attributes[name] = dict(value) if type(value) is dict else value
-        return attributes
-
-    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Set all attributes that :meth:`attributes` returned, and no others."""
-        vars(self).clear()
-        vars(self).update(attributes)
 
     def _build(self, facts: Mapping[str, Any]) -> None:
         """Set facts, and build what depends on them."""
@@ -678,6 +663,24 @@ def _check_buckets(caller: str, buckets: Any) -> None:
             f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
             "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
         )
+
+
+@contextmanager
+def unchanged_after_errors(metrics: Iterable[TopKMetric]) -> Iterator[None]:
+    """Set the attributes of metrics as they were before, if the block raises an error."""
+    attributes_of_metrics = []
+    for metric in metrics:
+        attributes = {}
+        for name, value in vars(metric).items():
+            attributes[name] = dict(value) if type(value) is dict else value
+        attributes_of_metrics.append((metric, attributes))
+    try:
+        yield
+    except Exception:
+        for metric, attributes in attributes_of_metrics:
+            vars(metric).clear()
+            vars(metric).update(attributes)
+        raise
 
 
 def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:

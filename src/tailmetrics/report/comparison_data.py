@@ -249,13 +249,6 @@ class ComparisonData:
         return sum(not math.isnan(comparison.p_corrected.decisive) for comparison in self.comparisons)
 
     @property
-    def correction_in_words(self) -> str:
-        """Whether p-values are corrected, and for how many comparisons."""
-        if self.correction == UNCORRECTED:
-            return "not corrected for the number of comparisons"
-        return f"corrected for {counted(self.corrected_for, 'comparison')}"
-
-    @property
     def num_clusters(self) -> int:
         """The number of clusters of rows that were drawn and swapped; 0 if rows are independent."""
         return max((comparison.interval.clusters or 0 for comparison in self.comparisons), default=0)
@@ -301,3 +294,10 @@ def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
     for name in RESULT_COLUMNS:
         columns[name] = getattr(comparison, name)
     return columns
+
+
+def correction_in_words(report: ComparisonData) -> str:
+    """Return whether the p-values of a comparison are corrected, and for how many comparisons."""
+    if report.correction == UNCORRECTED:
+        return "not corrected for the number of comparisons"
+    return f"corrected for {counted(report.corrected_for, 'comparison')}"

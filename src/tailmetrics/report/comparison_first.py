@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
-from tailmetrics.report.comparison_data import ComparisonData
+from tailmetrics.report.comparison_data import ComparisonData, correction_in_words
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.first_look import BLOCKS, bar
 from tailmetrics.report.formatting import brief, ends_with_signs, number, short_name, signed, without_zero
@@ -72,7 +72,7 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
         (f"{report.confidence:.0%} interval", lambda item: ends_with_signs(item[1].interval.ends, item[1].decimals)),
         ("", lambda item: f"{_star(item[1])} {difference_bar(item[1].difference / largest)}"),
     ]
-    caption = f"*: significant, {report.correction_in_words}"
+    caption = f"*: significant, {correction_in_words(report)}"
     return Section("first", title, caption).with_table(Table.from_items(comparisons.items(), columns))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
 from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
-from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData
+from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData, correction_in_words
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import (
     AT_MOST,
@@ -58,7 +58,7 @@ def run_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield a table with a line per run: its values over all labels, with the letters of the runs that are worse."""
     caption = (
         f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, "
-        f"{report.correction_in_words}. Bold: the best value."
+        f"{correction_in_words(report)}. Bold: the best value."
     )
     if len(report.runs) > 2 and {comparison.baseline for comparison in report.comparisons} == {report.runs[0]}:
         caption += f" Runs were compared with {report.runs[0]} alone."

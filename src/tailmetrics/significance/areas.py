@@ -87,9 +87,14 @@ class AreaRows:
         return self._average(areas, self._weights(areas, support))
 
     @property
+    def is_micro(self) -> bool:
+        """Whether the area is that of all cells together."""
+        return self.average == "micro"
+
+    @property
     def num_averaged(self) -> int:
         """The number of labels that are averaged; 1 for ``"micro"``, which takes all cells as one label."""
-        if self.average == "micro":
+        if self.is_micro:
             return 1
         return int(self.bins.shape[1])
 
@@ -105,7 +110,7 @@ class AreaRows:
         for start in range(0, self.num_averaged, step):
             labels = slice(start, min(start + step, self.num_averaged))
             columns = slice(None), labels
-            if self.average == "micro":
+            if self.is_micro:
                 columns = slice(None), slice(None)
             num_labels = labels.stop - start
             cells: Any = bins[columns] + num_bins * np.arange(num_labels)
@@ -171,7 +176,7 @@ class AreaRows:
             weights=np.where(is_relevant, 1 / np.maximum(holding_units, 1), 0.0).ravel(),
         )
         weakness = None
-        if self.average == "micro" and self.area == "precision" and is_relevant.sum() < FEW_CELLS:
+        if self.is_micro and self.area == "precision" and is_relevant.sum() < FEW_CELLS:
             weakness = f"fewer than {FEW_CELLS} relevant labels in all {unit_names(clusters)}"
         bin_error = float((weights * np.where(defined, errors, 0)).sum() / total)
         return replace(influence, bin_error=bin_error, weakness=weakness)
@@ -232,7 +237,7 @@ class AreaRows:
     def _label_of_column(self) -> Ints:
         """Return the averaged label of each column, shape (L,)."""
         num_labels = self.bins.shape[1]
-        if self.average == "micro":
+        if self.is_micro:
             return np.zeros(num_labels, np.int64)
         return np.arange(num_labels)
 
