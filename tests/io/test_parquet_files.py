@@ -114,6 +114,24 @@ def test_rows_are_decoded_once(write, rows_of, monkeypatch):
         assert sorted(decoded) == sorted([*range(7), *range(4)])
 
 
+def test_looking_at_the_first_rows_decodes_no_others(tmp_path, monkeypatch):
+    """Opening lists with scores looks at the first 512 rows of a row group of 20,000: only their batch is decoded."""
+    decoded = []
+    original = pq.ParquetFile.iter_batches
+
+    def iter_batches(self, *args, **kwargs):
+        for batch in original(self, *args, **kwargs):
+            decoded.append(len(batch))
+            yield batch
+
+    monkeypatch.setattr(tables.pq.ParquetFile, "iter_batches", iter_batches)
+    ids = pa.array([[0, 1]] * 20_000)
+    pq.write_table(pa.table({"ids": ids, "scores": pa.array([[0.5, 0.25]] * 20_000)}), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": ids}), tmp_path / "y.parquet")
+    read(tmp_path / "p.parquet", tmp_path / "y.parquet")
+    assert sum(decoded) == 512
+
+
 def test_a_row_group_is_never_held_whole(tmp_path):
     """Of one row group of 20 MB a fraction is in memory at any time."""
     ids = np.random.default_rng(0).permuted(np.tile(np.arange(128, dtype=np.int32), (40_000, 1)), axis=1)

@@ -68,6 +68,8 @@ class Table(ABC):
             if len(own):
                 yield max(start, first), own
             first += len(batch)
+            if first >= stop:  # the rest of a row group would be decoded for nothing
+                return
 
     def entries(self, column: str) -> int:
         """Return the number of entries in the lists of a column; 0 if only reading them tells it."""
