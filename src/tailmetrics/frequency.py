@@ -180,14 +180,13 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     batch.form, batch.target, batch.gains = target_as_tensor(context.caller, batch.target)
     if batch.row_mask is not None:
         batch.row_mask = as_tensor(context.caller, "row_mask", batch.row_mask)
-    ignore_index = context.ignore_index
+    ignore_index, holds_ids = context.ignore_index, False
     if ignore_index is not None or context.validate:
         holds_ids = _holds_ids(context, batch, num_labels)  # raises for what may be either
         if ignore_index is not None and holds_ids:
             if batch.form == "target":
                 _flatten_tokens(context, batch, ignore_index)
             without_ignored(context.caller, batch, ignore_index)
-            ignore_index = None
 
     target = batch.target
     if not target.ndim:
@@ -201,13 +200,15 @@ def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     context.kernels = kernels_for(target.device)
     context.counts_repeats = True
     targets = read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), target.device)
-    if ignore_index is not None:
+    if ignore_index is not None and not holds_ids:
         targets = _without_label(targets, ignore_index)
     return targets
 
 
 def _without_label(targets: Targets, label: int) -> Targets:
     """Return targets without a label; a row that holds nothing else does not count, a row without labels does."""
+    if label < 0:  # as -100: no column of a matrix has this number, and its entries need not be read
+        return targets
     entries = targets.entries
     is_label = entries.ids == label
     is_other = (entries.ids >= 0) & ~is_label

@@ -142,33 +142,21 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
     return [*(f"read: {sentence}" for sentence in sentences), *rows]
 
 
+def _by_role(options: DataOptions, name: str) -> dict[str, Any]:
+    """Return the values of an option of all files, under ``""``, and of its siblings for one kind of file."""
+    values = {"": getattr(options, name)}
+    for role in ("preds", "target", "train"):
+        values[role] = getattr(options, f"{role}_{name}")
+    return values
+
+
 def forms_of(options: DataOptions, extra_columns: tuple[str, ...] = ()) -> Forms:
     """Return what the options say about the forms of files."""
     return Forms(
-        formats={
-            "": options.format,
-            "preds": options.preds_format,
-            "target": options.target_format,
-            "train": options.train_format,
-        },
-        columns={
-            "": options.columns,
-            "preds": options.preds_columns,
-            "target": options.target_columns,
-            "train": options.train_columns,
-        },
-        delimiters={
-            "": options.delimiter,
-            "preds": options.preds_delimiter,
-            "target": options.target_delimiter,
-            "train": options.train_delimiter,
-        },
-        list_delimiters={
-            "": options.list_delimiter,
-            "preds": options.preds_list_delimiter,
-            "target": options.target_list_delimiter,
-            "train": options.train_list_delimiter,
-        },
+        formats=_by_role(options, "format"),
+        columns=_by_role(options, "columns"),
+        delimiters=_by_role(options, "delimiter"),
+        list_delimiters=_by_role(options, "list_delimiter"),
         part=options.part,
         extra_columns=extra_columns,
         memory=options.memory,

@@ -226,7 +226,7 @@ class Opening:
         return self.form == IN_MEMORY
 
     def own_option(self, name: str) -> str:
-        """Return the option of the command line that says something of this file alone, such as ``preds-columns``."""
+        """Return the name of an option for this kind of file alone, such as ``preds-columns`` for ``columns``."""
         return OPTIONS[self.role].replace("columns", name)
 
     @property
