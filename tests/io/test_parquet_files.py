@@ -185,10 +185,10 @@ def test_gains_keep_their_precision(tmp_path, kind):
     """A gain of .7 in single or half precision is at least 0.7, in lines and in lists, of files and of frames."""
     preds = pd.DataFrame({"query": ["u", "u"], "item": ["a", "b"], "score": [0.9, 0.1]})
     lines = pd.DataFrame({"query": ["u"], "item": ["a"], "gain": np.array([0.7], kind)})
-    lists = pa.table(
-        {"query": ["u"], "labels": [["a"]], "gains": pa.array([[0.7]], pa.list_(pa.from_numpy_dtype(kind)))}
-    )
-    targets = [lines, lists]
+    targets = [lines]
+    for nullable in (True, False):  # Spark writes lists that cannot hold a null
+        gains = pa.list_(pa.field("element", pa.from_numpy_dtype(kind), nullable))
+        targets.append(pa.table({"query": ["u"], "labels": [["a"]], "gains": pa.array([[0.7]], gains)}))
     if kind != "float16":
         lines.to_parquet(tmp_path / "lines.parquet")
         targets.append(tmp_path / "lines.parquet")

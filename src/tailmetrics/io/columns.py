@@ -69,8 +69,6 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
 """Role -> what a reading says about its column, if not the name of the role."""
 CLAUSES_WITHOUT_COLUMN = MappingProxyType({("rank", ORDER): "best first", ("gain", NONE): "each is relevant"})
 """Role and what stands for its column -> what a reading says."""
-TIMES = ("timestamp", "date", "time", "duration")
-"""How the types of dates and times begin, in the words of Arrow; they are no gains."""
 SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
 """The option with the separator of the entries of lists in text."""
@@ -142,14 +140,21 @@ class Kind(Enum):
     ANY = "text without a type"
     STRING = "text"
     WHOLE = "whole numbers"
-    NUMBER = "numbers"
+    SINGLE = "numbers in single or half precision"
+    DECIMAL = "decimal numbers"
+    NUMBER = "other numbers"
+    TIME = "times"
+    TIME_IN_TEXT = "text, and each is a time"
+    NULL = "nothing"
     LIST = "lists"
     OBJECTS = "lists of objects"
     OTHER = "another type"
 
 
-NUMBERS = (Kind.WHOLE, Kind.NUMBER)
-KEYS = (Kind.WHOLE, Kind.STRING)
+NUMBERS = (Kind.WHOLE, Kind.SINGLE, Kind.DECIMAL, Kind.NUMBER)
+TIMES = (Kind.TIME, Kind.TIME_IN_TEXT)
+"""They are no gains."""
+KEYS = (Kind.WHOLE, Kind.STRING, Kind.TIME_IN_TEXT)
 """What queries and items are."""
 
 
@@ -162,7 +167,7 @@ class Column:
         kind: The type of the cells.
         entries: The type of the entries of lists; None for a column without lists.
         fields: The fields of the objects in lists.
-        type: The type in words of the format, for errors.
+        type: The type in words of the format, for errors alone.
     """
 
     name: str
@@ -177,9 +182,14 @@ class Column:
         return self.kind in (Kind.LIST, Kind.OBJECTS)
 
     @property
+    def content(self) -> Kind:
+        """The type of the entries of lists, or else of the cells."""
+        return self.entries or self.kind
+
+    @property
     def is_numeric(self) -> bool:
         """Whether the cells, or the entries of lists, may be numbers."""
-        return (self.entries or self.kind) in (Kind.ANY, *NUMBERS)
+        return self.content in (Kind.ANY, *NUMBERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,7 +323,7 @@ class Reading:
 
     def has_single_precision(self, columns: Sequence[Column]) -> bool:
         """Whether the value is a number in single or half precision, to which thresholds are rounded, too."""
-        return re.search("(^| )(float|halffloat)(>|$)", self.cell(columns, str(self.value)).type) is not None
+        return self.value is not None and self.cell(columns, self.value).content is Kind.SINGLE
 
     def is_named(self, role: str) -> bool:
         """Whether the user names the column that has a role, or says that no column has it."""
@@ -434,8 +444,8 @@ def check_keys(path: FilePath, reading: Reading, columns: Sequence[Column]) -> K
         is_listed = reading.is_listed and column is item
         kind = column.kind
         if is_listed:
-            kind = column.entries or kind
-        if kind in KEYS or (not is_listed and column.type.startswith(("decimal", "null"))):
+            kind = column.content
+        if kind in KEYS or (not is_listed and kind in (Kind.DECIMAL, Kind.NULL)):
             continue
         hint = "queries and items, also in lists, are whole numbers or text; nested lists and objects need a "
         hint += f"conversion, other types a cast: table.astype({{{column.name!r}: 'int64'}})."
@@ -459,7 +469,7 @@ def check_value(path: FilePath, reading: Reading, columns: Sequence[Column]) -> 
     if reading.value is None:
         return
     column = reading.cell(columns, reading.value)
-    if (column.entries or column.kind) not in NUMBERS and column.type != "null":
+    if column.content not in NUMBERS and column.kind is not Kind.NULL:
         hint = "scores, ranks and gains are numbers, one for each item; grades in words need them: "
         hint += "table[NAME].map({'no': 0, 'yes': 1})."
         raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
@@ -704,7 +714,7 @@ class _Search:
 
     def may_be_query(self, column: Column) -> bool:
         """Whether a column may hold queries, which are text or whole numbers."""
-        return column.kind in (Kind.ANY, Kind.STRING, Kind.WHOLE) and not self._is_explained(column)
+        return column.kind in (Kind.ANY, *KEYS) and not self._is_explained(column)
 
     def ask_for_query_of_lists(self, query: Sequence[str]) -> None:
         """Ask for the query, too, of lists with other questions. They may go without: row i then belongs to row i."""
@@ -854,7 +864,7 @@ class _Search:
         problem = f"{names_in_words(names, ' and ')} may be the {role} of each item, or nothing that counts"
         alternative, remedy = ALTERNATIVES[role]
         if role == "gain":
-            times = [column.name for column in columns if column.type.startswith(TIMES)]
+            times = [column.name for column in columns if column.content in TIMES]
             names, alternative = [NONE, *(name for name in names if name not in times)], ""
         self.questions.append(Question(role, problem, names[:SHOWN_ANSWERS], alternative, remedy))
 

@@ -51,8 +51,7 @@ class ListSource(Source):
         columns = columns_of(table.schema)
         self.string_ids = check_keys(table.path, roles, columns) is Kind.STRING
         check_value(table.path, roles, columns)
-        if roles.value is not None:
-            self.has_single_precision = roles.has_single_precision(columns)
+        self.has_single_precision = roles.has_single_precision(columns)
         self.num_rows = table.num_rows
         self.ends = table.ends
         mean = table.entries(self._columns[0]) / max(self.num_rows, 1)

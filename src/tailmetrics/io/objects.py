@@ -28,8 +28,8 @@ META = "mteb_model_meta"
 """The key that only predictions of MTEB have."""
 OBJECT_BYTES = 2**24
 """Bytes of a JSON object at most; DuckDB allocates twice as much at once."""
-MIXED_SIGNS = "decimal128(38, 0)"
-"""The type of whole numbers of JSON of which some are negative: DuckDB's HUGEINT, as Arrow names it."""
+KINDS = {Kind.TIME: Kind.TIME_IN_TEXT, Kind.DECIMAL: Kind.WHOLE, Kind.NULL: Kind.STRING}
+"""What JSON holds where DuckDB has a type of its own: whole numbers with signs are HUGEINT, a decimal type of Arrow."""
 NESTED_HINT = "write each label as text or as a whole number, or each as an object with the field 'item'."
 JSON_HINT = 'write {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
 FORMS = (
@@ -122,16 +122,13 @@ def open_json(opening: Opening) -> Lines | Source:
 
 
 def _plain_column(column: Column) -> Column:
-    """Return a column of JSON as text where DuckDB takes its text for dates or times, and as whole numbers."""
-    kind, entries = column.kind, column.entries
-    if column.type.startswith(("date", "time")):
-        kind = Kind.STRING
-    if column.type == MIXED_SIGNS:
-        kind = Kind.WHOLE
-    elif MIXED_SIGNS in column.type and entries is not None:
-        entries = Kind.WHOLE
-    elif entries is Kind.OTHER and "struct" not in column.type:
+    """Return a column of JSON with what the file holds, where DuckDB takes it for another type."""
+    kind = KINDS.get(column.kind, column.kind)
+    entries = column.entries
+    if entries is Kind.OTHER and "struct" not in column.type:
         entries = Kind.STRING
+    elif entries is not None:
+        entries = KINDS.get(entries, entries)
     return replace(column, kind=kind, entries=entries, fields=tuple(map(_plain_column, column.fields)))
 
 

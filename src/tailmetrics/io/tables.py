@@ -236,8 +236,16 @@ def _scalar_kind(kind: Any) -> Kind:
         return Kind.STRING
     if pa.types.is_integer(kind):
         return Kind.WHOLE
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
+    if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+        return Kind.SINGLE
+    if pa.types.is_float64(kind) or pa.types.is_boolean(kind):
         return Kind.NUMBER
+    if pa.types.is_decimal(kind):
+        return Kind.DECIMAL
+    if pa.types.is_temporal(kind):
+        return Kind.TIME
+    if pa.types.is_null(kind):
+        return Kind.NULL
     return Kind.OTHER
 
 

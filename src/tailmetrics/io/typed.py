@@ -34,7 +34,7 @@ def lines_of(table: Table, roles: Reading) -> Lines:
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
     kind = "DOUBLE"
-    if roles.value is not None and roles.has_single_precision(columns):
+    if roles.has_single_precision(columns):
         kind = "FLOAT"
     return Lines(
         path=table.path, source=source, kind=kind, arrow=arrow, first_row=0, owner=table, **cells_of(roles, quoted)
