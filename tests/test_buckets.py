@@ -147,6 +147,8 @@ def test_quantiles_have_the_names_they_are_given() -> None:
         LabelBuckets.quantiles(counts, 2, names=["a", "unseen"])
     with pytest.raises(TypeError, match="names='ab' is of type str; pass a list of texts"):
         LabelBuckets.quantiles(counts, 2, names="ab")
+    with pytest.raises(ValueError, match=r"LabelBuckets.deciles: names=\['popular'\] are 1 for the buckets decile_10"):
+        LabelBuckets.deciles(counts, names=["popular"])
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])

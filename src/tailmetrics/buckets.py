@@ -85,7 +85,7 @@ class LabelBuckets:
             counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
             names: Names of the buckets of seen labels, the most frequent first; None for ``decile_10`` to ``decile_1``.
         """
-        return cls.quantiles(check_counts("LabelBuckets.deciles", "counts", counts), 10, names=names)
+        return cls._quantiles("LabelBuckets.deciles", counts, 10, "mass", "split", names)
 
     @classmethod
     def quantiles(
@@ -112,7 +112,13 @@ class LabelBuckets:
             names: Names of the buckets of seen labels, the most frequent first, such as ``("popular", "rare")``; None
                 for ``quantile_n`` to ``quantile_1``.
         """
-        caller = "LabelBuckets.quantiles"
+        return cls._quantiles("LabelBuckets.quantiles", counts, n, by, ties, names)
+
+    @classmethod
+    def _quantiles(
+        cls, caller: str, counts: Any, n: int, by: QuantileBy, ties: EqualCounts, names: Sequence[str] | None
+    ) -> LabelBuckets:
+        """Return the buckets of :meth:`quantiles`, with errors in the name of the caller."""
         counts = check_counts(caller, "counts", counts)
         n = check_count(caller, "n", n)
         check_choice(caller, "by", by, QuantileBy)
