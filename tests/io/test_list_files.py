@@ -97,6 +97,11 @@ NESTED = {"choices": ["Sports", "Politics"]}
         [["a"], [["a", "b"], "b"]],
         [["a"], NESTED],
         [[{"item": "a"}], [{"item": NESTED}]],
+        [[{"item": NESTED}], [{"item": NESTED}]],
+        [[{"item": ["a"]}], [{"item": [3]}]],
+        [[["a"]], [["b"], ["a"]]],
+        [[[3, 4]], [[4]]],
+        [[[NESTED]], [[NESTED]]],
         [[3], [4, NESTED]],
     ],
 )

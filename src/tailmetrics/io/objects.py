@@ -84,14 +84,14 @@ def open_jsonl(opening: Opening) -> Lines | Source:
     roles = assign_roles(opening, objects.columns)
     kinds = dict.fromkeys(roles.query, "VARCHAR")
     if roles.is_listed:
+        _check_flat(objects, roles)
         kinds |= _list_types(roles, objects.columns)
-        _check_flat(objects, roles, kinds)
         table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(kinds)}")
         return ListSource(table, roles)
 
     check_keys(objects.path, roles, objects.columns)
     kinds |= dict.fromkeys(roles.columns, "VARCHAR")
-    _check_flat(objects, roles, kinds)
+    _check_flat(objects, roles)
     text_source = objects.source(kinds)
     if roles.value is not None:
         kinds[roles.value] = "DOUBLE"
@@ -125,34 +125,32 @@ def _plain_column(column: Column) -> Column:
     """Return a column of JSON with what the file holds, where DuckDB takes it for another type."""
     kind = KINDS.get(column.kind, column.kind)
     entries = column.entries
-    if entries is Kind.OTHER and "struct" not in column.type:
-        entries = Kind.STRING
-    elif entries is not None:
+    if entries is not None:
         entries = KINDS.get(entries, entries)
     return replace(column, kind=kind, entries=entries, fields=tuple(map(_plain_column, column.fields)))
 
 
-def _check_flat(objects: Objects, roles: Reading, kinds: Mapping[str, str]) -> None:
-    """Raise if an item is an object or a list: read as text, it would be one label.
-
-    Args:
-        objects: The file.
-        roles: How it is read.
-        kinds: The SQL types of its columns.
-    """
+def _check_flat(objects: Objects, roles: Reading) -> None:
+    """Raise if an item is an object or a list: read as text, it would be one label."""
+    item = roles.cell(objects.columns, roles.item)
     name = roles.within or roles.item
-    if name not in objects.mixed:
+    is_nested = item.content is Kind.OTHER or (item.is_list and bool(roles.within))
+    if not is_nested and name not in objects.mixed:
         return
-    entries = quoted(name)
-    if kinds[name].endswith("[]"):
-        entries = f"unnest({quoted(name)})"
-    item = "entry"
+
+    cell, kind = "entry", "JSON"
     if roles.within:
-        item = f"entry.{quoted(roles.item)}"
-    rows = f"SELECT {entries} AS entry FROM {objects.source({name: kinds[name].replace('VARCHAR', 'JSON')})}"
+        cell = f"entry.{quoted(roles.item)}"
+        kind = f"STRUCT({quoted(roles.item)} JSON)[]"
+    elif item.is_list:
+        kind = "JSON[]"
+    entry = quoted(name)
+    if kind.endswith("[]"):
+        entry = f"unnest({entry})"
+    rows = f"SELECT {entry} AS entry FROM {objects.source({name: kind})}"
     with reading(objects.path, "JSON"):
         nested = objects.database.row(
-            f"SELECT {item} FROM ({rows}) WHERE json_type({item}) IN ('OBJECT', 'ARRAY') LIMIT 1"
+            f"SELECT {cell} FROM ({rows}) WHERE json_type({cell}) IN ('OBJECT', 'ARRAY') LIMIT 1"
         )
     if nested is not None:
         raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
@@ -162,7 +160,7 @@ def _list_types(roles: Reading, columns: Sequence[Column]) -> dict[str, str]:
     """Return the SQL types of the columns of lists."""
     item = roles.cell(columns, roles.item)
     item_type = "VARCHAR"
-    if Kind.WHOLE in (item.kind, item.entries):
+    if item.content is Kind.WHOLE:
         item_type = "BIGINT"
     if item.is_list:
         item_type += "[]"
