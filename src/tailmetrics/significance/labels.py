@@ -99,6 +99,10 @@ class Cells:
         sizes = np.bincount(places, minlength=unit_numbers.size)
         return UnitCells(units, labels, np.array(counts, dtype=np.float64), sizes, self.num_labels)
 
+    def of_clusters(self, clusters: Ints | None) -> UnitCells:
+        """Return the cells of clusters, given the cluster of each row, shape (N,); None where rows are drawn alone."""
+        return self.of_units(units_of_rows(self.inside.size, clusters))
+
     def flags(self) -> list[Flags]:
         """Return which cells are hits, which are predicted and which are relevant, shape (C,) each."""
         return [self.predicted & self.relevant, self.predicted, self.relevant]
@@ -215,7 +219,7 @@ class LabelRows(Cells):
         The recall of a label, and weighted recall, have one expectation for any number of rows. Precision and F-scores
         of labels with few rows are chosen by these rows: more rows of a label give it more weight, and more hits.
         """
-        cells = self.of_units(units_of_rows(self.inside.size, clusters))
+        cells = self.of_clusters(clusters)
         if self.top == 0:
             return labels_may_come(cells.num_units(cells.counts[0] > 0), self._num_averaged)
         units_of_label = cells.num_units(cells.counts[2] > 0)
@@ -240,7 +244,7 @@ class LabelRows(Cells):
         The row or cluster that brings a label then gives it its precision. At half of the units the value is the same,
         and with many it is another.
         """
-        cells = self.of_units(units_of_rows(self.inside.size, clusters))
+        cells = self.of_clusters(clusters)
         units_of_label = cells.num_units(cells.counts[2] > 0)
         num_single, num_held = int((units_of_label == 1).sum()), int((units_of_label > 0).sum())
         return self.over == "present" and self.below[0] > 0 and 2 * num_single > num_held
@@ -400,7 +404,7 @@ class ShownRows(Cells):
         Means of the labels shown and of pairs of lists have one expectation for any number of rows.
         """
         if self.measure == "coverage":
-            cells = self.of_units(units_of_rows(self.inside.size, clusters))
+            cells = self.of_clusters(clusters)
             return labels_may_come(cells.num_units(cells.counts[1] > 0), self.size)
         return self.trend != 0
 
