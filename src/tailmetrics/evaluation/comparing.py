@@ -291,7 +291,7 @@ def compared(
         raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
 
     lower_is_better = facts.keys_with("lower_is_better")
-    without_direction = [key for key, key_facts in facts.keys.items() if not key_facts.has_direction]
+    without_direction = facts.keys_with("has_no_direction")
     postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
     questions = [key for key in keys if not facts.keys[key].is_part]
@@ -434,15 +434,11 @@ def _verdict_without_postfix(
     """Return the verdict, with keys and buckets without the postfix of the collection."""
     plain = [replace(comparison, key=comparison.key.removesuffix(postfix)) for comparison in comparisons]
     over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
-    without_direction = []
-    for key, key_facts in facts.keys.items():
-        if not key_facts.has_direction:
-            without_direction.append(key.removesuffix(postfix))
     return str(
         verdict(
             plain,
             facts.buckets,
-            without_direction=without_direction,
+            without_direction=[key.removesuffix(postfix) for key in facts.keys_with("has_no_direction")],
             headline=headline.removesuffix(postfix),
             over_all=over_all,
         )

@@ -36,8 +36,7 @@ class KeyFacts:
         bucket: The number of the bucket; 0 without buckets.
         is_median: Whether the statistic is the median.
         is_bounded: Whether all values are in [0, 1].
-        lower_is_better: Whether lower values are better.
-        has_direction: Whether higher or lower values are better.
+        higher_is_better: Whether higher values are better; None if neither higher nor lower ones are.
         is_of_softmax: Whether the metric reads the softmax of the scores.
         is_part: Whether the values are used only for a gap.
         places: The number of places of a list that the metric reads, 0 for all; None if it reads scores.
@@ -49,8 +48,7 @@ class KeyFacts:
     bucket: int = 0
     is_median: bool = False
     is_bounded: bool = True
-    lower_is_better: bool = False
-    has_direction: bool = True
+    higher_is_better: bool | None = True
     is_of_softmax: bool = False
     is_part: bool = False
     places: int | None = None
@@ -59,6 +57,16 @@ class KeyFacts:
     def is_ratio(self) -> bool:
         """Whether the values are numerators and denominators."""
         return len(self.columns) == 2
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether lower values are better."""
+        return self.higher_is_better is False
+
+    @property
+    def has_no_direction(self) -> bool:
+        """Whether neither higher nor lower values are better."""
+        return self.higher_is_better is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +197,7 @@ def _facts_of_mean(metric: Any, named: Named) -> dict[str, KeyFacts]:
         columns,
         is_median=kind == "median",
         is_bounded=metric.bounds == (0.0, 1.0),
-        lower_is_better=metric.higher_is_better is False,
-        has_direction=metric.higher_is_better is not None,
+        higher_is_better=metric.higher_is_better,
         is_of_softmax=metric.formula.is_of_softmax,
     )
 
@@ -211,7 +218,14 @@ def _facts_of_average(metric: Any, named: Named) -> dict[str, KeyFacts]:
     columns = []
     for column in label_columns(metric, named):
         columns += [[column]] * len(spec["sizes"])
-    return _facts_by_key(metric, named, columns, labels=spec, is_bounded=metric.bounds == (0.0, 1.0))
+    return _facts_by_key(
+        metric,
+        named,
+        columns,
+        labels=spec,
+        is_bounded=metric.bounds == (0.0, 1.0),
+        higher_is_better=metric.higher_is_better,
+    )
 
 
 def _facts_by_key(metric: Any, named: Named, columns: Sequence[list[str]], **facts: Any) -> dict[str, KeyFacts]:
