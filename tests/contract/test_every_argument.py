@@ -305,7 +305,7 @@ def changes_nothing(argument: str, form: str, name: str) -> bool:
         return name in ("CGAtK", "DCGAtK", "NDCGAtK")  # their page: gains are graded
     if argument == "duplicates":  # no column of a matrix stands in it twice, and without ids no document has a label
         return form in ("scores", "gradients", "ranking of scores", "flat")
-    if name == "JudgedAtK" and form == "flat":  # every document is judged
+    if name == "JudgedAtK" and form in ("flat", "documents with labels"):  # every document is judged
         return True
     return name == "TieRateAtK" and "ids" in form
 
