@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from math import isqrt
+from math import ceil, isqrt
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Entries, LabelWeights
+from tailmetrics.ranking._orders import equals_neighbour, in_blocks, order_by_key, rows_at_once
 
 # the order of scores: compare and sort whole rows
 
@@ -32,37 +33,48 @@ def counts_one_by_one(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
 
     ``own`` and ``labels`` are tables (N, W).
     """
-    columns, counts = torch.arange(scores.shape[1], device=scores.device), []
-    for limit, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
-        equal = scores == limit
-        flags = scores > limit, equal, equal & (columns < label)
-        counts.append(torch.stack([flag.sum(dim=1) for flag in flags]))
+    columns = torch.arange(scores.shape[1], device=scores.device)
+    counts = []
+    for own_score, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
+        is_equal = scores == own_score
+        num_above = (scores > own_score).sum(dim=1)
+        num_equal = is_equal.sum(dim=1)
+        num_equal_before = (is_equal & (columns < label)).sum(dim=1)
+        counts.append(torch.stack([num_above, num_equal, num_equal_before]))
     return torch.stack(counts, dim=2)
 
 
 def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
     """Return the counts of :func:`counts_one_by_one` by sorting the scores, which is faster for large W."""
-    width = scores.shape[1]
+    num_columns = scores.shape[1]
     wide = torch.promote_types(scores.dtype, torch.float32)
     ordered, order = scores.to(wide).sort(dim=1, stable=True, descending=True)
-    limits = -own.to(wide)
-    above = torch.searchsorted(-ordered, limits)
-    same = torch.searchsorted(-ordered, limits, right=True) - above
 
-    # how many equal scores have a lower column: for a label in the row, its place among the equal scores
-    before = torch.where(labels < width, 0, same)
-    if width:
-        places = torch.empty_like(order).scatter_(1, order, torch.arange(width, device=order.device).expand_as(order))
-        in_scores = (labels >= 0) & (labels < width)
-        before = torch.where(in_scores, places.gather(1, labels.clamp(0, width - 1)) - above, before)
-    return torch.stack([above, same, before])
+    # a binary search needs ascending numbers
+    ascending = -ordered
+    own_negated = -own.to(wide)
+    num_above = torch.searchsorted(ascending, own_negated)
+    num_up_to_equal = torch.searchsorted(ascending, own_negated, right=True)
+    num_equal = num_up_to_equal - num_above
+
+    # behind the last column all equal scores come before the label, in front of column 0 none
+    num_equal_before = torch.where(labels < num_columns, 0, num_equal)
+    if num_columns:
+        places = torch.arange(num_columns, device=order.device).expand_as(order)
+        place_of_column = torch.empty_like(order).scatter_(1, order, places)
+        place_of_label = place_of_column.gather(1, labels.clamp(0, num_columns - 1))
+        is_column = (labels >= 0) & (labels < num_columns)
+        num_equal_before = torch.where(is_column, place_of_label - num_above, num_equal_before)
+    return torch.stack([num_above, num_equal, num_equal_before])
 
 
 def above(scores: Tensor, limit: float | Tensor) -> Tensor:
     """Return a mask of the scores (N, L) above a limit, one number or one per label (L,); decisions are the mask."""
     if scores.dtype == torch.bool:
         return scores
-    return scores > (limit.to(scores.device, scores.dtype) if isinstance(limit, Tensor) else limit)
+    if isinstance(limit, Tensor):
+        limit = limit.to(scores.device, scores.dtype)
+    return scores > limit
 
 
 def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -75,28 +87,44 @@ def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best values and their places in the row, both (N, k); they may be views of wider tables."""
+    """Return the ``k`` best values and their places in the row, both (N, k); they may be views of wider tables.
+
+    The ``k`` best chunks are the chunks with the largest maxima, of equal maxima the first. They hold the ``k`` best
+    values of all chunks: a value in another chunk has the maxima of ``k`` chunks before it. The chunks are chosen in
+    the same way, and so are the values among the chosen chunks and the columns behind the last chunk.
+    """
     num_rows, width = scores.shape
-    chunk = _narrowing(width, k, SORTED)
-    if chunk < 2:
+    size = _chunk_size(width, k, SORTED)
+    if size < 2:
         values, places = torch.sort(scores, dim=1, descending=True, stable=True)
         return values[:, :k], places[:, :k]
-    whole = width - width % chunk
-    chunks = scores[:, :whole].view(num_rows, -1, chunk)
-    best = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # the k best chunks, in the order of their labels
-    cells = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
-    if whole == width:
-        values, place = tournament(cells, k)
-        return values, torch.add(place % chunk, best.gather(1, place // chunk), alpha=chunk)
-    values, place = tournament(torch.cat([cells, scores[:, whole:]], dim=1), k)
-    in_chunks = place.clamp(max=k * chunk - 1)
-    ids = torch.add(in_chunks % chunk, best.gather(1, in_chunks // chunk), alpha=chunk)
-    return values, torch.where(place < k * chunk, ids, place + (whole - k * chunk))
+
+    end_of_chunks = width - width % size
+    chunks = scores[:, :end_of_chunks].view(num_rows, -1, size)
+    best_chunks = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # ascending: of ties the lower label is first
+    rows = whole_numbers(num_rows, scores.device)[:, None]
+    candidates = chunks[rows, best_chunks].flatten(1)
+    if end_of_chunks == width:
+        values, places = tournament(candidates, k)
+        return values, _columns_of_candidates(places, best_chunks, size)
+
+    num_in_chunks = k * size
+    candidates = torch.cat([candidates, scores[:, end_of_chunks:]], dim=1)
+    values, places = tournament(candidates, k)
+    columns_in_chunks = _columns_of_candidates(places.clamp(max=num_in_chunks - 1), best_chunks, size)
+    columns_behind = places + (end_of_chunks - num_in_chunks)
+    return values, torch.where(places < num_in_chunks, columns_in_chunks, columns_behind)
+
+
+def _columns_of_candidates(places: Tensor, chunks: Tensor, size: int) -> Tensor:
+    """Return the columns (N, k) of candidates, which stand at ``places`` (N, k) in the row of chosen chunks (N, k)."""
+    chunk = chunks.gather(1, places // size)
+    return torch.add(places % size, chunk, alpha=size)
 
 
 @cache
-def _narrowing(width: int, k: int, at_once: int) -> int:
-    """Return the size of the chunks of a row; 1 if the row is sorted without chunks.
+def _chunk_size(width: int, k: int, at_once: int) -> int:
+    """Return the size of the chunks of a row; less than 2 if the row is sorted without chunks.
 
     With the best size, the number of chunks about equals the number of labels in the ``k`` chosen chunks. There are at
     most ``at_once`` chunks, and at least 4 * k. A size up to twice as large or half as large is preferred if it divides
@@ -104,10 +132,14 @@ def _narrowing(width: int, k: int, at_once: int) -> int:
     """
     if width <= at_once:
         return 1
-    least, most = -(-width // at_once), width // (4 * k)
+    least = ceil(width / at_once)
+    most = width // (4 * k)
     best = min(max(least, isqrt(width // k)), most)
-    sizes = range(max(2, least, -(-best // 2)), min(most, 2 * best) + 1)
-    return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - best), default=best)
+
+    first = max(2, least, ceil(best / 2))
+    last = min(most, 2 * best)
+    divisors = [size for size in range(first, last + 1) if width % size == 0]
+    return min(divisors, key=lambda size: abs(size - best), default=best)
 
 
 CHUNK_OF_BARS = 64
@@ -124,26 +156,38 @@ def ranks_by_bars(scores: Tensor, entries: Entries, own: Tensor) -> Tensor:
     num_rows, num_labels = scores.shape
     rows, labels = entries.rows, entries.ids.clamp(min=0)
     chunk = labels // CHUNK_OF_BARS
-    nearby = torch.add(torch.arange(CHUNK_OF_BARS, device=scores.device), chunk[:, None], alpha=CHUNK_OF_BARS)
-    equal = scores[rows[:, None], nearby.clamp(max=num_labels - 1)] == own[:, None]
-    better = (equal & (nearby < labels[:, None])).sum(dim=1)
-    if len(labels) == num_rows * entries.width:
+    num_before_in_chunk = _equal_scores_before(scores, rows, labels, own, chunk)
+
+    if len(labels) == num_rows * entries.width:  # each row has this many entries: no row is copied
         shape = num_rows, entries.width
-        by_target = zip(own.view(shape).unbind(dim=1), chunk.view(shape).unbind(dim=1), strict=True)
-        counts = torch.stack([_above_bars(scores, *target) for target in by_target], dim=1).view(-1)
+        columns = zip(own.view(shape).unbind(dim=1), chunk.view(shape).unbind(dim=1), strict=True)
+        counts = [_num_above_bars(scores, column_own, column_chunk) for column_own, column_chunk in columns]
+        num_above_bars = torch.stack(counts, dim=1).view(-1)
     else:
-        parts = (torch.split(part, max(1, SORTED_TOGETHER // num_labels)) for part in (rows, own, chunk))
-        counts = torch.cat([_above_bars(scores[row], *target) for row, *target in zip(*parts, strict=True)])
-    return counts + better + 1
+        counts = []
+        height = rows_at_once(SORTED_TOGETHER, num_labels)
+        for block_rows, block_own, block_chunk in in_blocks(height, rows, own, chunk):
+            counts.append(_num_above_bars(scores[block_rows], block_own, block_chunk))
+        num_above_bars = torch.cat(counts)
+    return num_above_bars + num_before_in_chunk + 1
 
 
-def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
+def _equal_scores_before(scores: Tensor, rows: Tensor, labels: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
+    """Count the lower labels in the ``chunk`` of a label that have its ``own`` score, shape (T,), int64."""
+    places = torch.arange(CHUNK_OF_BARS, device=scores.device)
+    chunk_labels = torch.add(places, chunk[:, None], alpha=CHUNK_OF_BARS)
+    chunk_scores = scores[rows[:, None], chunk_labels.clamp(max=scores.shape[1] - 1)]
+    is_equal = chunk_scores == own[:, None]
+    return (is_equal & (chunk_labels < labels[:, None])).sum(dim=1)
+
+
+def _num_above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
     """Count the labels of each row (N, L) above the bars of a relevant label in ``chunk`` (N,) with score ``own``."""
     real = torch.promote_types(scores.dtype, torch.float32)  # older torch has no nextafter for 16-bit types
     own = own.to(real)
-    lower = own.nextafter(torch.full_like(own, -torch.inf))
-    number = torch.arange(scores.shape[1] // CHUNK_OF_BARS, device=scores.device)
-    bars = torch.where(number < chunk[:, None], lower[:, None], own[:, None])
+    next_lower = own.nextafter(torch.full_like(own, -torch.inf))
+    chunks = torch.arange(scores.shape[1] // CHUNK_OF_BARS, device=scores.device)
+    bars = torch.where(chunks < chunk[:, None], next_lower[:, None], own[:, None])
     return _count_in_chunks(torch.gt, scores, bars, own)
 
 
@@ -167,43 +211,45 @@ def _count_in_chunks(
     """
     num_rows, num_labels = scores.shape
     num_chunks = num_labels // CHUNK_OF_BARS
-    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, num_labels % CHUNK_OF_BARS], dim=1)
-    height = max(1, FLAGGED // max(1, num_labels))
-    chunks = torch.split(inside.reshape(num_rows, num_chunks, CHUNK_OF_BARS), height)
+    end_of_chunks = num_chunks * CHUNK_OF_BARS
+    chunks = scores[:, :end_of_chunks].reshape(num_rows, num_chunks, CHUNK_OF_BARS)
     counts = []
-    for part, part_limits in zip(chunks, torch.split(limits.unsqueeze(2), height), strict=True):
-        flags = compare(part, part_limits).view(torch.uint8)
+    for block, block_limits in in_blocks(rows_at_once(FLAGGED, num_labels), chunks, limits.unsqueeze(2)):
+        flags = compare(block, block_limits).view(torch.uint8)
         counts.append(flags.sum(dim=2, dtype=torch.uint8))
     count = torch.cat(counts).sum(dim=1)
-    if behind.shape[1]:
-        count = count + compare(behind, last_limit[:, None]).sum(dim=1)
+
+    if end_of_chunks < num_labels:
+        flags_behind = compare(scores[:, end_of_chunks:], last_limit[:, None])
+        count = count + flags_behind.sum(dim=1)
     return count
 
 
 def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
     """Return whether some flag (T,) of each row is set, shape (N,), bool; ``rows`` (T,) holds the row of each flag."""
-    return flags.new_zeros(num_rows, dtype=torch.int64).scatter_add_(0, rows, flags.to(torch.int64)) > 0
+    num_flags = torch.zeros(num_rows, dtype=torch.int64, device=flags.device)
+    num_flags.scatter_add_(0, rows, flags.to(torch.int64))
+    return num_flags > 0
 
 
 def tied_labels(scores: Tensor) -> Tensor:
     """Return whether each label has the score of another label of its row (N, L), bool; sort a few rows at a time."""
     tied = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
-    height = max(1, SORTED_TOGETHER // max(1, scores.shape[1]))
-    for part, part_tied in zip(torch.split(scores, height), torch.split(tied, height), strict=True):
-        ordered, order = torch.sort(part, dim=1)
-        as_next = ordered[:, 1:] == ordered[:, :-1]
-        part_tied.scatter_(1, order, F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1)))
+    for block, block_tied in in_blocks(rows_at_once(SORTED_TOGETHER, scores.shape[1]), scores, tied):
+        ordered, order = torch.sort(block, dim=1)
+        equals_next = ordered[:, 1:] == ordered[:, :-1]
+        block_tied.scatter_(1, order, equals_neighbour(equals_next))
     return tied
 
 
 def ranks_of_all(scores: Tensor) -> Tensor:
     """Return the rank of each label in its row, shape (N, L), int32; a few rows are sorted at a time."""
+    num_labels = scores.shape[1]
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
-    places = torch.arange(1, scores.shape[1] + 1, dtype=torch.int32, device=scores.device)
-    height = max(1, SORTED_TOGETHER // scores.shape[1])
-    for part, part_ranks in zip(torch.split(scores, height), torch.split(ranks, height), strict=True):
-        order = torch.sort(part, dim=1, descending=True, stable=True).indices
-        part_ranks.scatter_(1, order, places.expand_as(order))
+    ranks_in_order = torch.arange(1, num_labels + 1, dtype=torch.int32, device=scores.device)
+    for block, block_ranks in in_blocks(rows_at_once(SORTED_TOGETHER, num_labels), scores, ranks):
+        order = torch.sort(block, dim=1, descending=True, stable=True).indices
+        block_ranks.scatter_(1, order, ranks_in_order.expand_as(order))
     return ranks
 
 
@@ -256,20 +302,28 @@ class ColumnChunks:
             The number of cells above 0 of each row and bucket, shape (N, G), int64; and the largest cell of each chunk,
             shape (N, C), None if ``maxima`` is False.
         """
-        size = matrix.element_size()
+        cell_size = matrix.element_size()
         if weights is not None:
-            size = weights.on(matrix.device).element_size()
-        height = max(1, COPIED // max(1, self.columns.numel() * size))
-        parts = [self._look_over(part, weights, maxima) for part in torch.split(matrix, height)]
-        counts = torch.cat([part_counts for part_counts, _ in parts]).to(torch.int64)
-        by_bucket = counts.new_zeros(len(matrix), len(self.sizes)).index_add_(1, self.bucket, counts)
-        if not maxima:
-            return by_bucket, None
-        return by_bucket, torch.cat([largest for _, largest in parts if largest is not None])
+            cell_size = weights.on(matrix.device).element_size()
+        height = rows_at_once(COPIED, self.columns.numel() * cell_size)
+        chunk_counts, chunk_maxima = [], []
+        for rows in torch.split(matrix, height):
+            row_counts, row_maxima = self._look_over_rows(rows, weights, maxima)
+            chunk_counts.append(row_counts)
+            if row_maxima is not None:
+                chunk_maxima.append(row_maxima)
 
-    def _look_over(self, part: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
-        columns = self.columns[:-1]
-        cells = part.index_select(1, columns.view(-1)).view(len(part), *columns.shape)
+        counts_by_chunk = torch.cat(chunk_counts).to(torch.int64)
+        counts = counts_by_chunk.new_zeros(len(matrix), len(self.sizes))
+        counts.index_add_(1, self.bucket, counts_by_chunk)
+        if not maxima:
+            return counts, None
+        return counts, torch.cat(chunk_maxima)
+
+    def _look_over_rows(self, rows: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
+        """Return the number of cells above 0 of each chunk of rows (R, L), uint8, and the maxima, both (R, C)."""
+        columns = self.columns[:-1]  # without the chunk that has no columns
+        cells = rows.index_select(1, columns.view(-1)).view(len(rows), *columns.shape)
         cells.masked_fill_(self.filled[:-1], 0)
         flags = cells
         if cells.dtype != torch.bool:
@@ -279,7 +333,7 @@ class ColumnChunks:
         if not maxima:
             return counts, None
         if weights is not None:
-            cells = flags * weights.on(part.device)[columns]
+            cells = flags * weights.on(rows.device)[columns]
         return counts, cells.amax(dim=2)
 
     def best(self, matrix: Tensor, maxima: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
@@ -291,57 +345,84 @@ class ColumnChunks:
         Returns:
             Shape (N, G, k), float64.
         """
-        order = maxima.argsort(dim=1, descending=True, stable=True)
-        order = order.gather(1, self.bucket[order].argsort(dim=1, stable=True))  # by bucket, the largest maximum first
-        order = F.pad(order, (0, 1), value=len(self.bucket))  # the chunk without columns
+        # the chunks of each row by bucket, the chunk with the largest maximum first
+        order = order_by_key(self.bucket.expand_as(maxima), maxima.argsort(dim=1, descending=True, stable=True))
+        without_columns = len(self.bucket)
+        order = F.pad(order, (0, 1), value=without_columns)
+
         places = chosen_chunks(self.sizes, k, matrix.device)
         chunks = order.index_select(1, places.view(-1))
-        height = max(1, CHOSEN // (places.numel() * CHUNK))
-        parts = zip(torch.split(matrix, height), torch.split(chunks, height), strict=True)
-        best = [self._best_of(part, chosen, k, weights) for part, chosen in parts]
+        best = []
+        for rows, row_chunks in in_blocks(rows_at_once(CHOSEN, places.numel() * CHUNK), matrix, chunks):
+            best.append(self._best_of_rows(rows, row_chunks, k, weights))
         if len(best) == 1:
             return best[0]
         return torch.cat(best)
 
-    def _best_of(self, part: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
+    def _best_of_rows(self, rows: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
         """Return the ``k`` largest cells of rows (R, L) in the chosen chunks (R, G * k), shape (R, G, k)."""
         columns = self.columns[chunks].flatten(1)
-        cells = part.gather(1, columns)
+        cells = rows.gather(1, columns)
         if weights is not None:
-            cells = (cells > 0) * weights.on(part.device)[columns]
-        cells = cells.masked_fill_(self.filled[chunks].flatten(1), 0).view(len(part), len(self.sizes), -1)
-        return cells.sort(dim=2, descending=True).values[..., :k].to(real_dtype(part.device))
+            cells = (cells > 0) * weights.on(rows.device)[columns]
+        cells = cells.masked_fill_(self.filled[chunks].flatten(1), 0)
+        cells_by_bucket = cells.view(len(rows), len(self.sizes), -1)
+        largest_first = cells_by_bucket.sort(dim=2, descending=True).values
+        return largest_first[..., :k].to(real_dtype(rows.device))
 
 
-def _num_chunks(sizes: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Return the number of chunks of each bucket, and the index of its first chunk."""
-    number = [-(-size // CHUNK) for size in sizes]
-    return number, [sum(number[:bucket]) for bucket in range(len(sizes))]
+def _chunks_by_bucket(sizes: tuple[int, ...]) -> list[range]:
+    """Return the indexes of the chunks of each bucket."""
+    chunks = []
+    start = 0
+    for size in sizes:
+        end = start + ceil(size / CHUNK)
+        chunks.append(range(start, end))
+        start = end
+    return chunks
 
 
 def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) -> ColumnChunks:
-    number, first = _num_chunks(sizes)
+    """Return the chunks of columns, from the bucket of each column (L,)."""
+    chunks_of_bucket = _chunks_by_bucket(sizes)
+    num_chunks = sum(map(len, chunks_of_bucket))
+
+    # each bucket begins with a new chunk: the columns of a bucket move behind the padding of the buckets before it
+    shifts = []
+    num_before = 0
+    for size, chunks in zip(sizes, chunks_of_bucket, strict=True):
+        shifts.append(CHUNK * chunks.start - num_before)
+        num_before += size
     order = assignment.argsort(stable=True)
-    # ``empty``: how much padding lies in front of the labels of each bucket
-    empty = [CHUNK * start - sum(sizes[:bucket]) for bucket, start in enumerate(first)]
-    place = torch.arange(len(order), device="cpu") + torch.tensor(empty, device="cpu")[assignment[order]]
-    columns = torch.full(((sum(number) + 1) * CHUNK,), -1, device="cpu").scatter_(0, place, order).view(-1, CHUNK)
-    bucket_of_chunk = torch.arange(len(sizes), device="cpu").repeat_interleave(torch.tensor(number, device="cpu"))
-    return ColumnChunks(columns.clamp(min=0).to(device), (columns < 0).to(device), bucket_of_chunk.to(device), sizes)
+    shift = torch.tensor(shifts, device="cpu")[assignment[order]]
+    places = torch.arange(len(order), device="cpu") + shift
+
+    padding = -1
+    columns = torch.full(((num_chunks + 1) * CHUNK,), padding, device="cpu")
+    columns = columns.scatter_(0, places, order).view(-1, CHUNK)
+    chunk_counts = torch.tensor([len(chunks) for chunks in chunks_of_bucket], device="cpu")
+    bucket = torch.arange(len(sizes), device="cpu").repeat_interleave(chunk_counts)
+    return ColumnChunks(
+        columns=columns.clamp(min=0).to(device),
+        filled=(columns == padding).to(device),
+        bucket=bucket.to(device),
+        sizes=sizes,
+    )
 
 
 @cache
 def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
-    return _chunks(torch.zeros(num_labels, dtype=torch.int64, device="cpu"), (num_labels,), device)
+    assignment = torch.zeros(num_labels, dtype=torch.int64, device="cpu")
+    return _chunks(assignment, (num_labels,), device)
 
 
 @made_once
 def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
     """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k); C, the empty chunk, as padding."""
-    number, first = _num_chunks(sizes)
-    empty_chunk = sum(number)
+    chunks_of_bucket = _chunks_by_bucket(sizes)
+    empty_chunk = sum(map(len, chunks_of_bucket))
     places = []
-    for start, chunks in zip(first, number, strict=True):
-        chosen = list(range(start, start + min(k, chunks)))
+    for chunks in chunks_of_bucket:
+        chosen = list(chunks[:k])
         places.append(chosen + [empty_chunk] * (k - len(chosen)))
     return torch.tensor(places, dtype=torch.int64, device="cpu")

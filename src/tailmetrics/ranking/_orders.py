@@ -1,0 +1,42 @@
+"""Small steps on tables and orders that several files share: blocks of rows, orders by two keys, equal neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def rows_at_once(cells: int, width: int) -> int:
+    """Return how many rows of ``width`` cells together have at most ``cells`` cells; at least 1."""
+    return max(1, cells // max(1, width))
+
+
+def in_blocks(num_rows: int, *tables: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Return blocks of ``num_rows`` rows of several tables: the first rows of each table, then the next ones."""
+    blocks_by_table = [torch.split(table, num_rows) for table in tables]
+    return zip(*blocks_by_table, strict=True)
+
+
+def order_by_key(keys: Tensor, order: Tensor) -> Tensor:
+    """Return ``order`` sorted by ``keys``, ascending, along the last axis; within a key the order stays as it is.
+
+    With an order by score, the result is an order by key first and by score second.
+
+    Args:
+        keys: Shape (..., L): the key of each item.
+        order: Shape (..., L), int64: the items in their order, as indexes.
+    """
+    keys_in_order = keys.gather(-1, order)
+    return order.gather(-1, keys_in_order.argsort(dim=-1, stable=True))
+
+
+def equals_neighbour(equals_next: Tensor) -> Tensor:
+    """Return whether each cell of sorted rows equals a neighbour, bool, shape (N, W).
+
+    Args:
+        equals_next: Shape (N, W - 1), bool: whether each cell but the last equals the next one.
+    """
+    return F.pad(equals_next, (1, 0)) | F.pad(equals_next, (0, 1))
