@@ -21,7 +21,6 @@ from tailmetrics.report.records import (
     NO_RECORD,
     ORDERS,
     REFERENCES,
-    SUMMARIES,
     Breakdown,
     MetricFacts,
     Record,
@@ -146,12 +145,6 @@ class ReportData:
         metrics = [*self.metrics_by_bucket, *(record.metric for record in self.overall_records), ""]
         return self.headline or metrics[0]
 
-    @cached_property
-    def summary_names(self) -> list[str]:
-        """The summaries of buckets that there are, in the order of :data:`SUMMARIES`."""
-        names = {record.summary for record in self.records if not record.row_group}
-        return [name for name in SUMMARIES if name in names]
-
     def whole(self, metric: str) -> Record:
         """Return the record over all labels of a metric by bucket."""
         return self.by_key.get(self.facts(metric).overall_key, self.record(metric))
@@ -179,39 +172,6 @@ class ReportData:
     def group(self, name: str) -> GroupRow:
         """Return a group of rows by name."""
         return self._groups[name]
-
-    @property
-    def all_rows(self) -> GroupRow:
-        """The line of all rows in a table by group; its name is empty."""
-        return GroupRow("", self.rows)
-
-    @cached_property
-    def all_labels(self) -> BucketRow:
-        """The line of all labels in a table by bucket: its name is empty, its numbers are sums over the buckets."""
-        first = [bucket for bucket in self.buckets if bucket.kind == 0]
-        return BucketRow(
-            "",
-            labels=sum(bucket.labels for bucket in first),
-            occurrences=sum(bucket.occurrences for bucket in first),
-            positives=sum(bucket.positives for bucket in first),
-            labels_with_rows=sum(bucket.labels_with_rows or 0 for bucket in self.buckets),
-        )
-
-    def in_line(self, metric: str, line: BucketRow) -> Record:
-        """Return the record of a metric in one line of a table by bucket."""
-        if line is self.all_labels:
-            return self.whole(metric)
-        return self.record(metric, line.name)
-
-    def bucket_lines(self, metrics: Sequence[str]) -> list[BucketRow]:
-        """Return the lines of a table of metrics by bucket: all labels, if a metric has a value there, and buckets."""
-        names = set()
-        for metric in metrics:
-            names |= {record.bucket for record in self.bucket_records(metric)}
-        lines = [bucket for bucket in self.buckets if bucket.name in names]
-        if lines and any(self.whole(metric).key for metric in metrics):
-            lines.insert(0, self.all_labels)
-        return lines
 
     # -- the records as mappings by key -------------------------------------------------------------------------
 
@@ -293,11 +253,6 @@ class ReportData:
     # -- what the numbers say -----------------------------------------------------------------------------------
 
     @cached_property
-    def has_orders(self) -> bool:
-        """Whether there are values of other orders of equal scores."""
-        return any(record.worst is not None for record in self.records)
-
-    @cached_property
     def curves(self) -> dict[str, list[CurvePoint]]:
         """Values of single labels as functions of the training count; empty without labels or counts."""
         if self.labels is None:
@@ -308,11 +263,6 @@ class ReportData:
     def blind_spots(self) -> Sequence[BlindSpot]:
         """Labels that are found significantly less often than the others of their bucket; empty without labels."""
         return () if self.labels is None else self.labels.blind_spots
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of buckets and groups, which are no words of a sentence."""
-        return [*(bucket.name for bucket in self.buckets), *(group.name for group in self.row_groups)]
 
     @property
     def rows_in_words(self) -> str:

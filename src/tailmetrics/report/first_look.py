@@ -9,6 +9,7 @@ from dataclasses import replace
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Section, Table
 from tailmetrics.report.groups import GROUP_COLUMNS
+from tailmetrics.report.lines import bucket_lines, group_lines, in_line
 from tailmetrics.report.overview import BUCKET_COLUMNS
 from tailmetrics.report.records import Record
 
@@ -26,9 +27,9 @@ def first_tables(report: ReportData, overall: Section) -> list[Section]:
 
 def _by_bucket(report: ReportData) -> Section:
     metric = report.about
-    lines = report.bucket_lines([metric])
+    lines = bucket_lines(report, [metric])
     table = Table.from_items(lines, BUCKET_COLUMNS)
-    _add_values(table, [report.in_line(metric, line) for line in lines])
+    _add_values(table, [in_line(report, metric, line) for line in lines])
     return Section("first", f"{metric} by bucket", _caption(report, report.facts(metric).caption)).with_table(table)
 
 
@@ -38,7 +39,7 @@ def _by_group(report: ReportData) -> Section:
     if not records:
         return Section("first", "")
 
-    lines = [report.all_rows, *(report.group(record.row_group) for record in records)]
+    lines = group_lines(report, [report.group(record.row_group) for record in records])
     table = Table.from_items(lines, GROUP_COLUMNS)
     _add_values(table, [whole, *records])
     return Section("first", f"{whole.metric} by group of rows", _caption(report, "over all labels")).with_table(table)

@@ -10,6 +10,7 @@ from tailmetrics.report.breakdowns import ALL, GroupRow
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import count, sentences
+from tailmetrics.report.lines import group_lines
 from tailmetrics.report.overview import intervals_in_words
 
 BY_GROUP = "By group of rows"
@@ -45,7 +46,7 @@ def groups_section(report: ReportData) -> Section:
 
     caption = sentences("over all labels", report.rows_in_words)
     section = Section("groups", BY_GROUP, caption, sentences(intervals_in_words(report)), charts=charts)
-    return section.with_table(Table.from_items([report.all_rows, *report.row_groups], columns))
+    return section.with_table(Table.from_items(group_lines(report, report.row_groups), columns))
 
 
 def _value_cell(report: ReportData, metric: str, line: GroupRow) -> str:

@@ -13,6 +13,7 @@ from tailmetrics.report.breakdowns import ALL, BucketRow, what_buckets_are
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import between, count, number, sentences
+from tailmetrics.report.lines import bucket_lines, in_line
 from tailmetrics.report.records import Record
 
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
@@ -135,7 +136,7 @@ def buckets_section(report: ReportData) -> Section:
     caption = sentences(report.rows_in_words, captions_in_words(report, metrics))
     note = sentences(*notes, intervals_in_words(report))
     section = Section("buckets", HEAD_TO_TAIL, caption, note, charts=charts)
-    return section.with_table(Table.from_items(report.bucket_lines(metrics), columns))
+    return section.with_table(Table.from_items(bucket_lines(report, metrics), columns))
 
 
 def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterator[str]:
@@ -163,12 +164,12 @@ def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterato
 
 
 def _value_cell(report: ReportData, metric: str, line: BucketRow) -> str:
-    return report.in_line(metric, line).text
+    return in_line(report, metric, line).text
 
 
 def _count_cell(report: ReportData, metrics: Sequence[str], line: BucketRow) -> str:
     """Return how many the values of metrics count in one line; a dash where they differ or count nothing."""
-    records = [report.in_line(metric, line) for metric in metrics]
+    records = [in_line(report, metric, line) for metric in metrics]
     texts = {record.count_text for record in records if record.key}
     if len(texts) != 1:
         return "–"

@@ -12,6 +12,7 @@ from tailmetrics.report.breakdowns import BucketRow
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import between, number
+from tailmetrics.report.lines import bucket_lines, in_line
 from tailmetrics.report.overview import BUCKET_COLUMNS
 from tailmetrics.report.records import Record
 
@@ -84,7 +85,7 @@ def _tables(
             bucket_columns.append((metric, partial(_bucket_cell, report, metric, attrgetter("text"))))
             for name, cell in columns:  # names the metric, since a narrow page may split the table
                 bucket_columns.append((f"{metric} {name}", partial(_bucket_cell, report, metric, cell)))
-        table = Table.from_items(report.bucket_lines(report.metrics_by_bucket), bucket_columns)
+        table = Table.from_items(bucket_lines(report, report.metrics_by_bucket), bucket_columns)
         yield replace(section, title=f"{section.title}, by bucket").with_table(table)
 
 
@@ -94,4 +95,4 @@ def _has_cells(columns: Sequence[Column[Record]], records: Iterable[Record]) -> 
 
 
 def _bucket_cell(report: ReportData, metric: str, cell: Callable[[Record], str], line: BucketRow) -> str:
-    return cell(report.in_line(metric, line))
+    return cell(in_line(report, metric, line))

@@ -52,7 +52,9 @@ class Report(ReportData, Shown):
 
     def translate(self, text: str) -> str:
         """Return a sentence in the words of the field."""
-        return in_words(text, self.words, self.names)
+        buckets = [bucket.name for bucket in self.buckets]
+        groups = [group.name for group in self.row_groups]
+        return in_words(text, self.words, [*buckets, *groups])
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return the content that every renderer shows.
@@ -89,7 +91,7 @@ class Report(ReportData, Shown):
         """Return the numbers of rows, positives and labels, such as ``"60 rows"``, without those that are unknown."""
         counts = {"row": self.rows, "positive": self.positives}
         if self.label_counts is not None:
-            counts["label"] = self.all_labels.labels
+            counts["label"] = self.label_counts.numel()
 
         texts = []
         for noun, number in counts.items():

@@ -35,7 +35,7 @@ def _on_ties(report: ReportData, with_orders: bool) -> Iterator[str]:
             shares[k] = f"{share:.1%}"
     share_of_hits = shares.pop(None, "")
     hint = ""
-    if with_orders and report.has_orders:
+    if with_orders and report.tie_bounds:
         hint = f' "{TIES}" has the values of other orders.'
 
     if shares:

@@ -8,7 +8,7 @@ from tailmetrics.report.breakdowns import ALL, UNSEEN
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import sentences, short_name
-from tailmetrics.report.records import NO_RECORD, Record
+from tailmetrics.report.records import NO_RECORD, SUMMARIES, Record
 
 MEANINGS = {
     "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
@@ -28,7 +28,8 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
 
 def tail_section(report: ReportData) -> Section:
     """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
-    summaries = report.summary_names
+    names = {record.summary for record in report.records if not record.row_group}
+    summaries = [name for name in SUMMARIES if name in names]
     ends = {}
     for metric in report.metrics_by_bucket:
         if not report.record(metric, summary="gap").key:
