@@ -29,6 +29,7 @@ OVERALL_COLUMNS: Sequence[Column[Record]] = (
     ("value", attrgetter("text")),
     ("over", attrgetter("count_in_words")),
 )
+"""The columns of a table over all labels; of other tables of the same values the first two."""
 
 
 def headline_section(report: ReportData) -> Section:

@@ -13,10 +13,9 @@ from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import between, number
 from tailmetrics.report.lines import bucket_lines, in_line
-from tailmetrics.report.overview import BUCKET_COLUMNS
+from tailmetrics.report.overview import BUCKET_COLUMNS, OVERALL_COLUMNS
 from tailmetrics.report.records import Record
 
-VALUE_COLUMNS: Sequence[Column[Record]] = (("metric", attrgetter("metric")), ("value", attrgetter("text")))
 TIES = "What equal scores hide"
 TIES_CAPTION = (
     "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they differ, "
@@ -77,7 +76,7 @@ def _tables(
             metrics.append(metric)
 
     if overall:
-        table = Table.from_items(overall, [*VALUE_COLUMNS, *columns])
+        table = Table.from_items(overall, [*OVERALL_COLUMNS[:2], *columns])
         yield replace(section, title=f"{section.title}{title_end}").with_table(table)
     if metrics:
         bucket_columns = [BUCKET_COLUMNS[0]]
