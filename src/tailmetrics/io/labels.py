@@ -337,10 +337,10 @@ def read_alike(sources: Sequence[Source], strings: bool | None) -> None:
             source.read_as_numbers()
 
 
-def number_strings(
+def set_label_names(
     sources: Sequence[Source], label_names: Sequence[str] | None, strings: bool | None, memory: str
 ) -> Sequence[str] | None:
-    """Return the label names, and set in each file with string ids the numbering of the names.
+    """Return the names of the labels, and set them in each file whose label ids are strings.
 
     Args:
         sources: The files.
@@ -355,17 +355,10 @@ def number_strings(
     if strings or label_names is None:
         read_alike(sources, strings)
     named = [source for source in sources if source.string_ids]
-    numbered = [source for source in sources if not source.string_ids]
     if not named:
         return label_names
     if label_names is None:
-        if numbered:
-            problem = f"has strings for label ids, but {numbered[0].path} has numbers"
-            raise DataFileError(named[0].path, problem, hint=numbers_hint(numbered[0]))
-        gathering = NameGathering(memory)
-        for source in named:
-            gathering.add(source)
-        label_names = gathering.ordered(LabelRule(None, True, None, False), bool(strings)).names or ()
+        label_names = _names_in(sources, bool(strings), memory)
 
     numbering = {name: place for place, name in enumerate(label_names)}
     if len(numbering) < len(label_names):
@@ -374,6 +367,20 @@ def number_strings(
         for file in (source, *source.files):
             file.numbering, file.label_names = numbering, label_names
     return label_names
+
+
+def _names_in(sources: Sequence[Source], strings: bool, memory: str) -> Sequence[str]:
+    """Return the names of the labels in all files, in the order of their ids; raise if one file has numbers."""
+    named = [source for source in sources if source.string_ids]
+    numbered = [source for source in sources if not source.string_ids]
+    if numbered:
+        problem = f"has strings for label ids, but {numbered[0].path} has numbers"
+        raise DataFileError(named[0].path, problem, hint=numbers_hint(numbered[0]))
+
+    gathering = NameGathering(memory)
+    for source in named:
+        gathering.add(source)
+    return gathering.ordered(LabelRule(None, True, None, False), strings).names or ()
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from tailmetrics.io.labels import (
     Labels,
     NameGathering,
     NumberSource,
-    number_strings,
     numbers_hint,
     read_alike,
+    set_label_names,
 )
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
@@ -557,7 +557,7 @@ def _row_facts(
 
     if string_ids is None and num_labels is not None and label_names is None:
         string_ids = False
-    names = number_strings(sources, label_names, string_ids, memory)
+    names = set_label_names(sources, label_names, string_ids, memory)
     columns = _common_labels(sources, num_labels, names, number_source)
     if last is not first and last.is_ambiguous(columns):
         hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
