@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -52,6 +53,11 @@ class Model:
     name: str
     tables: list[RowTable]
 
+    @classmethod
+    def open(cls, name: str, paths: Iterable[Path]) -> Model:
+        """Return the model of a name with the tables in these files."""
+        return cls(name, [RowTable.open(path) for path in paths])
+
     def joined(self, names: Any) -> Model:
         """Return the model with the rows of its tables in the order of ``names``."""
         return replace(self, tables=[table.joined(names) for table in self.tables])
@@ -87,26 +93,22 @@ def compare_runs(request: Request, messages: Messages) -> None:
     preds = options.preds or []
     if request.tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
-    groups_of_files = _files_of_models(request.tables) or [[Path(path)] for path in preds]
-    names = _names(options.names, groups_of_files)
+    files_of_models = _files_of_models(request.tables) or [[Path(path)] for path in preds]
+    names = _names(options.names, files_of_models)
     tables_of_models = []
-    for files in groups_of_files:
+    for files in files_of_models:
         tables_of_models.append([table_in(path, messages.warn) for path in files])
     if request.tables:
         _check_only_tables(request)
 
-    inputs = _input_files(request)
-    for tables in tables_of_models:
-        inputs += tables
+    inputs = chain(_input_files(request), *tables_of_models)
     with Outputs(inputs, output.overwrite) as outputs:
         folder = None
         if output.out is not None:
             folder = outputs.claim(output.out, COMPARE_FILES)
         if preds:
             tables_of_models = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
-        models = []
-        for name, tables in zip(names, tables_of_models, strict=True):
-            models.append(Model(name, [RowTable.open(path) for path in tables]))
+        models = list(map(Model.open, names, tables_of_models))
         report = _with_warnings(_compared(models, request), models, messages)
         finish(report, folder, outputs, output, messages)
 

@@ -330,12 +330,12 @@ def _label_facts(
     counts, counted_labels = None, None
     if path is not None:
         counted_labels = counted_names(path, columns)
-        if counted_labels is None:
-            counts = read_label_counts(path, num_labels=num_labels, columns=columns)
-        else:
-            names_of_options["label_counts"] = counted_labels
-    if counts is not None and label_names is None:
-        num_labels = len(counts)
+    if counted_labels is not None:
+        names_of_options["label_counts"] = counted_labels
+    elif path is not None:
+        counts = read_label_counts(path, num_labels=num_labels, columns=columns)
+        if label_names is None:
+            num_labels = len(counts)
 
     forms = forms_of(options, extra_columns)
     labels = gathered_labels(
@@ -346,13 +346,20 @@ def _label_facts(
         places = places_of_names(list(label_names), labels.names)
     if path is not None and counted_labels is not None:
         counts = _counts_of_names(path, columns, counted_labels, labels.names, options.num_labels)
-    elif counts is not None and places is not None:
-        counts = vector_by_id(counts, places)
-    elif counts is not None and labels.names is not None:
-        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as "
-        hint = "give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
-        raise CommandError(f"{problem}{labels.names[0]!r}", hint)
+    elif path is not None and counts is not None:
+        counts = _counts_by_id(path, counts, labels.names, places)
     return LabelFacts(counts, labels, places)
+
+
+def _counts_by_id(path: str, counts: Tensor, names: Sequence[str] | None, places: Tensor | None) -> Tensor:
+    """Return counts without names in the order of label ids; those of named labels stand in that of --label-names."""
+    if places is not None:
+        return vector_by_id(counts, places)
+    if names is None:
+        return counts
+    problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
+    hint = "give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
+    raise CommandError(problem, hint)
 
 
 def _counts_of_names(
