@@ -251,13 +251,17 @@ def test_every_form_is_written(compared, tmp_path):
 
 @pytest.mark.parametrize("rows", [40, 8])
 def test_the_least_p_that_random_swaps_can_give_says_so(rows):
-    """No swap but those of all rows or none is as far: of 999 random ones p is 1/1000; all 2^8 are gone through."""
+    """No swap but those of all rows or none is as far: of 999 random ones p is 1/1000; all 2^8 are gone through.
+
+    All rows are won: 40/0/0.
+    """
     right, target = torch.eye(2)[torch.zeros(rows, dtype=torch.int64)], torch.zeros(rows, dtype=torch.int64)
     report = compare_runs({"wrong": -right, "right": right}, target, metrics=[PrecisionAtK(k=[1])], resamples=999)
     (comparison,), text = report.comparisons, markdown(report)
     assert comparison.p.randomisation == pytest.approx(1 / 1000 if rows == 40 else 1 / 2**8)
     assert ("**≤0.0010** | **≤0.0010**" in text, "≤" in text) == (rows == 40, rows == 40)
     assert ("≤: none of 999 random swaps differs as much" in text) is (rows == 40)
+    assert f"**{rows}/0/0**" in text
 
 
 @pytest.mark.filterwarnings("ignore:.*as probabilities do")
