@@ -184,8 +184,11 @@ def _p_text(comparison: Comparison) -> str:
 
 
 def _outcomes(comparison: Comparison) -> str:
-    """Return wins, ties and losses; no row has a gap."""
-    return f"{comparison.wins}/{comparison.ties}/{comparison.losses}".replace("0/0/0", "–")
+    """Return wins, ties and losses; a dash where there are none, as of a gap."""
+    outcomes = (comparison.wins, comparison.ties, comparison.losses)
+    if not any(outcomes):
+        return "–"
+    return "/".join(map(str, outcomes))
 
 
 PAIR_COLUMNS: Sequence[Column[Comparison]] = (
