@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pydoc import locate
 from types import SimpleNamespace
+from typing import Any
 
 import processes
 from tailmetrics._arguments import TorchMetricsArguments, arguments
@@ -190,6 +192,18 @@ def test_every_public_name_is_in_the_reference() -> None:
         if getattr(module, name) is not getattr(tailmetrics, name, None)
     }
     assert public <= rendered, sorted(public - rendered)
+
+
+def test_members_of_the_reference_exist() -> None:
+    """What a page shows of a class is a member of it; mkdocstrings says nothing of a name that is gone."""
+    entry = re.compile(r"^::: ([\w.]+)\n(?:    .*\n)*?.*\bmembers: \[(.+)\]", re.MULTILINE)
+    gone = []
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for name, members in entry.findall(page.read_text()):
+            owner: Any = locate(name)
+            attributes = {*dir(owner)}.union(*map(inspect.get_annotations, owner.__mro__))
+            gone += [f"{name}.{member}" for member in members.split(", ") if member not in attributes]
+    assert gone == []
 
 
 def links() -> Iterator[tuple[Path, str]]:
