@@ -90,7 +90,7 @@ def largest_min_gain(collection: TopKCollection) -> float:
     """Return the largest ``min_gain`` of the metrics; 0 if none has one."""
     largest = 0.0
     for metric in collection.members().values():
-        largest = max(largest, getattr(metric, "min_gain", None) or 0.0)
+        largest = max(largest, metric.min_gain or 0.0)
     return largest
 
 

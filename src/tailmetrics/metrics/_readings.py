@@ -123,6 +123,13 @@ class Reading(ABC):
             return ranking
         return ranking.at_least(self.min_gain)
 
+    @property
+    def key_of_level(self) -> str:
+        """The part of the name of a state for ``min_gain``; empty without it."""
+        if self.min_gain is None:
+            return ""
+        return f"_min{self.min_gain!r}".replace(".", "_")
+
     def of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N, G) with buckets."""
         ranking = self.relevant(ranking)
@@ -253,9 +260,9 @@ class Ranks(Reading):
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with the relevant labels of a gain of at least ``min_gain``; all if gains are read."""
-        if self.min_gain is None or self.formula.reads_gains:
+        if self.formula.reads_gains:
             return ranking
-        return ranking.at_least(self.min_gain)
+        return super().relevant(ranking)
 
     def of(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks of the relevant labels, by bucket if there are buckets; else often the ranking itself."""
@@ -351,9 +358,6 @@ class Ranks(Reading):
 
     def key_of_counts(self, by_bucket: bool) -> str:
         """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
-        level = ""
-        if self.min_gain is not None:
-            level = f"_min{self.min_gain!r}".replace(".", "_")
         if self.buckets is None or not (by_bucket or self.uses_depth):
-            return level
-        return f"{level}_{self.scope}{self.depth}_{self.buckets.digest[:16]}"
+            return self.key_of_level
+        return f"{self.key_of_level}_{self.scope}{self.depth}_{self.buckets.digest[:16]}"

@@ -231,9 +231,7 @@ class Decisions(Reading):
 
     def key_of_counts(self, by_bucket: bool) -> str:
         """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
-        suffix = ""
-        if self.min_gain is not None:
-            suffix += f"_min{self.min_gain!r}".replace(".", "_")
+        suffix = self.key_of_level
         if self.buckets is not None and by_bucket:
             suffix += f"_{self.buckets.digest[:16]}"
         return f"{suffix}_above_{digest_of(self.limits)}"
