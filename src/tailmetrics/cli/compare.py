@@ -36,7 +36,7 @@ from tailmetrics.evaluation.notes import ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
 from tailmetrics.evaluation.row_values import NOTHING
-from tailmetrics.io import DataFileError
+from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance.comparing import matches_pattern
@@ -271,12 +271,11 @@ def _written_tables(request: Request, names: Sequence[str], scratch: Path, messa
     return tables
 
 
-def _rows_of(dataset: Any) -> Sequence[Any]:
+def _rows_of(dataset: Dataset) -> Sequence[Any]:
     """Return the names of the rows, or their numbers."""
     if dataset.row_names is None:
         return range(dataset.num_rows)
-    names: Sequence[Any] = dataset.row_names
-    return names
+    return dataset.row_names
 
 
 def _write_table(path: Path, evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages) -> None:

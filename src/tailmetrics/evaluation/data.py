@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, permutations
 from math import prod
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from tailmetrics.ranking._inputs import (
 from tailmetrics.ranking._reading import wrong_axes
 from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.report.report import Report
+
+if TYPE_CHECKING:
+    from tailmetrics.io import Dataset
 
 Part = tuple[slice, Any, Any]
 
@@ -554,7 +557,7 @@ def _check_indexes_of_tables(preds: Any, target: Any) -> None:
 # -- arguments with a value per row ---------------------------------------------------------------------------------
 
 
-def _values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, Any]) -> Any:
+def _values_by_row(values: Any, argument: str, data: Data | Dataset, inputs: Mapping[str, Any]) -> Any:
     """Return the values of an argument in the order of the rows.
 
     Args:
@@ -586,7 +589,7 @@ def _values_by_row(values: Any, argument: str, data: Any, inputs: Mapping[str, A
     return values
 
 
-def _values_by_token(values: Any, argument: str, data: Any) -> Any:
+def _values_by_token(values: Any, argument: str, data: Data | Dataset) -> Any:
     """Return values (B, T) of each token, or (B,) of each sequence, as a value of each row, shape (B * T,)."""
     if isinstance(values, Tensor):
         values = values.cpu()
@@ -602,7 +605,7 @@ def _values_by_token(values: Any, argument: str, data: Any) -> Any:
     return flat.repeat(data.tokens)
 
 
-def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
+def _values_by_query(values: Any, argument: str, data: Data | Dataset) -> list[Any]:
     """Return the value of the query of each row, of a dict by query or a Series; None for a query without a group."""
     value_of_query: dict[str, Any] = {}
     for query, value in values.items():
@@ -620,12 +623,12 @@ def _values_by_query(values: Any, argument: str, data: Any) -> list[Any]:
     return list(map(value_of_query.get, names))
 
 
-def _query_names(data: Any) -> list[str]:
+def _query_names(data: Data | Dataset) -> list[str]:
     """Return the name of the query of each row; row numbers if queries have no names."""
     return list(data.row_names or map(str, range(data.num_rows)))
 
 
-def _notes_on_groups(row_groups: Any, data: Any) -> list[str]:
+def _notes_on_groups(row_groups: Any, data: Data | Dataset) -> list[str]:
     """Return a note on queries that a dict of groups lacks: their names may be spelled in another way."""
     if not isinstance(row_groups, Mapping):
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from tailmetrics.evaluation.options import Missing
 from tailmetrics.ranking._warnings import FEWEST_QUERIES
 from tailmetrics.significance.influence import Array
 
+if TYPE_CHECKING:
+    from tailmetrics.io import Dataset
+
 FIRST_ROWS = 64
 """Rows that are read, to tell whether queries find themselves."""
 LARGEST_GRADE = 10
 """Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
 
 
-def notes_on_likely_mistakes(dataset: Any, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+def notes_on_likely_mistakes(dataset: Dataset, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
     """Return notes on swapped arguments and on queries that find themselves in a :class:`~tailmetrics.io.Dataset`.
 
     Args:
@@ -29,7 +32,9 @@ def notes_on_likely_mistakes(dataset: Any, preds: str = "preds", target: str = "
     return _note_on_swapped(dataset, preds, target) + _note_on_self_retrieval(dataset, preds)
 
 
-def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+def notes_on_queries(
+    dataset: Dataset, missing: Missing, preds: str = "preds", target: str = "target"
+) -> tuple[str, ...]:
     """Return notes on queries that have predictions but no targets, or targets but no predictions."""
     notes = []
     if dataset.missing_queries:
@@ -50,7 +55,7 @@ def _queries_have(count: int, source: str) -> str:
     return f"{count:,} queries of {source} have"
 
 
-def _note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
+def _note_on_swapped(dataset: Dataset, preds: str, target: str) -> tuple[str, ...]:
     """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
     grades = dataset.preds.first_values()
     # scores that were read from ranks are whole numbers below 0
@@ -65,7 +70,7 @@ def _note_on_swapped(dataset: Any, preds: str, target: str) -> tuple[str, ...]:
     )
 
 
-def _note_on_self_retrieval(dataset: Any, preds: str) -> tuple[str, ...]:
+def _note_on_self_retrieval(dataset: Dataset, preds: str) -> tuple[str, ...]:
     """Return a note that each query finds itself first, as where embeddings are searched in themselves.
 
     Each of the first rows has its own name among its best labels. Nothing is said if no other label is relevant in
@@ -98,12 +103,12 @@ def _note_on_self_retrieval(dataset: Any, preds: str) -> tuple[str, ...]:
     )
 
 
-def _first_rows(table: Any, dataset: Any) -> Any:
+def _first_rows(table: Any, dataset: Dataset) -> Any:
     """Return the first rows of predictions or targets: lists of labels, or an array with a column per label."""
     return next(table.all_batches(dataset.start, min(dataset.stop, dataset.start + FIRST_ROWS), FIRST_ROWS))
 
 
-def _label_name(dataset: Any, label: int) -> str:
+def _label_name(dataset: Dataset, label: int) -> str:
     if dataset.label_names is None:
         return str(label)
     return str(dataset.label_names[label])
