@@ -269,7 +269,7 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
     """Open all files; those that come first tell the number of labels for the others."""
     label_names = None
     if options.label_names is not None:
-        label_names = lines_of(options.label_names)
+        label_names = read_lines(options.label_names)
     facts = _label_facts(preds, options, extra_columns, label_names)
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
@@ -471,7 +471,7 @@ def _all_names(inputs: Inputs) -> Sequence[str] | None:
     return [*names, *[""] * (num_labels - len(names))]
 
 
-def lines_of(path: str, axes: int = 1) -> list[str]:
+def read_lines(path: str, axes: int = 1) -> list[str]:
     """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
     file = check_file(path)
     if suffix_of(file) == "npy":

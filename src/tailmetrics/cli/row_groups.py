@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.cli.inputs import Files, forms_of, lines_of, names_a_file
+from tailmetrics.cli.inputs import Files, forms_of, names_a_file, read_lines
 from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.io import Columns, Dataset
@@ -95,7 +95,7 @@ def _read_groups(option: str, value: str, options: DataOptions, queries: Sequenc
         own = Columns(query=columns.query, item=value)
         return _column_of_groups(option, str(options.target), forms.format("target"), own, queries, options)
     if queries is None and suffix_of(path_of(value)) not in TYPED:
-        return [line or None for line in lines_of(value, axes=2)]  # groups of tokens: shape (B, T)
+        return [line or None for line in read_lines(value, axes=2)]  # groups of tokens: shape (B, T)
     names = column_names(find(value).parts[0])
     own = _columns_of_groups(option, value, names, options.columns.query)
     if queries is None:

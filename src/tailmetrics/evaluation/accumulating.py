@@ -213,7 +213,7 @@ class Evaluation:
 
     # -- states -----------------------------------------------------------------------------------------------------
 
-    def _metrics(self) -> dict[str, ExactMetric]:
+    def _metrics_with_states(self) -> dict[str, ExactMetric]:
         """Return by name all metrics with states: members, references, counts of rows and labels, and sums of rows."""
         self._start_once()
         metrics = {f"{COLLECTION}{name}": metric for name, metric in self.collection._parts().items()}
@@ -241,7 +241,7 @@ class Evaluation:
         ``torch.load(…, weights_only=True)`` reads what ``torch.save`` writes of it.
         """
         states: dict[str, Any] = {"fingerprint": self._fingerprint(), "warnings": list(self.warnings)}
-        for name, metric in self._metrics().items():
+        for name, metric in self._metrics_with_states().items():
             metric.check_own_states("state_dict")
             for state_name, state in metric.metric_state.items():
                 states[f"{name}.{state_name}"] = state.detach().cpu()
@@ -255,7 +255,7 @@ class Evaluation:
         Raises:
             ValueError: If the states are of other metrics, buckets or counts, or incomplete. Nothing is changed.
         """
-        metrics = self._metrics()
+        metrics = self._metrics_with_states()
         if states.get("fingerprint") != self._fingerprint():
             raise ValueError(
                 "Evaluation.load_state_dict: the states are of other metrics, buckets or counts; pass what "
@@ -280,7 +280,7 @@ class Evaluation:
 
     def _fingerprint(self) -> str:
         """Return a digest of all that the states depend on: arguments, buckets and counts of all metrics."""
-        return digest_of([tuple(metric.fingerprint()) for metric in self._metrics().values()])
+        return digest_of([tuple(metric.fingerprint()) for metric in self._metrics_with_states().values()])
 
     # -- results ----------------------------------------------------------------------------------------------------
 

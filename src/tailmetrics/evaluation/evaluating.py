@@ -10,10 +10,10 @@ from tailmetrics._arguments import names_unknown_keywords
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.accumulating import add_data
 from tailmetrics.evaluation.data import Data, read_data
 from tailmetrics.evaluation.labels import options_by_id
-from tailmetrics.evaluation.notes import on_data
 from tailmetrics.evaluation.options import Missing, Options
 from tailmetrics.evaluation.preparing import check_complete, prepared
 from tailmetrics.evaluation.reporting import with_intervals
@@ -177,7 +177,7 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
 
     report = evaluation.report(title)
     has_intervals = keeps_rows or options.confidence is not None
-    notes_on_data = on_data(data, options, ordered_options.label_counts, evaluation.members, has_intervals)
+    notes_on_data = notes.on_data(data, options, ordered_options.label_counts, evaluation.members, has_intervals)
     report = replace(
         report,
         tie_winner=data.tie_winner,

@@ -163,13 +163,13 @@ def as_tensors(context: Context, batch: Batch) -> None:
     mask also excludes the rows that hold nothing but ``ignore_index``.
     """
     caller = context.caller
-    has_options = _arguments_as_tensors(caller, batch)
+    has_optional = _arguments_as_tensors(caller, batch)
     preds = batch.preds
     first = preds[0] if isinstance(preds, tuple) else preds
     if batch.indexes is not None:
         _documents_in_rows(context, batch)
     else:
-        if has_options or first.ndim != 2:
+        if has_optional or first.ndim != 2:
             _in_rows(caller, batch, first)
         if context.ignore_index is not None:
             without_ignored(caller, batch, context.ignore_index)
@@ -194,13 +194,13 @@ def _arguments_as_tensors(caller: str, batch: Batch) -> bool:
     else:
         batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
 
-    has_options = False
+    has_optional = False
     for name in OPTIONAL_ARGUMENTS:
         value = getattr(batch, name)
         if value is not None:
             setattr(batch, name, as_tensor(caller, name, value))
-            has_options = True
-    return has_options
+            has_optional = True
+    return has_optional
 
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:

@@ -633,21 +633,21 @@ def _check_lists(
     caller = context.caller
     if context.looked_through and ids.numel():
         lowest, highest = torch.aminmax(ids)
-        ends = ListCheck(int(lowest), int(highest), None, None)
+        list_check = ListCheck(int(lowest), int(highest), None, None)
     else:
-        ends = context.kernels.look_through(ids)
+        list_check = context.kernels.look_through(ids)
 
-    if ends.lowest < -1 or (context.num_labels is not None and ends.highest >= context.num_labels):
-        check_ends(caller, argument, ends.lowest, ends.highest, context.num_labels, one_per_row=one_per_row)
-    if padded_behind and ends.gap_row is not None:
+    if list_check.lowest < -1 or (context.num_labels is not None and list_check.highest >= context.num_labels):
+        check_ends(caller, argument, list_check.lowest, list_check.highest, context.num_labels, one_per_row=one_per_row)
+    if padded_behind and list_check.gap_row is not None:
         raise ValueError(
             f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "
             "keeps its place under an id of its own: num_labels=L + 1, the id L, and duplicates='first' where it "
             "may repeat."
         )
-    if distinct and ends.repeat_row is not None:
-        raise _repetition(context, argument.removeprefix("ids in "), ids, ends.repeat_row)
-    return ends.lowest
+    if distinct and list_check.repeat_row is not None:
+        raise _repetition(context, argument.removeprefix("ids in "), ids, list_check.repeat_row)
+    return list_check.lowest
 
 
 def _repetition(context: Context, argument: str, ids: Tensor, row: int) -> ValueError:
