@@ -247,9 +247,9 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
     Of rows without equal scores none is, and no score is compared again.
     """
     read: list[int] = []
-    ranking_of, spans_of = _spans._ranking_of, _spans.spans_of
+    ranking_of_rows, spans_of = _spans._ranking_of_rows, _spans.spans_of
     monkeypatch.setattr(
-        _spans, "_ranking_of", lambda ranking, scores, rows: read.append(len(rows)) or ranking_of(ranking, scores, rows)
+        _spans, "_ranking_of_rows", lambda ranking, rows: read.append(len(rows)) or ranking_of_rows(ranking, rows)
     )
     generator = torch.Generator().manual_seed(9)
     scores = torch.rand(60, 40, generator=generator).argsort(dim=1).double()
@@ -275,7 +275,7 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
             assert values[0] == pytest.approx(values[1], abs=1e-15)
     assert max(read) <= 7
     assert read
-    for name in ("_ranking_of", "_counted", "_counts"):
+    for name in ("_ranking_of_rows", "_spans_by_counting", "_counts"):
         monkeypatch.setattr(_spans, name, None)
     metric.reset()
     metric.update(distinct, target)

@@ -11,6 +11,7 @@ from tailmetrics.metrics._ties import CutSpan, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Hits
+from tailmetrics.ranking._orders import equals_neighbour, in_blocks, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 
 SCORES_TOGETHER = 2**22
@@ -39,30 +40,43 @@ def spans_of(
     if buckets is not None and scope == "bucket":
         cut = cut_span(ranking, buckets, depth)
         end = min(depth, ranking.depth)
-    rows = _rows_of_ties(ranking, end, everything)
-    scores = ranking.scores
-    if rows is None or (len(rows) and scores is None):
-        ranks, above, equal = _counted(ranking, buckets, scope, depth)
-        return Spans(ranks, above, equal, cut)
 
-    ranks = ranking
+    rows = _rows_of_ties(ranking, end, everything)
+    if rows is None or (len(rows) and ranking.scores is None):
+        spans = _spans_by_counting(ranking, buckets, scope, depth)
+    else:
+        spans = _spans_without_ties(ranking, buckets, scope, depth)
+        if len(rows):
+            row_spans = _spans_by_counting(_ranking_of_rows(ranking, rows), buckets, scope, depth)
+            spans = _with_spans_of_rows(spans, row_spans, rows)
+    spans.cut = cut
+    return spans
+
+
+def _spans_without_ties(ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Spans:
+    """Return spans of one place each, as if all scores were different."""
+    ranks: TargetRanks = ranking
     if buckets is not None:
         ranks = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
-    above, equal = ranks.hits.ranks - 1, torch.ones_like(ranks.hits.ranks)
-    if not len(rows):
-        return Spans(ranks, above, equal, cut)
+    return Spans(ranks, above=ranks.hits.ranks - 1, equal=torch.ones_like(ranks.hits.ranks))
 
-    assert scores is not None
-    tied_ranks, tied_above, tied_equal = _counted(_ranking_of(ranking, scores, rows), buckets, scope, depth)
-    above = _with_rows(above, tied_above, rows, NOT_RANKED)
-    equal = _with_rows(equal, tied_equal, rows, 1)
+
+def _with_spans_of_rows(spans: Spans, row_spans: Spans, rows: Tensor) -> Spans:
+    """Return the spans of N rows, with R ``rows`` replaced by ``row_spans``."""
+    ranks, row_ranks = spans.ranks, row_spans.ranks
     gains = None
     if not ranks.binary:
-        gains = _with_rows(ranks.target_gains, tied_ranks.target_gains, rows, 0.0)
-    target_ranks = _with_rows(ranks.hits.ranks, tied_ranks.hits.ranks, rows, NOT_RANKED)
-    hits = Hits(target_ranks, _with_rows(ranks.hits.ids, tied_ranks.hits.ids, rows, -1), gains)
-    ranks = TargetRanks(hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, tied_ranks.deepest)
-    return Spans(ranks, above, equal, cut)
+        gains = _with_rows(ranks.target_gains, row_ranks.target_gains, rows, 0.0)
+    hits = Hits(
+        ranks=_with_rows(ranks.hits.ranks, row_ranks.hits.ranks, rows, NOT_RANKED),
+        ids=_with_rows(ranks.hits.ids, row_ranks.hits.ids, rows, -1),
+        gains=gains,
+    )
+    return Spans(
+        ranks=TargetRanks(hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, row_ranks.deepest),
+        above=_with_rows(spans.above, row_spans.above, rows, NOT_RANKED),
+        equal=_with_rows(spans.equal, row_spans.equal, rows, 1),
+    )
 
 
 def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:
@@ -70,34 +84,40 @@ def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | N
 
     Scores are read again only for rows whose list does.
     """
-    values, end = ranking.values, min(depth, ranking.depth)
-    if values is None or not 0 < end < values.shape[1] or ranking.distinct:
+    values = ranking.values
+    end = min(depth, ranking.depth)
+    if values is None or ranking.distinct or not 0 < end < values.shape[1]:
         return None
     last = values[:, end - 1]
-    rows = ((last == values[:, end]) & (last > -torch.inf)).nonzero().squeeze(1)
+    is_cut = (last == values[:, end]) & (last > -torch.inf)
+    rows = is_cut.nonzero().squeeze(1)
     if not len(rows):
         return None
 
-    ids, last_scores = ranking.ids[rows], last[rows, None]
+    row_ids, last_scores = ranking.ids[rows], last[rows, None]
+    is_last = values[rows, :end] == last_scores
     above = buckets.totals(ranking.ids[:, :end])
-    above[rows] = buckets.totals(ids[:, :end].masked_fill(values[rows, :end] == last_scores, -1))
+    above[rows] = buckets.totals(row_ids[:, :end].masked_fill(is_last, -1))
+
     equal = torch.zeros_like(above)
     if ranking.scores is None:
-        equal[rows] = buckets.totals(ids.masked_fill(values[rows, : ranking.depth] != last_scores, -1))
+        is_other = values[rows, : ranking.depth] != last_scores
+        equal[rows] = buckets.totals(row_ids.masked_fill(is_other, -1))
     else:
         _count_equal(equal, buckets, ranking.scores, rows, last_scores)
+
+    all_above = above.sum(dim=1, keepdim=True)
     all_equal = equal.sum(dim=1, keepdim=True)
-    listed = (end - above.sum(dim=1, keepdim=True)).clamp(min=0).minimum(all_equal)
+    listed = (end - all_above).clamp(min=0).minimum(all_equal)
     return CutSpan(above, equal, all_equal, listed)
 
 
 def _count_equal(counts: Tensor, buckets: LabelBuckets, scores: Tensor, rows: Tensor, last_scores: Tensor) -> None:
     """Add to ``counts`` (N, G) the labels of each bucket that have the last score (R, 1) of their row, in R rows."""
-    height = max(1, SCORES_TOGETHER // max(1, scores.shape[1]))
-    blocks = zip(torch.split(rows, height), torch.split(last_scores, height), strict=True)
-    for block, block_scores in blocks:
-        row, label = (scores[block] == block_scores).nonzero(as_tuple=True)
-        cell = block[row] * len(buckets) + buckets.of(label)
+    height = rows_at_once(SCORES_TOGETHER, scores.shape[1])
+    for block_rows, block_last_scores in in_blocks(height, rows, last_scores):
+        row, label = (scores[block_rows] == block_last_scores).nonzero(as_tuple=True)
+        cell = block_rows[row] * len(buckets) + buckets.of(label)
         counts.view(-1).scatter_add_(0, cell, torch.ones_like(cell))
 
 
@@ -128,27 +148,35 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
 def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
     """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
     rows = ranking.targets.kernels.rows_not_falling(values)
-    candidates, ranks = values[rows], ranking.hits.ranks[rows]
-    as_next = (candidates[:, 1:] == candidates[:, :-1]) & (candidates[:, 1:] > -torch.inf)
-    as_neighbour = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
-    place = (ranks - 1).clamp(max=as_neighbour.shape[1] - 1)
-    tied = (as_neighbour.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)
-    if 0 < end <= as_next.shape[1]:
-        tied = tied | as_next[:, end - 1]
+    row_values, ranks = values[rows], ranking.hits.ranks[rows]
+    equals_next = (row_values[:, 1:] == row_values[:, :-1]) & (row_values[:, 1:] > -torch.inf)
+    is_tied_place = equals_neighbour(equals_next)
+    place = (ranks - 1).clamp(max=is_tied_place.shape[1] - 1)
+    is_tied_hit = is_tied_place.gather(1, place) & (ranks < NOT_RANKED)
+
+    is_tied = is_tied_hit.any(dim=1)
+    if 0 < end <= equals_next.shape[1]:
+        is_tied = is_tied | equals_next[:, end - 1]
     if ranking.row_mask is not None:
-        tied = tied & ranking.row_mask[rows]
-    return rows[tied]
+        is_tied = is_tied & ranking.row_mask[rows]
+    return rows[is_tied]
 
 
-def _ranking_of(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
+def _ranking_of_rows(ranking: Ranking, rows: Tensor) -> Ranking:
     """Return a new ranking of these rows of dense scores."""
+    assert ranking.scores is not None
+    scores = ranking.scores[rows]
+    new_row = torch.full((ranking.num_rows,), -1, device=rows.device)
+    new_row[rows] = torch.arange(len(rows), device=rows.device)
+
     entries = ranking.targets.entries
-    place = torch.full((ranking.num_rows,), -1, device=rows.device)
-    place[rows] = torch.arange(len(rows), device=rows.device)
-    inside = (place[entries.rows] >= 0) & (entries.ids >= 0)
-    scores = scores[rows]
+    is_in_rows = new_row[entries.rows] >= 0
+    entries = entries.at(is_in_rows & (entries.ids >= 0))
     gains = torch.zeros(scores.shape, dtype=real_dtype(scores.device), device=scores.device)
-    gains[place[entries.rows[inside]], entries.ids[inside]] = 1.0 if entries.gains is None else entries.gains[inside]
+    if entries.gains is None:
+        gains[new_row[entries.rows], entries.ids] = 1.0
+    else:
+        gains[new_row[entries.rows], entries.ids] = entries.gains
     return Ranking.from_scores(scores, target_gains=gains, depth=max(1, ranking.depth), validate_args=False)
 
 
@@ -160,69 +188,80 @@ def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) ->
     return values.index_copy(0, rows, row_values.to(values.dtype))
 
 
-def _counted(
-    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int
-) -> tuple[TargetRanks, Tensor, Tensor]:
-    """Return the ranks of all relevant labels that are retrieved, and the labels above and with the score of each.
-
-    They are counted in all rows, with or without ties.
-    """
+def _spans_by_counting(ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Spans:
+    """Return the spans of all relevant labels that are retrieved, from counts of scores in each row."""
     ranks = ranking.exact
     hits = ranks.hits
     above, equal, _ = _counts(ranking, hits)
     if buckets is None:
-        return ranks, above, equal
+        return Spans(ranks, above, equal)
+
+    # within a row, hits have different ranks: the rank of a hit of a bucket shows its place among the hits of the row
+    bucket_hits = ranking.targets.kernels.split(hits, buckets)
+    place = torch.searchsorted(hits.ranks.contiguous(), bucket_hits.ranks.flatten(1))
+    place = place.clamp(max=hits.ranks.shape[1] - 1)
+    above = above.gather(1, place).view(bucket_hits.ranks.shape)
+    equal = equal.gather(1, place).view(bucket_hits.ranks.shape)
+    if scope == "bucket":
+        listed_ranks = torch.where(above < depth, bucket_hits.ranks, NOT_RANKED)
+        above, equal, before = _counts_in_buckets(ranking, buckets, listed_ranks, bucket_hits.ids)
+        bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
+        bucket_hits = Hits(bucket_ranks, bucket_hits.ids, bucket_hits.gains)
 
     by_bucket = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
-    split = ranking.targets.kernels.split(hits, buckets)
-    place = torch.searchsorted(hits.ranks.contiguous(), split.ranks.flatten(1)).clamp(max=hits.ranks.shape[1] - 1)
-    above = above.gather(1, place).view(split.ranks.shape)
-    equal = equal.gather(1, place).view(split.ranks.shape)
-    if scope == "bucket":
-        listed_ranks = torch.where(above < depth, split.ranks, NOT_RANKED)
-        counts = []
-        for number in range(len(buckets)):
-            bucket_hits = Hits(listed_ranks[:, number], split.ids[:, number], None)
-            counts.append(_counts(ranking, bucket_hits, buckets, number))
-        above, equal, before = torch.stack(counts, dim=2)
-        bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
-        split = Hits(bucket_ranks, split.ids, split.gains)
     bucket_target_ranks = TargetRanks(
-        split, by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
+        bucket_hits, by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
     )
-    return bucket_target_ranks, above, equal
+    return Spans(bucket_target_ranks, above, equal)
 
 
-def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None = None, number: int = 0) -> Tensor:
-    """Return how many labels (of a bucket) score above each hit, tie with it, or tie at a lower id, shape (3, N, W)."""
+def _counts_in_buckets(ranking: Ranking, buckets: LabelBuckets, ranks: Tensor, ids: Tensor) -> Tensor:
+    """Return :func:`_counts` of hits by bucket, with ``ranks`` and ``ids`` (N, G, W): of their bucket, (3, N, G, W)."""
+    counts = []
+    for bucket in range(len(buckets)):
+        hits = Hits(ranks[:, bucket], ids[:, bucket], None)
+        counts.append(_counts(ranking, hits, buckets, bucket))
+    return torch.stack(counts, dim=2)
+
+
+def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None = None, bucket: int = 0) -> Tensor:
+    """Return how many labels score above each hit, tie with it, or tie at a lower id, shape (3, N, W).
+
+    With ``buckets``, only the labels of one ``bucket`` are counted.
+    """
+    is_hit = hits.ranks < NOT_RANKED
     counts = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=hits.ranks.device)
-    counts[1] = 1
-    valid = hits.ranks < NOT_RANKED
-    rows, place = valid.nonzero(as_tuple=True)
+    counts[1] = 1  # a place without a hit has a span of one place
+    rows, place = is_hit.nonzero(as_tuple=True)
     if not len(rows):
         return counts
 
     scores = ranking.scores
     if scores is None:
-        return torch.where(valid, _counts_in_list(ranking, hits, buckets, number), counts)
+        return torch.where(is_hit, _counts_in_list(ranking, hits, buckets, bucket), counts)
     ids = hits.ids[rows, place]
-    own_scores, columns = scores[rows, ids], ids
+    own_scores = scores[rows, ids]
+    columns = ids
     if buckets is not None:
-        labels = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
-        scores, columns = scores[:, labels], torch.searchsorted(labels, ids)
+        labels = (buckets.assignment.to(ids.device) == bucket).nonzero().squeeze(1)
+        scores = scores[:, labels]
+        columns = torch.searchsorted(labels, ids)
     counts[:, rows, place] = ranking.targets.kernels.counts_above(scores, rows, own_scores, columns)
     return counts
 
 
-def _counts_in_list(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None, number: int) -> Tensor:
+def _counts_in_list(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None, bucket: int) -> Tensor:
     """Return :func:`_counts` of lists, whose scores descend: labels with equal scores are next to each other."""
     assert ranking.values is not None
-    values = (-ranking.values[:, : ranking.depth]).contiguous()
+    negated = (-ranking.values[:, : ranking.depth]).contiguous()  # a binary search needs ascending numbers
     place = torch.where(hits.ranks < NOT_RANKED, hits.ranks - 1, 0)
-    scores = values.gather(1, place)
-    first = torch.searchsorted(values, scores)
-    end = torch.searchsorted(values, scores, right=True)
-    if buckets is not None:  # count only labels of the bucket before each place
-        in_front = F.pad((buckets.of(ranking.ids) == number).cumsum(dim=1), (1, 0))
-        first, end, place = in_front.gather(1, first), in_front.gather(1, end), in_front.gather(1, place)
+    own = negated.gather(1, place)
+    first = torch.searchsorted(negated, own)
+    end = torch.searchsorted(negated, own, right=True)
+    if buckets is not None:  # count only the labels of the bucket in front of each place
+        is_in_bucket = buckets.of(ranking.ids) == bucket
+        num_in_front = F.pad(is_in_bucket.cumsum(dim=1), (1, 0))
+        first = num_in_front.gather(1, first)
+        end = num_in_front.gather(1, end)
+        place = num_in_front.gather(1, place)
     return torch.stack([first, end - first, place - first])
