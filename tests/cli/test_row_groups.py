@@ -84,6 +84,17 @@ def test_values_of_groups(data_set, grouped, config, evaluated, tmp_path, groups
     assert "## By group of rows" in (tmp_path / "out" / "report.md").read_text()
 
 
+def test_a_metric_may_name_groups_in_its_own_order(data_set, grouped, config, evaluated, tailmetrics):
+    """In a config; a group that it does not name is refused, because its rows would count in another one."""
+    named = config(("PrecisionAtK", "{k: 3, denominator: k, row_groups: [en, de]}"))
+    values = values_of(evaluated(*grouped[1], "--config", named, "--row-groups", "lang"))
+    for name in ("de", "en"):
+        assert values[f"precision_k@3/{name}"] == pytest.approx(precision(data_set, rows_of(name)), abs=1e-12)
+    named = config(("PrecisionAtK", "{k: 3, row_groups: [en]}"))
+    status, _, err = tailmetrics("evaluate", *grouped[1], "--config", named, "--row-groups", "lang")
+    assert (status, "--row-groups: holds 'de', which is none of en" in err) == (2, True)
+
+
 def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
     """A column of a CSV file whose lines name their query."""
     lines = {"preds": "query,item,score\nq0,i,1\n", "target": "query,item,lang\nq0,i,b\nq0,j,a\n"}

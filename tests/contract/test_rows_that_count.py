@@ -200,6 +200,12 @@ def test_a_collection_gives_each_member_what_it_takes() -> None:
     }
 
 
+def test_members_that_number_groups_differently_are_refused() -> None:
+    """Group 0 of a batch would be English for one and German for the other."""
+    with pytest.raises(ValueError, match=r"row_groups=\['en', 'de'\] and \['de', 'en'\], but share the group numbers"):
+        tm.TopKCollection([tm.MRR(row_groups=["en", "de"]), tm.RecallAtK(k=3, row_groups=["de", "en"])])
+
+
 def test_a_bucket_name_is_refused_as_a_group() -> None:
     """One key would mean two things."""
     for buckets in (BUCKETS, "deciles"):

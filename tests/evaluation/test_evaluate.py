@@ -3,6 +3,7 @@
 import warnings
 from inspect import signature
 from math import e, inf, log, nan
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -405,6 +406,26 @@ def test_rows_positives_and_groups_of_ids_are_counted() -> None:
     report = tm.evaluate(ids, target, metrics=metrics, row_groups=[1, 1, -1])
     assert (report.rows, report.positives) == (3, 4)
     assert [(group.name, group.rows) for group in report.row_groups] == [("en", 0), ("fr", 2)]
+
+
+@pytest.mark.parametrize("groups", [["en", "de", "de", None], [0, 1, 1, -1], {"a": "en", "b": "de", "c": "de"}])
+def test_a_group_has_its_own_rows_in_whichever_order_a_metric_names_groups(groups: Any) -> None:
+    """Hits are 1 in English, 0 and 1 in German, and 0 in no language; a metric without names is by group, too."""
+    metrics = [tm.RecallAtK(1), tm.HitRateAtK(1, row_groups=["en", "de"])]
+    lists = {"a": ["x"], "b": ["x"], "c": ["y"], "d": ["y"]}
+    target = {"a": ["x"], "b": ["y"], "c": ["y"], "d": ["x"]}
+    if not isinstance(groups, dict):
+        lists, target = list(lists.values()), list(target.values())
+    scalars = tm.evaluate(lists, target, metrics=metrics, row_groups=groups).scalars
+    for key in ("recall@1", "hit_rate@1"):
+        assert [scalars[key], scalars[f"{key}/en"], scalars[f"{key}/de"]] == [0.5, 1.0, 0.5]
+
+
+def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
+    """Its rows would count in another group."""
+    metrics = [tm.RecallAtK(1), tm.HitRateAtK(1, row_groups=["en", "de"])]
+    with pytest.raises(ValueError, match="row_groups holds 'fr', which is none of en, de"):
+        tm.evaluate([["x"], ["y"]], [["x"], ["x"]], metrics=metrics, row_groups=["en", "fr"])
 
 
 def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:

@@ -42,6 +42,20 @@ class RowGroups(NamedTuple):
     names: tuple[str, ...]
     numbers: Tensor
 
+    def numbered_as(self, names: Sequence[str]) -> RowGroups:
+        """Return the groups as indices into the names that metrics give, which may be in another order.
+
+        Raises:
+            CommandError: If a group is not among the names.
+        """
+        unknown = [name for name in self.names if name not in names]
+        if unknown:
+            problem = f"--row-groups: holds {unknown[0]!r}, which is none of {', '.join(names)}"
+            raise CommandError(problem, "name all groups in row_groups of the metrics, or leave row_groups out there.")
+        places = [names.index(name) for name in self.names]
+        table = torch.tensor([*places, -1], dtype=torch.int16)  # -1 is the last place
+        return RowGroups(tuple(names), table[self.numbers.long()])
+
 
 def read_row_groups(files: Files, dataset: Dataset) -> RowGroups | None:
     """Return the groups that ``--row-groups`` asks for; None without it.

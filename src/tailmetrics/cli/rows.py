@@ -46,6 +46,8 @@ def accumulate(
     """
     if options.probabilities:
         _check_probabilities(evaluation, dataset)
+    if groups is not None:
+        groups = groups.numbered_as(evaluation.row_groups)
     path = dataset.preds.path
     with progress(f"evaluating {path.name}", dataset.stop - dataset.start) as advance:
         for batch in dataset:

@@ -213,6 +213,13 @@ def check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
                 f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
                 f"give the collection {argument}=, or make two collections."
             )
+    groupings = dict.fromkeys(metric.row_groups for metric in metrics if metric.row_groups)
+    if len(groupings) > 1:
+        names = " and ".join(str(list(grouping)) for grouping in groupings)
+        raise ValueError(
+            f"TopKCollection: members have row_groups={names}, but share the group numbers of a batch; give all "
+            "of them the same names in the same order, or make two collections."
+        )
 
 
 def named_members(

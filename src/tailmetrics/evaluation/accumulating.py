@@ -25,7 +25,7 @@ from tailmetrics.evaluation.label_codes import deepest_counts
 from tailmetrics.evaluation.options import listed
 from tailmetrics.evaluation.reporting import report_of
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
-from tailmetrics.evaluation.row_groups import checked_numbers
+from tailmetrics.evaluation.row_groups import checked_numbers, names_for_all
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
@@ -47,7 +47,7 @@ class Evaluation:
 
     Args:
         metrics: The metrics, as a collection or a list.
-        row_groups: Names of the row groups, for every metric that has no row groups of its own.
+        row_groups: Names of the row groups, unless a metric has names of its own: then all metrics take these.
         labels: Whether the report has values of single labels: the values that a metric keeps, or else precision,
             recall and F1 at the k of the headline. A metric with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
@@ -79,7 +79,7 @@ class Evaluation:
     ) -> None:
         collection: Any = listed(metrics)
         if not isinstance(collection, TopKCollection):
-            collection = TopKCollection(collection, row_groups=row_groups)
+            collection = TopKCollection(collection, row_groups=names_for_all(collection, row_groups))
         check_update(collection, "Evaluation")
         members = collection.members().values()
         self.labels = labels or any(metric.aggregation.has_value_per_label for metric in members)

@@ -15,6 +15,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
 from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.evaluation.options import CALLER, Options, members_of
+from tailmetrics.evaluation.row_groups import names_for_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
@@ -31,7 +32,7 @@ def prepared(
 
     Args:
         options: The metrics, labels, buckets, counts and tree, and what the report shows; other options are ignored.
-        groups: The names of the row groups.
+        groups: The names of the row groups, unless a metric has names of its own: then all metrics take these.
         num_labels: The number of labels; None if unknown. That of a tree takes precedence.
         label_order: The order of labels with equal counts, as in :func:`buckets_of`.
     """
@@ -46,6 +47,7 @@ def prepared(
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         members += by_bucket(members, training.buckets("deciles"))
 
+    groups = names_for_all(members, groups)
     collection = collection.with_members(
         members, row_groups=groups, duplicates=options.duplicates, ignore_index=options.ignore_index
     )

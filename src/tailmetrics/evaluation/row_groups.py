@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import shape_of, writable_array
 from tailmetrics.evaluation.options import CALLER
+from tailmetrics.metrics import TopKMetric
 
 
 def group_names(values: Any) -> list[str] | None:
@@ -21,6 +22,14 @@ def group_names(values: Any) -> list[str] | None:
     if not _are_group_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})
+
+
+def names_for_all(metrics: Iterable[TopKMetric], names: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the group names of the first metric that has some, or else ``names``: all metrics share the numbers."""
+    for metric in metrics:
+        if metric.row_groups is not None:
+            return metric.row_groups
+    return names
 
 
 def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor | None:
