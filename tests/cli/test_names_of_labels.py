@@ -182,7 +182,7 @@ def test_runs_are_compared_by_label_names(files, metrics, compared, tmp_path):
     ("names", "problem"),
     [
         (["d0"], "label_names lacks 'd1', 'd2', 'd3', which the data hold"),
-        (["d0", "d1", "d2", "d3", "d0"], "label_names holds a name twice"),
+        (["d0", "d1", "d2", "d3", "d0"], "label_names holds 'd0' twice"),
         (
             ["d0", "d1", "d2", "d3"],
             "label_counts holds 5 labels, but label_names holds 4; pass a count for every label",

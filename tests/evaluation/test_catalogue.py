@@ -123,7 +123,7 @@ def test_what_does_not_fit_the_catalogue_is_refused():
     for names, problem in (
         (["a", "b", "c"], "label_names lacks 'd', which the data hold"),
         (["b"], "label_names lacks 'c', 'd', which the data hold"),
-        ([*CATALOGUE, "a"], "label_names holds a name twice"),
+        ([*CATALOGUE, "a"], "label_names holds 'a' twice"),
     ):
         with pytest.raises(ValueError, match=problem):
             tm.evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[tm.RecallAtK(k=1)])

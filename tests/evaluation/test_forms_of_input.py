@@ -488,6 +488,9 @@ def test_scores_go_with_names_of_their_columns():
     assert repr(named.scalars) == repr(ids.scalars)
     with pytest.raises(ValueError, match=r"'D04', which is none of label_names; .* of the lowest score, -inf, so that"):
         tm.evaluate(scores, [["A01"], ["D04"]], label_names=names)
+    for argument in ({"target": [["A01"], ["B02"]]}, {"target": [[0], [2]], "label_counts": {"A01": 3, "B02": 1}}):
+        with pytest.raises(ValueError, match="label_names holds 'A01' twice, but names tell labels apart"):
+            tm.evaluate(scores, label_names=["A01", "B02", "A01"], **argument)
     with pytest.raises(TypeError, match="columns A01, B02, C03, none of queries; .* table.to_numpy()"):
         tm.evaluate(scores, pd.DataFrame(scores.numpy(), columns=names))
     alone = tm.evaluate(scores, [[0], [2, 1]], metrics=tm.RecallAtK(k=1))  # no list around it

@@ -17,7 +17,7 @@ from torch import Tensor
 from tailmetrics._arguments import INTEGERS, cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, notes_on_queries
-from tailmetrics.evaluation.options import CALLER, Options
+from tailmetrics.evaluation.options import CALLER, Options, check_distinct
 from tailmetrics.evaluation.row_groups import group_names
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
@@ -398,7 +398,9 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
     """Convert lists of names to lists of label ids; return any other value unchanged."""
     if not _holds_names(value):
         return value
-    numbers = {str(name): number for number, name in enumerate(label_names)}
+    names = list(map(str, label_names))
+    check_distinct(names)
+    numbers = {name: number for number, name in enumerate(names)}
     try:
         return [[numbers[name] for name in row] for row in value]
     except KeyError as error:

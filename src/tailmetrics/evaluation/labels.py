@@ -13,7 +13,7 @@ from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.options import CALLER, Options
+from tailmetrics.evaluation.options import CALLER, Options, check_distinct
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.tree import LabelTree
@@ -81,18 +81,16 @@ def places_of_names(label_names: Sequence[str], names: Sequence[str]) -> Tensor:
     Raises:
         ValueError: If ``label_names`` holds a name twice, or lacks a name of the data.
     """
-    problem = ""
-    distinct_names = set(label_names)
-    if len(distinct_names) < len(label_names):
-        problem = "holds a name twice"
-    unknown = sorted(set(names) - distinct_names)
+    unknown = sorted(set(names) - set(label_names))
     if unknown:
         names_text = ", ".join(map(repr, unknown[:SHOWN_NAMES]))
         if len(unknown) > SHOWN_NAMES:
             names_text += f" and {len(unknown) - SHOWN_NAMES:,} more"
-        problem = f"lacks {names_text}, which the data hold"
-    if problem:
-        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as the data write it.")
+        raise ValueError(
+            f"{CALLER}: label_names lacks {names_text}, which the data hold; pass every label of the data once, as the "
+            "data write it."
+        )
+    check_distinct(label_names)
 
     ids = {name: number for number, name in enumerate(names)}
     return torch.tensor([ids[name] for name in label_names], dtype=torch.int64)
@@ -132,6 +130,7 @@ def _counts_by_id(options: Options, data: Data, names: Sequence[str] | None, pla
 
 def _counts_of_names(counts: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     """Return the count of each name, in the order of ``names``; 0 for a name without a count."""
+    check_distinct(names)
     unknown = counts.keys() - set(names)
     if unknown:
         labels = "none with names"

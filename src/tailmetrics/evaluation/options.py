@@ -123,6 +123,18 @@ def members_of(metrics: Any) -> list[TopKMetric]:
     return metrics or []
 
 
+def check_distinct(label_names: Iterable[str]) -> None:
+    """Raise if names of labels, by which labels are found, hold a name twice."""
+    seen: set[str] = set()
+    for name in label_names:
+        if name in seen:
+            raise ValueError(
+                f"{CALLER}: label_names holds {name!r} twice, but names tell labels apart here; pass every label of "
+                "the data once, as the data write it."
+            )
+        seen.add(name)
+
+
 def numbers_of_metrics(metrics: Iterable[TopKMetric]) -> dict[str, int]:
     """Return for how many labels metrics were made, by class.
 
