@@ -42,7 +42,7 @@ def contents(folder):
     }
 
 
-@pytest.mark.parametrize("kind", ["parquet", "npy", "link", "hard link", "config", "counts"])
+@pytest.mark.parametrize("kind", ["parquet", "npy", "link", "hard link", "config", "counts", "clusters"])
 def test_an_output_that_is_an_input(data_set, tailmetrics, config, tmp_path, monkeypatch, kind):
     """--per-row that names an input, however spelled, is refused before anything is read, and the input is as before."""
     monkeypatch.chdir(tmp_path)
@@ -55,8 +55,10 @@ def test_an_output_that_is_an_input(data_set, tailmetrics, config, tmp_path, mon
         "link": ("link.parquet", ["--target", target]),
         "hard link": ("hard.parquet", ["--target", target]),
         "config": ("config.yaml", ["--target", target]),
+        "clusters": ("users.csv", ["--target", target, "--clusters", "users.csv"]),
         "counts": ("counts.npy", ["--target", target, "--label-counts", shutil.copy(data_set.counts, tmp_path)]),
     }[kind]
+    Path("users.csv").write_text("user\n")
     Path("link.parquet").symlink_to(target)
     os.link(target, "hard.parquet")
     before = contents(tmp_path)

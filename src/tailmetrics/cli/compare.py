@@ -15,13 +15,7 @@ import pyarrow as pa
 
 from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
 from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
-from tailmetrics.cli.inputs import (
-    local_files,
-    names_a_file,
-    open_inputs,
-    paths_of,
-    read_labels,
-)
+from tailmetrics.cli.inputs import input_files, names_a_file, open_inputs, read_labels
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import CompareOptions, DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
@@ -101,8 +95,8 @@ def compare_runs(request: Request, messages: Messages) -> None:
     if request.tables:
         _check_only_tables(request)
 
-    inputs = chain(_input_files(request), *tables_of_models)
-    with Outputs(inputs, output.overwrite) as outputs:
+    inputs = input_files(preds, request.data, options.clusters, request.configs)
+    with Outputs(chain(inputs, *tables_of_models), output.overwrite) as outputs:
         folder = None
         if output.out is not None:
             folder = outputs.claim(output.out, COMPARE_FILES)
@@ -111,16 +105,6 @@ def compare_runs(request: Request, messages: Messages) -> None:
         models = list(map(Model.open, names, tables_of_models))
         report = _with_warnings(_compared(models, request), models, messages)
         finish(report, folder, outputs, output, messages)
-
-
-def _input_files(request: Request) -> list[Path]:
-    """Return the files that are read beside tables of values per row; outputs may not replace them."""
-    paths = paths_of(request.comparison.preds or [], request.data)
-    files = [*map(Path, paths), *local_files(paths), *request.configs]
-    clusters = request.comparison.clusters
-    if clusters is not None and names_a_file(clusters):
-        files.append(Path(clusters))
-    return files
 
 
 def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: Messages) -> ComparisonReport:

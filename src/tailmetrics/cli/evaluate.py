@@ -17,10 +17,9 @@ from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import (
     Inputs,
     everywhere,
-    local_files,
+    input_files,
     open_inputs,
     options_of_values,
-    paths_of,
     read_labels,
     show_readings,
 )
@@ -91,12 +90,12 @@ def evaluate(request: Request, messages: Messages) -> None:
     _check_options(options)
     device = computing_device(options.device)
     metrics = chosen_metrics(request)
-    paths = paths_of([options.preds], data)
+    files = input_files([options.preds], data, options.clusters, request.configs)
     engine = None
     if options.engine is not None:
         engine = Engine(options, data, messages)
 
-    with Outputs([*map(Path, paths), *local_files(paths), *request.configs], output.overwrite) as outputs:
+    with Outputs(files, output.overwrite) as outputs:
         folder = None
         if output.out is not None:
             folder = outputs.claim(output.out, REPORT_FILES)

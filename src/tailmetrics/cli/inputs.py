@@ -378,16 +378,18 @@ def _counts_of_names(
 # -- the files that are read ----------------------------------------------------------------------------------------
 
 
-def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
-    """Return the paths of all files that will be read."""
-    paths = [options.target, options.train_target, options.label_counts, options.label_names, options.filter]
-    paths.append(options.label_tree)
-    if options.row_groups is not None and names_a_file(options.row_groups):
-        paths.append(options.row_groups)
-    return [*preds, *filter(None, paths)]
+def input_files(
+    preds: Sequence[str], options: DataOptions, clusters: str | None, configs: Iterable[Path]
+) -> list[Path]:
+    """Return all files that a command reads, which outputs may not replace."""
+    paths = [*preds, options.target, options.train_target, options.label_counts, options.label_names]
+    paths += [options.filter, options.label_tree]
+    paths += [value for value in (options.row_groups, clusters) if value is not None and names_a_file(value)]
+    named = list(filter(None, paths))
+    return [*map(Path, named), *_local_files(named), *configs]
 
 
-def local_files(paths: Iterable[str]) -> list[Path]:
+def _local_files(paths: Iterable[str]) -> list[Path]:
     """Return the files of this machine that paths, folders and patterns name; the path itself where none is found."""
     files: list[Path] = []
     for path in paths:
