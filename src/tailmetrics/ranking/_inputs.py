@@ -375,20 +375,7 @@ def _documents_in_rows(context: Context, batch: Batch) -> None:
             mask, groups and weights have one value for each document, shape (n,), or for each query in ascending order
             of its index, shape (N,). The rows are written into the batch.
     """
-    documents = {}
-    for name in ("preds", "target", *OPTIONAL_ARGUMENTS):
-        if getattr(batch, name) is not None:
-            documents[name] = getattr(batch, name)
-    _check_documents(context.caller, documents)
-    queries, row = torch.unique(documents["indexes"], return_inverse=True)
-    for name in ROW_ARGUMENTS:
-        if name in documents:
-            documents[name] = _per_document(context.caller, name, documents[name], queries, row)
-
-    is_counted = _documents_that_count(context, documents)
-    if is_counted is not None:
-        documents = {name: value[is_counted] for name, value in documents.items()}
-        queries, row = torch.unique(documents["indexes"], return_inverse=True)
+    documents, queries, row = _documents_that_count(context, batch)
     batch.queries = queries
     batch.documents = documents["preds"], documents["target"]
 
@@ -417,6 +404,33 @@ def _documents_in_rows(context: Context, batch: Batch) -> None:
         if name in documents:
             setattr(batch, name, _per_query(context, name, table.place(documents[name], 0), table.filled))
     context.has_documents = True
+
+
+def _documents_that_count(context: Context, batch: Batch) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """Return the documents that count: arguments by name, shape (n,) each, their queries (N,), and the place of each.
+
+    The row mask is no longer among the arguments.
+    """
+    documents = {}
+    for name in ("preds", "target", *OPTIONAL_ARGUMENTS):
+        if getattr(batch, name) is not None:
+            documents[name] = getattr(batch, name)
+    _check_documents(context.caller, documents)
+    queries, row = torch.unique(documents["indexes"], return_inverse=True)
+    for name in ROW_ARGUMENTS:
+        if name in documents:
+            documents[name] = _per_document(context.caller, name, documents[name], queries, row)
+
+    is_counted = documents.pop("row_mask", None)
+    if is_counted is not None and is_counted.dtype != torch.bool:
+        raise ValueError(f"{context.caller}: row_mask is {shape_of(is_counted)}; pass bool, True for what counts.")
+    if context.ignore_index is not None:
+        is_label = documents["target"] != context.ignore_index
+        is_counted = is_label if is_counted is None else is_counted & is_label
+    if is_counted is not None:
+        documents = {name: value[is_counted] for name, value in documents.items()}
+        queries, row = torch.unique(documents["indexes"], return_inverse=True)
+    return documents, queries, row
 
 
 def _gains_of_labels(row: Tensor, labels: Tensor, gains: Tensor) -> tuple[Tensor, Tensor]:
@@ -483,19 +497,6 @@ def _per_document(caller: str, name: str, value: Tensor, queries: Tensor, row: T
             "where both are the same: order = indexes.argsort(), then preds[order] and so on."
         )
     return value
-
-
-def _documents_that_count(context: Context, documents: dict[str, Tensor]) -> Tensor | None:
-    """Return which documents count, shape (n,), bool; None for all. The row mask is taken out of ``documents``."""
-    row_mask = documents.pop("row_mask", None)
-    if row_mask is not None and row_mask.dtype != torch.bool:
-        raise ValueError(f"{context.caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
-    if context.ignore_index is None:
-        return row_mask
-    is_counted = documents["target"] != context.ignore_index
-    if row_mask is None:
-        return is_counted
-    return is_counted & row_mask
 
 
 def _check_documents(caller: str, documents: dict[str, Tensor]) -> None:
