@@ -40,6 +40,13 @@ def test_series_of_other_rows_are_refused(one, call):
     assert f"pass {one}.loc[" in str(caught.value)
 
 
+def test_the_error_names_rows_as_the_user_writes_them():
+    """Whole numbers of an index are shown without their type."""
+    preds, target = pd.Series([[0], [1], [2]]), pd.Series([[0], [1], [2]], index=[0, 2, 1])
+    with pytest.raises(ValueError, match="row 1 is 1 of preds and 2 of target; pass"):
+        evaluate(preds, target, metrics=METRICS)
+
+
 def test_series_of_the_same_rows_and_beside_arrays_are_read_by_place():
     """Equal indexes, a Series beside a tensor, and values without an index: 1, 1 and 1 of 3 rows right."""
     for preds, target in ((PREDS, TARGET), (PREDS, torch.tensor([0, 1, 2])), (PREDS[TURNED], TARGET[TURNED])):

@@ -804,11 +804,13 @@ def check_indexes(caller: str, arguments: Mapping[str, Any]) -> None:
     for (here, index), (there, other_index) in combinations(indexes.items(), 2):
         if len(index) != len(other_index) or index.equals(other_index):
             continue
-        pairs = enumerate(zip(index, other_index, strict=True))
-        row = next((row for row, (name, other_name) in pairs if name != other_name), 0)
+        names, other_names = index.tolist(), other_index.tolist()
+        row = 0
+        while row < len(names) - 1 and names[row] == other_names[row]:
+            row += 1
         raise ValueError(
-            f"{caller}: {here} and {there} are Series whose indexes differ: row {row} is {index[row]!r} of {here} and "
-            f"{other_index[row]!r} of {there}; pass {there}.loc[{here}.index], or {here}.to_numpy() and "
+            f"{caller}: {here} and {there} are Series whose indexes differ: row {row} is {names[row]!r} of {here} and "
+            f"{other_names[row]!r} of {there}; pass {there}.loc[{here}.index], or {here}.to_numpy() and "
             f"{there}.to_numpy() if row i of both belong together."
         )
 
