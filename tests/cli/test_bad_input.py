@@ -174,6 +174,7 @@ def test_options(data_set, config, tailmetrics, option, monkeypatch):
         (["compare", "a.parquet", "a.parquet"], "a.parquet stands twice"),
         (["compare", "a.parquet", "b.parquet", "--names", "a", "a"], "names a, a are not one for each of 2 runs"),
         (["compare", "a.parquet", "b.parquet"], "a.parquet: there is no such file"),
+        (["compare", ",", "b.parquet"], ",: there is no such file"),
     ],
 )
 def test_what_is_left_out(tailmetrics, arguments, problem, tmp_path, monkeypatch):

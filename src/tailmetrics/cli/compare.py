@@ -131,10 +131,10 @@ def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
     """Return the files of each model: commas separate the runs of one model, unless the whole word names a file."""
     models = []
     for word in words:
-        if Path(word).exists():
-            models.append([Path(word)])
-        else:
-            models.append([Path(part) for part in filter(None, word.split(","))])
+        files = [Path(word)]
+        if not files[0].exists() and word.strip(","):
+            files = [Path(part) for part in word.split(",") if part]
+        models.append(files)
     return models
 
 
