@@ -33,7 +33,7 @@ def data(blind: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
 def accumulated(parts: list[list[int]], **arguments: object) -> Evaluation:
     scores, target = data()
     evaluations = [
-        Evaluation([tm.RecallAtK(K, buckets=BUCKETS)], labels=True, label_names=NAMES, intervals=0.95) for _ in parts
+        Evaluation([tm.RecallAtK(K, buckets=BUCKETS)], labels=True, label_names=NAMES, confidence=0.95) for _ in parts
     ]
     for evaluation, part in zip(evaluations, parts, strict=True):
         evaluation.update(scores[part], target[part])

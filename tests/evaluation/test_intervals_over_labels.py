@@ -45,7 +45,7 @@ def metrics() -> list[Any]:
 
 def accumulated(parts: list[list[int]]) -> Evaluation:
     scores, target, groups = data()
-    evaluation = Evaluation(metrics(), row_groups=GROUPS, intervals=0.95)
+    evaluation = Evaluation(metrics(), row_groups=GROUPS, confidence=0.95)
     for part in parts:
         evaluation.update(scores[part], target[part], row_groups=groups[part])
     return evaluation
@@ -128,7 +128,7 @@ def test_an_area_of_many_rows_has_the_error_of_delong() -> None:
     rng = np.random.default_rng(0)
     score, relevant = np.round(rng.normal(size=200) * 4) / 4, rng.random(200) < 0.3
     score[relevant] += 0.75
-    evaluation = Evaluation([tm.LabelAUC(num_labels=1)], intervals=0.95)
+    evaluation = Evaluation([tm.LabelAUC(num_labels=1)], confidence=0.95)
     evaluation.update(torch.tensor(score[:, None]), torch.tensor(relevant[:, None]))
     interval = evaluation.report("").intervals["macro_auc"]
     own, other = score[relevant], score[~relevant]

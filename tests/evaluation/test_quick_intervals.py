@@ -54,7 +54,7 @@ def accumulated(parts: list[list[int]], all_kinds: bool = False) -> Evaluation:
     """What evaluates the rows, in batches of the rows of each part."""
     scores, mask, groups = data()
     chosen = [*metrics(), *over_labels()] if all_kinds else metrics()
-    evaluation = Evaluation(chosen, row_groups=GROUPS, intervals=0.95)
+    evaluation = Evaluation(chosen, row_groups=GROUPS, confidence=0.95)
     for part in parts:
         evaluation.update(scores[part], mask[part], row_groups=groups[part])
     return evaluation
@@ -413,7 +413,7 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
         tm.PopularityAtK(3, **training),
     ]
     chosen += [tm.PopularityLiftAtK(3, **training), tm.NoveltyAtK(3, num_train=500, **training)]
-    evaluation = Evaluation(tm.TopKCollection(chosen), intervals=0.95)
+    evaluation = Evaluation(tm.TopKCollection(chosen), confidence=0.95)
     evaluation.update(scores, mask)
     report = evaluation.report("")
     averages = evaluation.interval_values.labels.averages()

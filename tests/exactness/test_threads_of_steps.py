@@ -91,7 +91,7 @@ class Whole:
         buckets = tm.LabelBuckets.deciles(torch.arange(60, 0, -1))
         metrics = [kind(5, buckets=buckets) for kind in (tm.RecallAtK, tm.MRR)]
         metrics.append(tm.PrecisionAtK(5, buckets=buckets, average="micro"))
-        self.evaluation = Evaluation(metrics, intervals=0.95)
+        self.evaluation = Evaluation(metrics, confidence=0.95)
         self.rows = RowValues(self.evaluation.collection)
 
     def update(self, scores: Tensor, target: Tensor) -> None:

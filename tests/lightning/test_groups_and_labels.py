@@ -77,7 +77,7 @@ def test_sequences_that_a_distributed_sampler_repeats_are_left_out(mask: Any) ->
     loader = DataLoader(range(3), batch_size=2, sampler=rows)
     collection = TopKCollection([AccuracyAtK(1, ignore_index=-100)], row_groups=NAMES)
     keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
-    running = LoaderEvaluation(Evaluation(collection, intervals=0.95), keys, loader, 1)
+    running = LoaderEvaluation(Evaluation(collection, confidence=0.95), keys, loader, 1)
     running.start(loader, "cpu")
     target = torch.tensor([[0, 1, -100], [2, 3, 4]])
     scores = torch.nn.functional.one_hot(target.clamp(min=0), 9) + 0.5
@@ -162,7 +162,7 @@ def test_a_batch_of_rows_without_a_group_counts_overall_alone() -> None:
     """Of two batches the second names no group at all, as on a process whose share has none: its rows count in the whole."""
     collection = TopKCollection([AccuracyAtK(1)], row_groups=NAMES)
     keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
-    running = LoaderEvaluation(Evaluation(collection, intervals=0.95), keys, None, 1)
+    running = LoaderEvaluation(Evaluation(collection, confidence=0.95), keys, None, 1)
     running.start(None, "cpu")
     for groups in (["de", None], [None, None]):
         output = {"preds": torch.eye(9)[:2], "target": torch.tensor([0, 1]), "row_groups": groups}

@@ -254,7 +254,7 @@ def _evaluation(
         row_groups=None if run.groups is None else run.groups.names,
         labels=options.labels,
         label_names=labels.names,
-        intervals=confidence,
+        confidence=confidence,
         headline=request.headline(metrics),
     )
     bind(evaluation.collection, inputs, labels.tree, messages, engine)

@@ -52,7 +52,7 @@ class Evaluation:
             recall and F1 at the k of the headline. A metric with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
         num_labels: The number of labels, for batches of ids and metrics that do not tell it.
-        intervals: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
+        confidence: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
         headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
 
     Attributes:
@@ -74,7 +74,7 @@ class Evaluation:
         labels: bool = False,
         label_names: Sequence[str] | None = None,
         num_labels: int | None = None,
-        intervals: float | None = None,
+        confidence: float | None = None,
         headline: str | None = None,
     ) -> None:
         collection: Any = listed(metrics)
@@ -90,7 +90,7 @@ class Evaluation:
         self.collection.num_labels = num_labels
         self.headline = headline_of(self.collection, self.over_all, headline)
         self.label_names = label_names
-        self.confidence = intervals
+        self.confidence = confidence
         self.started = False
         self.warnings: list[str] = []
 

@@ -58,7 +58,7 @@ def prepared(
         labels=options.labels,
         label_names=options.label_names,
         num_labels=num_labels,
-        intervals=options.confidence,
+        confidence=options.confidence,
         headline=options.headline,
     )
 

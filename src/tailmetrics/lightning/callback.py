@@ -212,7 +212,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         evaluation = Evaluation(
             _copy_of(self.collection),
             labels=self.labels,
-            intervals=CONFIDENCE if self.intervals else None,
+            confidence=CONFIDENCE if self.intervals else None,
             headline=self.headline,
         )
         return LoaderEvaluation(evaluation, self._step_keys, loader, trainer.world_size)
