@@ -34,7 +34,7 @@ class Lines:
         query: SQL of the query; null where the line names none.
         item: SQL of the item; null where the line names none.
         value: SQL of the score, the negative of the rank or distance, or the gain; None without values.
-        kind: SQL type of the values.
+        sql_type: SQL type of the values.
         second_order: SQL of a rank or distance that is not read, as a number; empty without one.
         text_source: As ``source``, with every column as text, so that a wrong line can be found; empty if the same.
         text_value: SQL of the value in ``text_source``, null where it is no number.
@@ -56,7 +56,7 @@ class Lines:
     query: str
     item: str
     value: str | None
-    kind: str = "DOUBLE"
+    sql_type: str = "DOUBLE"
     second_order: str = ""
     text_source: str = ""
     text_value: str = ""
@@ -292,9 +292,9 @@ class LineFiles:
         first = self.parts[0]
         columns = "query VARCHAR, item VARCHAR"
         if first.value is not None:
-            kinds = {part.kind for part in self.parts}
-            kind = first.kind if len(kinds) == 1 else "DOUBLE"
-            columns += f", value {kind}"
+            sql_types = {part.sql_type for part in self.parts}
+            sql_type = first.sql_type if len(sql_types) == 1 else "DOUBLE"
+            columns += f", value {sql_type}"
         database.run(f"CREATE TABLE {table} ({columns})")
         count = 0
         for part in self.parts:

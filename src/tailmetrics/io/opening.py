@@ -190,16 +190,16 @@ def lines_of_rows(source: Source) -> Lines:
     """Return the entries of rows that name their query as lines."""
     blocks = _Blocks(source)
     has_values = source.reading.value is not None
-    kind = "DOUBLE"
+    sql_type = "DOUBLE"
     if source.has_single_precision:
-        kind = "FLOAT"
+        sql_type = "FLOAT"
     return Lines(
         path=source.path,
         source="given",
         query="nullif(query, '')",
         item="item",
         value="value" if has_values else None,
-        kind=kind,
+        sql_type=sql_type,
         arrow={"given": blocks.reader},
         owner=source,
         reading=source.reading,

@@ -83,10 +83,10 @@ class Table(ABC):
         """Return some columns as a reader of record batches, for DuckDB, which has no numbers in half precision."""
         fields = []
         for name in columns:
-            kind = self.schema.field(name).type
-            if kind == pa.float16():
-                kind = pa.float32()
-            fields.append(pa.field(name, kind))
+            arrow_type = self.schema.field(name).type
+            if arrow_type == pa.float16():
+                arrow_type = pa.float32()
+            fields.append(pa.field(name, arrow_type))
         schema = pa.schema(fields)
         # files give columns in their own order
         batches = (batch.select(list(columns)) for _, batch in self.batches(columns, 0, self.num_rows, READ_ROWS))
@@ -219,52 +219,56 @@ def columns_of(schema: Any) -> list[Column]:
     return [_column(field.name, field.type) for field in schema]
 
 
-def _column(name: str, kind: Any) -> Column:
-    if is_list(kind):
-        inner = kind.value_type
+def _column(name: str, arrow_type: Any) -> Column:
+    if is_list(arrow_type):
+        inner = arrow_type.value_type
         if pa.types.is_struct(inner):
             fields = tuple(_column(field.name, field.type) for field in inner)
-            return Column(name, Kind.OBJECTS, None, fields, type=str(kind))
-        return Column(name, Kind.LIST, _scalar_kind(inner), type=str(kind))
-    return Column(name, _scalar_kind(kind), type=str(kind))
+            return Column(name, Kind.OBJECTS, None, fields, type=str(arrow_type))
+        return Column(name, Kind.LIST, _scalar_kind(inner), type=str(arrow_type))
+    return Column(name, _scalar_kind(arrow_type), type=str(arrow_type))
 
 
-def _scalar_kind(kind: Any) -> Kind:
+def _scalar_kind(arrow_type: Any) -> Kind:
     """Return what the cells of a column without lists are."""
-    kind = plain_type(kind)
-    if is_string(kind):
+    arrow_type = plain_type(arrow_type)
+    if is_string(arrow_type):
         return Kind.STRING
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return Kind.WHOLE
-    if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+    if pa.types.is_float16(arrow_type) or pa.types.is_float32(arrow_type):
         return Kind.SINGLE
-    if pa.types.is_float64(kind) or pa.types.is_boolean(kind):
+    if pa.types.is_float64(arrow_type) or pa.types.is_boolean(arrow_type):
         return Kind.NUMBER
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(arrow_type):
         return Kind.DECIMAL
-    if pa.types.is_temporal(kind):
+    if pa.types.is_temporal(arrow_type):
         return Kind.TIME
-    if pa.types.is_null(kind):
+    if pa.types.is_null(arrow_type):
         return Kind.NULL
     return Kind.OTHER
 
 
-def is_list(kind: Any) -> bool:
+def is_list(arrow_type: Any) -> bool:
     """Whether an Arrow type is of lists."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    return bool(
+        pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type)
+    )
 
 
-def is_string(kind: Any) -> bool:
+def is_string(arrow_type: Any) -> bool:
     """Whether an Arrow type is of text."""
-    kind = plain_type(kind)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    arrow_type = plain_type(arrow_type)
+    return bool(
+        pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)
+    )
 
 
-def plain_type(kind: Any) -> Any:
+def plain_type(arrow_type: Any) -> Any:
     """Return an Arrow type without dictionary encoding."""
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    return kind
+    if pa.types.is_dictionary(arrow_type):
+        return arrow_type.value_type
+    return arrow_type
 
 
 def written(opening: Opening, database: Database, owner: object, statement: str) -> ParquetTable:

@@ -148,14 +148,14 @@ class TextTable:
 
     def source(self, number: str | None = None) -> str:
         """Return the SQL after FROM, with the column ``number`` as DOUBLE and all others as text."""
-        kinds = []
+        columns = []
         for place in range(len(self.columns)):
-            kind = "DOUBLE" if f"c{place}" == number else "VARCHAR"
-            kinds.append(f"'c{place}': '{kind}'")
+            sql_type = "DOUBLE" if f"c{place}" == number else "VARCHAR"
+            columns.append(f"'c{place}': '{sql_type}'")
         quote = '"' if self._is_quoted else ""
         return (
             f"read_csv({named(self._plain.path)}, delim={literal(self._separator)}, quote='{quote}', "
-            f"escape='{quote}', columns={{{', '.join(kinds)}}}, auto_detect=false, header={self.has_names}, "
+            f"escape='{quote}', columns={{{', '.join(columns)}}}, auto_detect=false, header={self.has_names}, "
             f"strict_mode=true, compression='none', max_line_size={LONGEST}, buffer_size={BUFFER})"
         )
 
@@ -289,7 +289,7 @@ def _of_pattern(
     value: str,
     content: str,
     role: str = "",
-    kind: str = "DOUBLE",
+    sql_type: str = "DOUBLE",
     needed: str = "a number",
 ) -> Lines:
     """Return the lines of a file that a regular expression takes apart.
@@ -301,7 +301,7 @@ def _of_pattern(
         value: SQL of the value, in which ``{n}`` stands for the number; empty without values.
         content: What the file holds.
         role: The role of the value.
-        kind: SQL type of the value.
+        sql_type: SQL type of the value.
         needed: What a value must be, in words.
     """
     path = check_file(opening.path)
@@ -317,7 +317,7 @@ def _of_pattern(
         query="nullif(w.q, '')",
         item="nullif(w.i, '')",
         value=sql,
-        kind=kind,
+        sql_type=sql_type,
         shown_value="CASE WHEN w.v = '' THEN line ELSE w.v END" if sql else "line",
         needed=needed,
         kept="w.q <> '' OR NOT regexp_full_match(coalesce(line, ''), '\\s*')",

@@ -33,9 +33,15 @@ def lines_of(table: Table, roles: Reading) -> Lines:
     source, arrow = "given", {"given": lambda: table.reader(roles.columns)}
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
-    kind = "DOUBLE"
+    sql_type = "DOUBLE"
     if roles.has_single_precision(columns):
-        kind = "FLOAT"
+        sql_type = "FLOAT"
     return Lines(
-        path=table.path, source=source, kind=kind, arrow=arrow, first_row=0, owner=table, **cells_of(roles, quoted)
+        path=table.path,
+        source=source,
+        sql_type=sql_type,
+        arrow=arrow,
+        first_row=0,
+        owner=table,
+        **cells_of(roles, quoted),
     )
