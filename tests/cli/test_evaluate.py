@@ -6,6 +6,7 @@ import sys
 from zipfile import ZipFile
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -378,6 +379,38 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(
     assert (status, "If -100 marks rows that do not count, leave them out with" in err) == (
         (2, True) if padding < 0 else (0, False)
     )
+
+
+def write_lists(path, rows):
+    """Write rows as an array, or as lists in Parquet; return the path."""
+    if path.suffix == ".npy":
+        np.save(path, rows)
+    else:
+        pq.write_table(pa.table({"labels": rows}), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+@pytest.mark.parametrize("padding", [-100, 0])
+def test_an_ignored_label_pads_lists_of_targets_and_training(write_files, evaluated, tmp_path, padding, suffix):
+    """A row may hold it several times, and does not count if it holds nothing else; 1 is in 2 of 4 rows of training."""
+    p = padding
+    target = write_lists(tmp_path / f"target.{suffix}", [[1, p, p], [2, 3, p], [p, p, p]])
+    train = write_lists(tmp_path / f"train.{suffix}", [[1, 2, p], [1, p, p], [3, p, p], [2, p, p]])
+    files = [*write_files(preds=np.eye(4)[[1, 3, 1]]), "--target", target, "--train-target", train]
+    metrics = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics+=NoveltyAtK", "--metrics.k=1"]
+    report = evaluated(*files, *metrics, f"--ignore-index={padding}")
+    assert report["rows"] == 2
+    assert values_of(report) == {"recall@1": (1 + 1 / 2) / 2, "novelty@1": (1 + 2) / 2}
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+def test_each_token_of_training_is_a_row(write_files, evaluated, tmp_path, suffix):
+    """Beside tokens (B, T), also without an ignored label: 1 is 2 of 6 tokens, 3 is one of them."""
+    train = write_lists(tmp_path / f"train.{suffix}", [[1, 1, 2], [3, 2, 2]])
+    files = write_files(preds=np.eye(4)[[[1, 3]]], target=np.array([[1, 3]]))
+    report = evaluated(*files, "--train-target", train, "--metrics+=NoveltyAtK", "--metrics.k=1")
+    assert values_of(report)["novelty@1"] == pytest.approx((np.log2(3) + np.log2(6)) / 2, abs=1e-12)
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ RUN_OPTIONS = (
     *("format", "preds_format", "target_format", "preds_columns", "target_columns", "train_columns"),
     *("delimiter", "preds_delimiter", "target_delimiter", "train_delimiter"),
     *("list_delimiter", "preds_list_delimiter", "target_list_delimiter", "train_list_delimiter"),
-    *("part", "filter", "missing", "duplicates", "judged_only"),
+    *("part", "filter", "missing", "duplicates", "ignore_index", "judged_only"),
 )
 """Options that read predictions with their targets."""
 
@@ -69,6 +69,7 @@ class Files:
         num_labels: Number of labels; None if it is unknown.
         number_source: What states the number of labels.
         extra_columns: Names of columns of the targets that options read, such as groups, so that they are no gains.
+        has_tokens: Whether the targets are one label id per token, so that those of training are, too.
     """
 
     options: DataOptions
@@ -76,6 +77,7 @@ class Files:
     num_labels: int | None
     number_source: NumberSource
     extra_columns: tuple[str, ...] = ()
+    has_tokens: bool = False
 
     def run(self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None) -> Dataset:
         """Open predictions with their targets."""
@@ -96,7 +98,8 @@ class Files:
             delimiter=options.train_delimiter or options.delimiter,
             list_delimiter=options.train_list_delimiter or options.list_delimiter,
             min_gain=options.train_min_gain,
-            one_label=options.ignore_index is not None,
+            one_label=self.has_tokens,
+            ignore_index=options.ignore_index,
             **self._arguments(("train_columns",), share),
         )
 
@@ -286,8 +289,12 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
             files, num_labels=train.num_labels, number_source=NumberSource("train_target", options.train_target)
         )
     runs = [files.run(path, on_progress=on_progress) for path in preds]
+    known = files
     if files.num_labels is None:
         files = replace(files, num_labels=runs[0].num_labels, number_source=NumberSource("preds", preds[0]))
+    if runs[0].target.one_label and len(runs[0].preds.sequences) > 1:
+        files = replace(files, has_tokens=True)
+    if files is not known:
         train = files.train()
     return Inputs(files, runs, train, facts.counts, notes, label_names, facts.places)
 

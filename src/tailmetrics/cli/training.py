@@ -79,7 +79,9 @@ def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None
             if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:  # files tell ids from gains
                 target = target > 0
             are_ids = target.dtype in INTEGERS and not target.is_sparse_csr
-            if are_ids and ignored_label is not None:
+            if are_ids and files.has_tokens:
+                frequency.update(target, ignore_index=-1 if ignored_label is None else ignored_label)
+            elif are_ids and ignored_label is not None:
                 frequency.update(*labels_without(target, ignored_label))
             else:
                 frequency.update(target)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
@@ -77,11 +78,13 @@ class Files(Facts):
         batch_rows: Rows per batch.
         bound: How many entries a row may hold.
         readings: How each file is read.
+        ignore_index: A label id that pads lists of targets, for metrics with this ``ignore_index``.
     """
 
     batch_rows: int
     bound: EntryBound
     readings: tuple[Reading, ...] = ()
+    ignore_index: int | None = None
 
     @property
     def filters(self) -> bool:
@@ -101,11 +104,17 @@ class Files(Facts):
         self, source: Source, role: Kind, repeats: bool = False, lowest: int = 0
     ) -> Iterator[tuple[Rows, int]]:
         """Yield the checked rows of each batch, and the number of the first row."""
+        may_be_padded = role == "target" and self.ignore_index is not None and not source.one_label
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
             if isinstance(rows, Ragged):
                 self.bound.check(source.path, source.describe_row(first + int(rows.lengths.argmax())), rows.width)
-            check_rows(rows, role, source, first, self.columns, repeats, lowest)
+            checked = rows
+            if may_be_padded and isinstance(rows, Ragged) and rows.values is None:
+                is_padding = rows.ids == self.ignore_index
+                checked = rows.select(~is_padding)
+                rows = rows.select(~is_padding | ~_stands_before(rows))  # a row of padding alone keeps one
+            check_rows(checked, role, source, first, self.columns, repeats, lowest)
             yield rows, first
             first += len(rows)
 
@@ -278,11 +287,16 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 
 def first_of_each(rows: Ragged) -> Ragged:
     """Return rows in which each label stands once: later entries of a label are left out, with their gains."""
+    return rows.select(~_stands_before(rows) | (rows.ids < 0))
+
+
+def _stands_before(rows: Ragged) -> NDArray[np.bool_]:
+    """Return for each entry whether its row holds the same id before it."""
     row = np.repeat(np.arange(len(rows)), rows.lengths)
-    order = np.lexsort((rows.ids, row))  # stable: of equal labels the first comes first
-    again = np.zeros(len(order), bool)
-    again[order[1:]] = (np.diff(row[order]) == 0) & (np.diff(rows.ids[order]) == 0) & (rows.ids[order[1:]] >= 0)
-    return rows.select(~again)
+    order = np.lexsort((rows.ids, row))  # stable: of equal ids the first comes first
+    stands_before = np.zeros(len(order), bool)
+    stands_before[order[1:]] = (np.diff(row[order]) == 0) & (np.diff(rows.ids[order]) == 0)
+    return stands_before
 
 
 def _relevant(rows: Rows) -> Ints:

@@ -72,6 +72,7 @@ def read(
     train_list_delimiter: str | None = None,
     missing: Literal["skip", "zero"] = "skip",
     duplicates: Literal["error", "first"] = "error",
+    ignore_index: int | None = None,
     judged_only: bool = False,
     batch_rows: int = BATCH_ROWS,
     rank: int = 0,
@@ -128,6 +129,7 @@ def read(
         duplicates: Treatment of a label that a row repeats: ``"error"`` raises an error. ``"first"`` keeps a repeated
             prediction in its place, and metrics made with ``duplicates="first"`` count it as a miss; of a repeated
             target it keeps the first, with its gain.
+        ignore_index: A label id that pads lists of targets, which metrics with this ``ignore_index`` leave out.
         judged_only: Whether predictions are left out whose item has no line in the targets of their query, as
             ``trec_eval -J`` does.
         batch_rows: Rows per batch at most; batches of wide rows are smaller.
@@ -206,6 +208,7 @@ def read(
         target=sources[1],
         ignored=ignored,
         duplicates=duplicates,
+        ignore_index=ignore_index,
         readings=tuple(source.reading for source in inputs),
         batch_rows=_batch_rows(batch_rows, sources, memory),
         bound=_entry_bound(sources, memory),
@@ -227,6 +230,7 @@ def read_target(
     string_ids: bool | None = None,
     min_gain: float | None = None,
     one_label: bool = False,
+    ignore_index: int | None = None,
     batch_rows: int = BATCH_ROWS,
     rank: int = 0,
     world_size: int = 1,
@@ -254,6 +258,7 @@ def read_target(
             made with ``min_gain``.
         one_label: Whether each whole number of an array is a row of its own, such as a token of (B, T); any negative
             number then means "no label".
+        ignore_index: As for :func:`read`.
         batch_rows: Rows per batch at most.
         rank: Number of the share of rows to read, from 0.
         world_size: Number of shares.
@@ -295,6 +300,7 @@ def read_target(
         target=source,
         min_gain=min_gain,
         one_label=one_label,
+        ignore_index=ignore_index,
         readings=(opened.reading,),
         batch_rows=_batch_rows(batch_rows, [source], memory),
         bound=_entry_bound([source], memory),
