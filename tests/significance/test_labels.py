@@ -133,12 +133,41 @@ def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, o
     assert influence.bin_error == pytest.approx(max(abs(end - influence.value) for end in ends))
 
 
-def test_drawn_labels_add_what_their_rows_do_not():
-    """Recalls of 3/4 and 1/4, of four rows each: s^2 / 2 = 1/16 between labels, of it 2 * (3/16 / 3) / 2^2 from rows."""
-    relevant = np.repeat(np.eye(2, dtype=bool), 4, axis=0)
-    influence = as_cells(relevant, relevant & (np.arange(8) < 5)[:, None] & (np.arange(8) != 3)[:, None]).influence()
-    assert influence.value == 1 / 2
-    assert influence.variance_between_labels() == (pytest.approx(1 / 16 - 1 / 32), 1)
+def recalls(*hits, rows=20):
+    """Return the recall of labels with ``rows`` rows each, which hold no other label; of label i, hits[i] are found."""
+    relevant = np.repeat(np.eye(len(hits), dtype=bool), rows, axis=0)
+    found = np.concatenate([np.arange(rows) < number for number in hits])
+    return as_cells(relevant, relevant & found[:, None])
+
+
+def test_drawn_labels_are_a_sample_of_their_values():
+    """Where no row holds two labels, the interval is that of Student's t for the values of labels, with L - 1 degrees."""
+    hits = np.array([6, 8, 12, 14])
+    interval = intervals({"r": recalls(*hits)}, resample="rows,labels", resamples=0)["r"]
+    half = scipy.stats.t.ppf(0.975, 3) * scipy.stats.sem(hits / 20)
+    assert [interval.low, interval.high] == pytest.approx([hits.mean() / 20 - half, hits.mean() / 20 + half], abs=0.01)
+
+
+def test_drawn_labels_that_agree_vary_as_much_as_their_rows():
+    """Three recalls of .5, each of 20 rows: their variance .25 / 19 / 3, with two degrees; not 0, as of three numbers."""
+    interval = intervals({"r": recalls(10, 10, 10)}, resample="rows,labels", resamples=0)["r"]
+    half = scipy.stats.t.ppf(0.975, 2) * np.sqrt(0.25 / 19 / 3)
+    assert (interval.high - interval.low) / 2 == pytest.approx(half, rel=0.05)
+
+
+def test_one_drawn_label_has_neither_interval_nor_p():
+    """It does not tell how much labels vary, alone, at the end of a gap, or in the difference of two models."""
+    models = {
+        "old": {"head": recalls(4), "tail": recalls(9, 2, rows=10)},
+        "new": {"head": recalls(18), "tail": recalls(3, 10, rows=10)},
+    }
+    options = {"gaps": {"gap": ["head", "tail"]}, "resample": "rows,labels", "resamples": 99}
+    found = intervals(models["old"], **options)
+    compared = {comparison.key: comparison for comparison in compare(models, **options)}
+    for key in ("head", "gap"):
+        assert found[key].reason == "one label does not tell how much labels vary"
+        assert np.isnan(compared[key].p.decisive) and not compared[key].interval.ends
+    assert found["tail"].ends and compared["tail"].p.total > 0.05
 
 
 def test_the_cells_of_two_buckets_stay_apart():

@@ -173,6 +173,7 @@ class AreaRows:
             self.inside,
             label_influences=weights * distances / total,
             label_values=areas,
+            label_weights=weights * (not self.is_micro),
             weights=np.where(is_relevant, 1 / np.maximum(holding_units, 1), 0.0).ravel(),
         )
         weakness = None

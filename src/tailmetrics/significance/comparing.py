@@ -44,7 +44,7 @@ class PValues:
     Attributes:
         randomisation: Of the test that swaps rows or clusters between the models. It is exact where few differ. Except
             for medians it is a mid-p: swaps that differ exactly as much as the models count half, because results of
-            hits or counts are discrete. NaN if a model has several runs.
+            hits or counts are discrete. NaN if a model has several runs, or if labels are drawn and there is only one.
         total: Of Student's t test, whose variance adds the variance between runs or labels to the variance between
             rows; NaN if each model has one run and no labels are drawn.
     """
@@ -168,9 +168,9 @@ class Contrast(Estimate):
         return float(np.mean(model.runs)), float(np.mean(baseline.runs))
 
     def p_of_student(self) -> float:
-        """Return the p-value of Student's t test; NaN if neither runs nor labels vary, and where it is refused."""
+        """Return the p-value of Student's t test; NaN if neither runs nor labels vary."""
         error, degrees = self.error()
-        if not self.extra_variances or isnan(error) or self.facts.refusal is not None:
+        if not self.extra_variances or isnan(error):
             return nan
         if not error:
             return 1.0
@@ -355,7 +355,7 @@ def compare(
                 interval = test.widened(key, contrast, contrast.interval(draws, confidence))
                 comparison = _comparison(contrast, run, other, interval, covers(lower_keys, key))
                 comparison = replace(comparison, swaps=test.num_swaps(key), tested=key in tested)
-                if key in tested:
+                if key in tested and contrast.facts.refusal is None:
                     comparison = replace(comparison, p=PValues(test.p_value(key), contrast.p_of_student()))
                 comparisons.append(comparison)
                 precisions.append(contrast.precision(draws))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.significance.influence import Array
+from tailmetrics.significance.influence import Array, Influence
 from tailmetrics.significance.interval import (
     FEW,
     Ends,
@@ -45,6 +45,9 @@ from tailmetrics.significance.rows import Clusters, KeyRows, RowValues, gap_ends
 TWO_RUNS = "two runs do not tell how much runs vary; train one more"
 """Why a value has neither interval nor p: with two runs of a model beside one of another, tests at .05 reject .08 to
 .11; the interval of one model of two runs holds the truth in .88."""
+
+ONE_LABEL = "one label does not tell how much labels vary"
+"""Why an average over drawn labels has neither interval nor p."""
 
 MAX_VALUES_IN_MEMORY = 2**26
 """The largest number of values of columns, or of their sums, in memory at a time: 512 MB."""
@@ -151,6 +154,8 @@ class Estimate:
             num_clusters = self._num_units(self.rows)
         if sum(len(model.runs) - 1 for model in self.models) == 1:
             refusal = TWO_RUNS
+        elif self._drawn is not None and self._drawn.fewest_labels == 1:
+            refusal = ONE_LABEL
         shares, misses = self._shares_and_misses()
         return Facts(
             self.value,
@@ -252,6 +257,18 @@ class Estimate:
         return size
 
     @cached_property
+    def _drawn(self) -> Influence | None:
+        """The influences on the value, or the difference, if labels are drawn of which it is an average; else None."""
+        if not self._draws_labels or not self.influences:
+            return None
+        influence = self.influences[0]
+        if len(self.influences) == 2:
+            influence = influence.plus(self.influences[1], other_factor=-1.0)
+        if not influence.label_weights.any():
+            return None
+        return influence
+
+    @cached_property
     def extra_variances(self) -> list[tuple[float, float]]:
         """The variances between runs of a model and between labels, each with its degrees of freedom.
 
@@ -264,11 +281,8 @@ class Estimate:
             if num_runs > 1:
                 variance = float(np.var(model.runs, ddof=1)) * (num_single + 1 / num_runs)
                 variances.append((variance, float(num_runs - 1)))
-        if self._draws_labels and self.influences:
-            influence = self.influences[0]
-            if len(self.influences) == 2:
-                influence = influence.plus(self.influences[1], other_factor=-1.0)
-            variances.append(influence.variance_between_labels())
+        if self._drawn is not None and self._drawn.fewest_labels > 1:
+            variances += self._drawn.variances_of_labels()
         return variances
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
@@ -280,7 +294,10 @@ class Estimate:
             if draws is None:
                 return nan, nan
             return float(np.nanstd(draws)), units - 1
-        variances = [(self.moments.corrected_error**2, units - 1.0), *self.extra_variances]
+        between_units = self.moments.corrected_error**2
+        if self._drawn is not None:  # the variances between labels include that between cells
+            between_units = max(0.0, between_units - self._drawn.variance_between_cells())
+        variances = [(between_units, units - 1.0), *self.extra_variances]
         variance = sum(part for part, _ in variances)
         spread = sum(part**2 / degrees for part, degrees in variances)
         if not spread:

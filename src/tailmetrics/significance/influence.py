@@ -45,6 +45,8 @@ class Influence:
         contributing_units: How many units the value rests on: those that hold a label, or show one.
         effective_units: The effective number of units, (sum w)^2 / (sum w^2) of their weights w (Kish).
         label_values: Shape (L,), the value of each label; NaN for labels that are left out of the average.
+        label_weights: Shape (L,), the weight of each label in the average; 0 where the value is no average over labels.
+        first_labels: Of a gap, the number of labels of its first end, which come first; else 0.
         bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
         weakness: Why the influences do not tell the variance; None where they do.
     """
@@ -57,6 +59,8 @@ class Influence:
     contributing_units: int
     effective_units: float
     label_values: Array
+    label_weights: Array
+    first_labels: int = 0
     bin_error: float = 0.0
     weakness: str | None = None
 
@@ -71,6 +75,7 @@ class Influence:
             rows=factor * self.rows + other_factor * other.rows,
             labels=factor * self.labels + other_factor * other.labels,
             cells=(numbers, cells),
+            label_weights=np.maximum(self.label_weights, other.label_weights),
         )
 
     def minus(self, other: Influence) -> Influence:
@@ -88,21 +93,50 @@ class Influence:
             cells=(numbers, np.concatenate([self.cells[1], -other.cells[1]])),
             contributing_units=min(self.contributing_units, other.contributing_units),
             effective_units=min(self.effective_units, other.effective_units),
+            label_weights=np.concatenate([self.label_weights, other.label_weights]),
+            first_labels=self.labels.size,
             weakness=self.weakness or other.weakness,
         )
 
-    def variance_between_labels(self) -> tuple[float, int]:
-        """Return the variance that a sample of labels adds to the variance between units, and its degrees of freedom.
+    @property
+    def ends(self) -> list[slice]:
+        """The labels of each average: those of both ends of a gap, else all."""
+        if self.first_labels:
+            return [slice(self.first_labels), slice(self.first_labels, None)]
+        return [slice(None)]
 
-        It is the variance between labels minus the variance between cells, which the variance between units includes.
+    @property
+    def fewest_labels(self) -> int:
+        """The number of labels that are averaged; in a gap, the smaller number of its two ends."""
+        return min(int((self.label_weights[end] > 0).sum()) for end in self.ends)
 
-        Source: Cameron, Gelbach and Miller, Robust inference with multiway clustering, JBES 29 (2011).
+    def variances_of_labels(self) -> list[tuple[float, float]]:
+        """Return the variance between the labels of each average, and its degrees of freedom.
+
+        The values of labels differ from one another also because each is of few cells. So the variance between labels
+        includes the variance between cells, and is no less. Labels of unequal weight w count as (sum w)^2 / (sum w^2)
+        (Kish). There are two labels or more.
         """
-        num_labels = int((self.labels != 0).sum())
-        degrees = max(num_labels - 1, 1)
-        between_labels = float((self.labels**2).sum()) * num_labels / degrees
-        between_cells = float((self.cells[1] ** 2).sum())
-        return max(0.0, between_labels - between_cells), degrees
+        between_cells = self._squares_by_label()
+        variances = []
+        for end in self.ends:
+            weights = self.label_weights[end]
+            effective_labels = float(weights.sum() ** 2 / (weights**2).sum())
+            degrees = effective_labels - 1
+            between_labels = float((self.labels[end] ** 2).sum()) * effective_labels / degrees
+            variances.append((max(between_labels, float(between_cells[end].sum())), degrees))
+        return variances
+
+    def variance_between_cells(self) -> float:
+        """Return the variance between cells, which the variances between units and between labels both include."""
+        return float(self._squares_by_label().sum())
+
+    def _squares_by_label(self) -> Array:
+        """Return the sum of the squared influences of the cells of each label, shape (L,)."""
+        numbers, influences = self.cells
+        num_labels = self.labels.size
+        squares = np.bincount(numbers % max(num_labels, 1), weights=influences**2, minlength=num_labels)
+        return np.asarray(squares, dtype=np.float64)
 
 
 def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
@@ -135,6 +169,7 @@ def influence_of_cells(
     inside: Flags,
     label_influences: Array,
     label_values: Array,
+    label_weights: Array,
     weights: Array,
 ) -> Influence:
     """Return an average with its influences; the influence of a unit is the sum over its cells.
@@ -148,6 +183,7 @@ def influence_of_cells(
         inside: Shape (N,), bool: which rows count.
         label_influences: Shape (L,), the influence of each label.
         label_values: Shape (L,), the value of each label.
+        label_weights: Shape (L,), the weight of each label in the average.
         weights: Shape (C,), the weight of each cell; the effective number of units follows from it.
     """
     num_units = int(unit_of_row.max(initial=-1)) + 1
@@ -172,4 +208,5 @@ def influence_of_cells(
         contributing_units=int((unit_weights > 0).sum()),
         effective_units=effective_units,
         label_values=label_values,
+        label_weights=label_weights,
     )

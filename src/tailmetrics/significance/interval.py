@@ -2,8 +2,8 @@
 
 The first rule that fits decides. Quick and resampled intervals differ only in the last two rules.
 
-1. No rows, or a value that is not finite: no interval. Two runs of a model alone: no interval, because two runs do not
-   tell how much runs vary.
+1. No rows, or a value that is not finite: no interval. Two runs of a model alone, or one label where labels are drawn:
+   no interval, because they do not tell how much runs or labels vary.
 2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of rows.
 3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval where values have no bounds.
 4. Fewer than 10 rows, or clusters, or clusters of such unequal sizes w that (Σw)² / Σw² is below 10 (Kish, Survey
@@ -18,7 +18,8 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
    b. Ratios that may be negative, such as values less chance: the limits of a Poisson number of events with the
       variance and skewness of the ratio. If no row is above chance, those of no event.
 6. Several runs of a model, or labels drawn too: Student's t with the sum of the variances (Satterthwaite's degrees of
-   freedom).
+   freedom). What rows and labels both include, the variance between cells, counts once (Cameron, Gelbach and Miller,
+   Robust inference with multiway clustering, JBES 29, 2011).
 7. A median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
 8. Every other value is a sum of ratios of sums over rows. Quick: value +- t * standard error by the delta method.
    Resampled: the symmetric studentised bootstrap. If few rows differ, more than 1 - confidence of the resamples may

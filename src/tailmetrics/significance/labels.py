@@ -208,6 +208,7 @@ class LabelRows(Cells):
             self.inside,
             label_influences=np.where(left_out, 0.0, weights * (values - value) / total),
             label_values=np.where(left_out, np.nan, values),
+            label_weights=np.where(left_out, 0.0, weights),
             weights=np.where(tells, 1 / np.maximum(telling_units, 1), 0.0),
         )
         units_with_labels = np.unique(cells.units[is_relevant])
@@ -395,6 +396,7 @@ class ShownRows(Cells):
             self.inside,
             label_influences=no_labels,
             label_values=no_labels,
+            label_weights=no_labels,
             weights=cells.sizes.astype(np.float64),
         )
 
