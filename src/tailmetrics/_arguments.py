@@ -141,6 +141,13 @@ def _is_bool(value: Any) -> bool:
     return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
+def check_flag(caller: str, argument: str, value: Any) -> bool:
+    """Return ``value`` as bool if it is one, of Python or NumPy."""
+    if not _is_bool(value) or getattr(value, "ndim", 0):
+        raise TypeError(f"{caller}: {argument}={cut(repr(value), 60)} is no bool; pass True or False.")
+    return bool(value)
+
+
 def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
     """Return the cut-offs as a tuple, given one int, a sequence of distinct ints, or, if ``optional``, None."""
     if k is None:

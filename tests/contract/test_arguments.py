@@ -43,6 +43,7 @@ WRONG: dict[str, list[Any]] = {
     "weights": [[-1.0] * NUM_LABELS, [float("nan")] * NUM_LABELS, [float("inf")] * NUM_LABELS],
     "nonexistent": [1],
     "name": [3, object(), ["a"], b"x"],
+    "weighted": [3, "yes", [True], None, object()],
 }
 
 

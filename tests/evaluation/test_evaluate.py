@@ -330,6 +330,15 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
         ({"preds": scipy.sparse.csr_matrix((N, 5)), "label_counts": [1, 2, 3]}, "but the data have 5; pass a count"),
         ({"batch_rows": 0}, "batch_rows=0"),
         ({"metrics": []}, "at least one"),
+        (
+            {"metrics": "recall@5"},
+            r"metrics holds 'recall@5', which is no metric of tailmetrics; pass .*RecallAtK\(k=5",
+        ),
+        ({"metrics": [tm.RecallAtK]}, "metrics holds <class .*, which is no metric of tailmetrics"),
+        ({"metrics": {"a": tm.RecallAtK(k=1)}}, r"metrics is a dict; pass TopKCollection\(metrics\)"),
+        ({"missing": "neg"}, "missing='neg' is not known; choose one of 'skip', 'zero'"),
+        ({"labels": ["a"]}, r"labels=\['a'\] is no bool"),
+        ({"intervals": 0.9}, "intervals=0.9 is not a whole number"),
     ],
 )
 def test_errors_say_what_to_do(change, message):

@@ -229,6 +229,7 @@ def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None
         ({"label_names": "abc"}, r"label_names='abc' is of type str; pass a list of texts\."),
         ({"row_names": [1]}, r"row_names holds 1 of type int; pass a list of texts\."),
         ({"label_names": [None, "a"]}, r"label_names holds None of type NoneType; pass a list of texts\."),
+        ({"labels": ["a"]}, r"labels=\['a'\] is no bool; pass True or False"),
         ({"name": 3}, "name=3 is no part of a file name"),
         ({"headline": "recall@7"}, r"headline='recall@7' is no metric here; choose one of 'recall@1'\."),
         ({"label_counts": {"a": 1}}, "label_counts is dict; pass whole numbers, one per label"),

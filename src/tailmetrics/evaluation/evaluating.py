@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tailmetrics._arguments import names_unknown_keywords
+from tailmetrics._arguments import check_count, names_unknown_keywords
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
@@ -14,7 +14,7 @@ from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.accumulating import add_data
 from tailmetrics.evaluation.data import Data, read_data
 from tailmetrics.evaluation.labels import options_by_id
-from tailmetrics.evaluation.options import Missing, Options
+from tailmetrics.evaluation.options import CALLER, Missing, Options
 from tailmetrics.evaluation.preparing import check_complete, prepared
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
@@ -113,6 +113,8 @@ def evaluate(
     >>> report.scalars["precision@1"], report.scalars["global_precision@1/decile_10"]
     (0.5, 1.0)
     """
+    if intervals is not None and not isinstance(intervals, bool):
+        check_count(CALLER, "intervals", intervals, minimum=0)
     resampled = intervals is not False and (bool(intervals) or clusters is not None)
     confidence: float | None = CONFIDENCE
     if intervals is False or clusters is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from tailmetrics._arguments import check_count
+from tailmetrics._arguments import check_choice, check_count, check_flag
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
@@ -58,6 +58,8 @@ class Options:
         ``duplicates`` and ``ignore_index`` are those of the metrics, if the metrics set them.
         """
         check_count(CALLER, "batch_rows", self.batch_rows)
+        check_choice(CALLER, "missing", self.missing, Missing)
+        check_flag(CALLER, "labels", self.labels)
         if self.train_target is not None and self.label_counts is not None:
             raise ValueError(
                 f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, "
@@ -108,12 +110,26 @@ class Options:
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
-    """Return metrics as a list, which can be read several times; return a collection or None unchanged."""
+    """Return metrics as a list, which can be read several times; return a collection or None unchanged.
+
+    Raises:
+        TypeError: If a metric is none of tailmetrics, such as a text or a class.
+    """
     if metrics is None or isinstance(metrics, TopKCollection):
         return metrics
-    if isinstance(metrics, TopKMetric):
-        return [metrics]
-    return list(metrics)
+    if isinstance(metrics, Mapping):
+        raise TypeError(f"{CALLER}: metrics is a dict; pass TopKCollection(metrics), whose keys begin with its names.")
+    if isinstance(metrics, (TopKMetric, type, str)) or not isinstance(metrics, Iterable):
+        metrics = [metrics]
+
+    members = list(metrics)
+    for metric in members:
+        if not isinstance(metric, TopKMetric):
+            raise TypeError(
+                f"{CALLER}: metrics holds {metric!r}, which is no metric of tailmetrics; pass metrics with their "
+                "arguments, such as [RecallAtK(k=5)], or None for the usual ones."
+            )
+    return members
 
 
 def members_of(metrics: Any) -> list[TopKMetric]:

@@ -13,7 +13,7 @@ from warnings import warn
 
 from torch import Tensor
 
-from tailmetrics._arguments import check_names
+from tailmetrics._arguments import check_flag, check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.accumulating import check_update
@@ -126,6 +126,16 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
             )
+        flags = {
+            "files": files,
+            "table": table,
+            "figures": figures,
+            "labels": labels,
+            "intervals": intervals,
+            "rows": rows,
+        }
+        for argument, flag in flags.items():
+            check_flag("HeadToTailReport", argument, flag)
         collection = _collection_of(metrics, group_names)
         if headline is not None:
             try:

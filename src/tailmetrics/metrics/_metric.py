@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics._arguments import arguments, check_count, check_counts, settled_arguments, shape_of
+from tailmetrics._arguments import arguments, check_count, check_counts, check_flag, settled_arguments, shape_of
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of
@@ -119,7 +119,7 @@ class TopKMetric(ExactMetric):
         self.name = name
         self.validate_args = validate_args
         self.buckets = buckets
-        self.weighted = bool(weighted)
+        self.weighted = check_flag(caller, "weighted", weighted)
         self.num_labels = num_labels
         if num_labels is not None:
             self.num_labels = check_count(caller, "num_labels", num_labels)
@@ -129,7 +129,7 @@ class TopKMetric(ExactMetric):
 
         self.reading = reading(caller, k, formula, buckets is not None, **reading_arguments)
         self.aggregation = aggregation(caller, self.reading, self.weighted, **aggregation_arguments)
-        if weighted and not self.aggregation.can_be_weighted:
+        if self.weighted and not self.aggregation.can_be_weighted:
             raise ValueError(
                 f"{caller}: weighted=True means nothing here, where no mean over rows is taken; leave it out."
             )
