@@ -425,12 +425,12 @@ def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 2), (40, 9), (9, 33), (3, 70)])
-@pytest.mark.parametrize("long", [1, 2**11], ids=["sorted by columns", "sorted by rows"])
+@pytest.mark.parametrize("many_rows", [1, 2**11], ids=["sorted by columns", "sorted by rows"])
 def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
-    kernels: Kernels, shape: tuple[int, int], long: int, monkeypatch: pytest.MonkeyPatch
+    kernels: Kernels, shape: tuple[int, int], many_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Gains and weights of relevant labels, largest first, then zeros, for rows with few labels and with many."""
-    monkeypatch.setattr(_kernels_cpu, "LONG", long)
+    monkeypatch.setattr(_kernels_cpu, "MANY_ROWS", many_rows)
     ids = torch.stack([torch.randperm(100, generator=torch.Generator().manual_seed(row)) for row in range(shape[0])])
     gains = _random(*shape).clamp(min=0).round(decimals=1).double()
     relevant = torch.where(gains > 0, ids[:, : shape[1]], -1)

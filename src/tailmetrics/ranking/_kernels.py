@@ -29,6 +29,7 @@ from tailmetrics.ranking._matrices import (
     ranks_by_bars,
     ranks_of_all,
 )
+from tailmetrics.ranking._orders import in_blocks, rows_at_once
 
 DEEP = 16
 """Hits are searched at least to this rank, and at least this many of the best gains are kept.
@@ -135,30 +136,33 @@ class Targets:
             return torch.full((self.num_rows,), self.padded.shape[1], device=self.padded.device)
         if self.padded is not None:
             return self.padded_with_labels.sum(dim=1)
-        if self.dense is None and self.kernels.can_read_values:
-            return torch.bincount(self.entries.rows, minlength=self.num_rows)
-        if self.dense is None:
-            relevant = (self.entries.ids >= 0).to(torch.int64)
-            zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
-            return zeros.scatter_add_(0, self.entries.rows, relevant)
-        counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
-        if self.row_mask is not None:
-            counts = counts * self.row_mask
-        return counts
+        if self.dense is not None:
+            counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
+            if self.row_mask is not None:
+                counts = counts * self.row_mask
+            return counts
+        entries = self.entries
+        if self.kernels.can_read_values:
+            return torch.bincount(entries.rows, minlength=self.num_rows)
+        is_relevant = (entries.ids >= 0).to(torch.int64)
+        counts = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
+        return counts.scatter_add_(0, entries.rows, is_relevant)
 
     def keys(self, buckets: LabelBuckets | None) -> Tensor:
         """Return the row, or row and bucket, of each entry as one number: N, or N * G, for a void entry."""
         entries = self.entries
-        if buckets is None:
-            return torch.where(entries.ids >= 0, entries.rows, self.num_rows)
-        keys = entries.rows * len(buckets) + buckets.of(entries.ids)
-        return torch.where(entries.ids >= 0, keys, self.num_rows * len(buckets))
+        keys, void_key = entries.rows, self.num_rows
+        if buckets is not None:
+            keys = keys * len(buckets) + buckets.of(entries.ids)
+            void_key = void_key * len(buckets)
+        return torch.where(entries.ids >= 0, keys, void_key)
 
     def without_void(self) -> Targets:
         """Return these targets as entries, without void entries. The program waits for the device."""
-        if self.dense is None or self.kernels.can_read_values:
+        can_read_values = self.kernels.can_read_values
+        if self.dense is None or can_read_values:
             entries = self.entries
-            if not self.kernels.can_read_values:
+            if not can_read_values:
                 entries = entries.at(entries.ids >= 0)
         else:
             rows, ids = (self.dense > 0).nonzero().unbind(1)
@@ -293,12 +297,15 @@ class Kernels(ScoreKernels):
             if targets.row_mask is not None:
                 counts = counts * targets.row_mask[:, None]
             return counts
+        num_buckets = len(buckets)
         if targets.padded is not None and not self.can_read_values:
-            groups = whole_numbers(len(buckets), targets.padded.device)
-            return (buckets.of(targets.padded).unsqueeze(2) == groups).sum(dim=1)
+            bucket_of_target = buckets.of(targets.padded).unsqueeze(2)
+            return (bucket_of_target == whole_numbers(num_buckets, targets.padded.device)).sum(dim=1)
         keys = targets.keys(buckets)
-        counts = torch.zeros(targets.num_rows * len(buckets) + 1, dtype=torch.int64, device=keys.device)
-        return counts.scatter_add_(0, keys, torch.ones_like(keys))[:-1].view(targets.num_rows, len(buckets))
+        num_cells = targets.num_rows * num_buckets
+        counts = torch.zeros(num_cells + 1, dtype=torch.int64, device=keys.device)  # the last cell: void entries
+        counts.scatter_add_(0, keys, torch.ones_like(keys))
+        return counts[:-1].view(targets.num_rows, num_buckets)
 
     def best(
         self,
@@ -322,14 +329,17 @@ class Kernels(ScoreKernels):
         Returns:
             Shape (N, W) or (N, G, W), float64.
         """
-        if weights is None and targets.binary:
+        if weights is None and targets.binary:  # as many ones as relevant labels
             n = targets.n_relevant if buckets is None else self.count_by_bucket(targets, buckets, seen)
-            return (whole_numbers(min(k, most), n.device) < n.unsqueeze(-1)).to(real_dtype(n.device))
+            is_relevant = whole_numbers(min(k, most), n.device) < n.unsqueeze(-1)
+            return is_relevant.to(real_dtype(n.device))
         chunks = self._column_chunks(targets, buckets)
         if chunks is None or targets.dense is None or k > CHUNK:
             return self._best_of_entries(targets, buckets, k, most, weights)
 
-        maxima = seen.get("maxima") if weights is None else None
+        maxima = None
+        if weights is None:
+            maxima = seen.get("maxima")
         if maxima is None:
             _, maxima = chunks.look_over(targets.dense, weights, maxima=True)
         assert maxima is not None
@@ -357,24 +367,28 @@ class Kernels(ScoreKernels):
         entries = targets.entries
         keys = targets.keys(buckets)
         if weights is not None:
-            value = weights.on(keys.device)[entries.ids.clamp(min=0)]
+            values = weights.on(keys.device)[entries.ids.clamp(min=0)]
         elif entries.gains is not None:
-            value = entries.gains
+            values = entries.gains
         else:
-            value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
-        order = torch.where(entries.ids >= 0, value, 0).argsort(descending=True, stable=True)
+            values = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+        order = torch.where(entries.ids >= 0, values, 0).argsort(descending=True, stable=True)
+
         shape: tuple[int, ...] = (targets.num_rows,)
         if buckets is not None:
             shape = targets.num_rows, len(buckets)
-        return self.padding(keys, shape, min(max(k, DEEP), most), order).place(value, 0.0)
+        width = min(max(k, DEEP), most)
+        return self.padding(keys, shape, width, order).place(values, 0.0)
 
     # the ranks of the relevant labels in a list
 
     def deepest(self, k: int, depth: int) -> int:
         """Return the depth to which a list of ``depth`` is searched for cut-offs up to ``k``: one of few depths."""
+        list_depth = max(1, depth)
         if self.can_read_values:
-            return max(1, depth)
-        return min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
+            return list_depth
+        next_power_of_two = 1 << (k - 1).bit_length()
+        return min(max(DEEP, next_power_of_two), list_depth)
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         """Look the ids of lists (N, K) up among the relevant labels. Only other kernel methods read the result."""
@@ -386,25 +400,20 @@ class Kernels(ScoreKernels):
     def relevant_places(self, targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return a mask of the places of lists (N, K) that are hits, and their gains; None if every gain is 1."""
         if targets.dense is not None:
-            if not targets.dense.shape[1]:
-                return torch.zeros_like(ids, dtype=torch.bool), None
-            listed = targets.dense.gather(1, ids.clamp(min=0))
-            is_hit = (listed > 0) & (ids >= 0)
-            if targets.binary:
-                return is_hit, None
-            return is_hit, listed.to(real_dtype(ids.device))
+            return _in_matrix(targets.dense, ids)
         relevant = targets.padded
         if relevant is not None and relevant.numel() * ids.shape[1] <= COMPARED:
             # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
             relevant = torch.where(targets.padded_with_labels, relevant, constant(-2, relevant.device))
-            return (ids.unsqueeze(1) == relevant.unsqueeze(2)).any(dim=1), None
+            is_same = ids.unsqueeze(1) == relevant.unsqueeze(2)  # (N, M, K)
+            return is_same.any(dim=1), None
         return _searched(targets.entries, ids)
 
     def hits(self, places: Any, deepest: int) -> Hits:
         """Return the hits among the first ``deepest`` places of each list, shape (N, W)."""
         is_hit = places.hits[:, :deepest]
-        rank = whole_numbers(deepest, is_hit.device, first=1)
-        ranks = torch.where(is_hit, rank, constant(NOT_RANKED, is_hit.device))
+        place = whole_numbers(deepest, is_hit.device, first=1)
+        ranks = torch.where(is_hit, place, constant(NOT_RANKED, is_hit.device))
         return _side_by_side(places, ranks, lambda values, _: values[:, :deepest])
 
     def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
@@ -415,22 +424,28 @@ class Kernels(ScoreKernels):
         """
         if not ids.shape[1]:
             ids = ids.new_full((len(ids), 1), -1)
+        num_buckets = len(buckets)
         bucket = buckets.of(ids)
         counter = torch.int16 if bucket.shape[1] < 2**15 else torch.int32
-        inside = bucket.unsqueeze(2) == whole_numbers(len(buckets) + 1, ids.device)  # bucket G: behind the list
-        counts = inside.cumsum(dim=1, dtype=counter)
+        is_in_bucket = bucket.unsqueeze(2) == whole_numbers(num_buckets + 1, ids.device)  # (N, D, G + 1)
+        counts = is_in_bucket.cumsum(dim=1, dtype=counter)
         ranks = counts.gather(2, bucket.unsqueeze(2)).squeeze(2)
-        return bucket, ranks.to(torch.int64), counts[:, -1, : len(buckets)].to(torch.int64)
+        lengths = counts[:, -1, :num_buckets]
+        return bucket, ranks.to(torch.int64), lengths.to(torch.int64)
 
     def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
         """Return the first ``k`` labels of each bucket in lists (N, D), -1 behind the last one, (N, G, k or D)."""
+        num_rows, depth = ids.shape
+        num_buckets, k = len(buckets), min(k, depth)
         bucket, ranks, _ = self.ranks_within(ids, buckets)
-        k = min(k, ids.shape[1])
-        size = len(buckets) * k
-        cells = torch.where((ranks <= k) & (bucket < len(buckets)), bucket * k + ranks - 1, size)
-        table = ids.new_full((len(ids), size + 1), -1)  # the last column takes all other labels
-        table.scatter_(1, cells[:, : ids.shape[1]], ids)
-        return table[:, :size].reshape(len(ids), len(buckets), k)
+
+        # a table with k columns for each bucket, and a last column that takes all other labels
+        last = num_buckets * k
+        is_first = (ranks <= k) & (bucket < num_buckets)
+        columns = torch.where(is_first, bucket * k + ranks - 1, last)
+        table = ids.new_full((num_rows, last + 1), -1)
+        table.scatter_(1, columns[:, :depth], ids)
+        return table[:, :last].reshape(num_rows, num_buckets, k)
 
     def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         """Return the hits with their ranks among the listed labels of their bucket, and the list length by bucket.
@@ -456,13 +471,15 @@ class Kernels(ScoreKernels):
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
         """Split the hits of rows (N, W) into hits of each row and bucket (N, G, W); their ranks do not change."""
         num_rows, width = hits.ranks.shape
-        rows = torch.arange(num_rows, device=hits.ranks.device).repeat_interleave(width, output_size=num_rows * width)
+        num_buckets, device = len(buckets), hits.ranks.device
         ranks, ids, gains = hits.ranks.reshape(-1), hits.ids.reshape(-1), hits.gains
         if gains is not None:
             gains = gains.reshape(-1)
-        keys = torch.where(ranks < NOT_RANKED, rows * len(buckets) + buckets.of(ids), num_rows * len(buckets))
-        padding = self.padding(keys, (num_rows, len(buckets)), width, torch.arange(len(keys), device=keys.device))
-        return padding.hits(ranks, ids, gains)
+        rows = torch.arange(num_rows, device=device).repeat_interleave(width, output_size=num_rows * width)
+        keys = rows * num_buckets + buckets.of(ids)
+        keys = torch.where(ranks < NOT_RANKED, keys, num_rows * num_buckets)
+        in_order = torch.arange(len(keys), device=device)
+        return self.padding(keys, (num_rows, num_buckets), width, in_order).hits(ranks, ids, gains)
 
     def in_order(self, entries: Entries, ranks: Tensor, num_rows: int) -> Hits:
         """Return entries with their ``ranks`` (T,) as the hits of each row, shape (N, W)."""
@@ -473,7 +490,8 @@ class Kernels(ScoreKernels):
         """Return the rows with a hit, shape (R,), int64; None on a device, or if more than half of the rows have it."""
         if not self.can_read_values:
             return None
-        has_hit: Any = hits.ranks[..., 0].numpy() < NOT_RANKED
+        first_ranks: Any = hits.ranks[..., 0].numpy()
+        has_hit = first_ranks < NOT_RANKED
         if has_hit.ndim > 1:
             has_hit = has_hit.any(axis=1)
         rows = np.flatnonzero(has_hit)
@@ -500,10 +518,12 @@ class Kernels(ScoreKernels):
         if not len(entries.ids):
             return entries.ids
         if len(entries.ids) > FEW_TARGETS * len(scores):
-            ranks = ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
+            labels = entries.ids.clamp(min=0)
+            ranks = ranks_of_all(scores)[entries.rows, labels].to(torch.int64)
         else:
             ranks = ranks_by_bars(scores, entries, own)
-        return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
+        is_retrieved = (entries.ids >= 0) & (own > -torch.inf)
+        return torch.where(is_retrieved, ranks, NOT_RANKED)
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
         """Return the relevant label with the highest score of each row, of equal scores the lowest label.
@@ -513,14 +533,17 @@ class Kernels(ScoreKernels):
         dense = targets.dense
         if dense is None or self.can_read_values:
             return targets.entries
-        height = max(1, 4 * _matrices.SORTED_TOGETHER // max(1, dense.shape[1]))
-        parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)
-        best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
-        is_retrieved = torch.cat([part_best.values for part_best in best]) > -torch.inf
+        height = rows_at_once(4 * _matrices.SORTED_TOGETHER, dense.shape[1])
+        best_scores, best_labels = [], []
+        for block_scores, block_dense in in_blocks(height, scores, dense):
+            block_best = block_scores.masked_fill(block_dense <= 0, -torch.inf).max(dim=1)
+            best_scores.append(block_best.values)
+            best_labels.append(block_best.indices)
+
+        is_retrieved = torch.cat(best_scores) > -torch.inf
         if targets.row_mask is not None:
             is_retrieved = is_retrieved & targets.row_mask
-        labels = torch.cat([part_best.indices for part_best in best])
-        ids = torch.where(is_retrieved, labels, constant(-1, scores.device))
+        ids = torch.where(is_retrieved, torch.cat(best_labels), constant(-1, scores.device))
         return Entries(whole_numbers(len(ids), ids.device), ids, None, 1)
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
@@ -537,13 +560,15 @@ class Kernels(ScoreKernels):
         Returns:
             The three counts, shape (3, T), int64. A given label that is one of the columns counts as equal to itself.
         """
-        padding = self.padding(rows, (len(scores),), int(torch.bincount(rows, minlength=1).max()))
-        limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
-        count = counts_by_sorting if limits.shape[1] > FEW_TARGETS else counts_one_by_one
-        height = max(1, _matrices.SORTED_TOGETHER // max(1, scores.shape[1]))
-        parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
-        counts = torch.cat([count(*part) for part in parts], dim=1)
-        return counts[:, padding.filled]
+        width = int(torch.bincount(rows, minlength=1).max())
+        padding = self.padding(rows, (len(scores),), width)
+        own_by_row, labels_by_row = padding.place(own, torch.inf), padding.place(labels, 0)
+        count = counts_one_by_one
+        if width > FEW_TARGETS:
+            count = counts_by_sorting
+        height = rows_at_once(_matrices.SORTED_TOGETHER, scores.shape[1])
+        counts = [count(*blocks) for blocks in in_blocks(height, scores, own_by_row, labels_by_row)]
+        return torch.cat(counts, dim=1)[:, padding.filled]
 
 
 def _table_of_hits(places: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:
@@ -558,18 +583,31 @@ def _table_of_hits(places: Places, bucket: Tensor, ranks: Tensor, num_buckets: i
     """
     num_rows, num_places = ranks.shape
     row_size = num_buckets * deepest
-    first = torch.arange(0, num_rows * row_size, row_size, device=ranks.device)
-    cells = (ranks + first[:, None]).add_(bucket, alpha=deepest)
-    cells = cells.mul_(places.hits[:, :num_places] & (ranks <= deepest)).view(
-        -1
-    )  # places without a hit write to cell 0
+    num_cells = num_rows * row_size
+
+    # cell 0 takes the places without a hit; the cells of the first row begin behind it, as ranks begin with 1
+    is_hit = places.hits[:, :num_places] & (ranks <= deepest)
+    row_starts = torch.arange(0, num_cells, row_size, device=ranks.device)
+    cells = (ranks + row_starts[:, None]).add_(bucket, alpha=deepest)
+    cells = cells.mul_(is_hit).view(-1)
 
     def table(values: Tensor, fill: float) -> Tensor:
-        whole = values.new_full((1 + num_rows * row_size,), fill)
-        whole.scatter_(0, cells, values[:, :num_places].reshape(-1))
-        return whole[1:].view(num_rows, num_buckets, deepest)
+        flat = values.new_full((1 + num_cells,), fill)
+        flat.scatter_(0, cells, values[:, :num_places].reshape(-1))
+        return flat[1:].view(num_rows, num_buckets, deepest)
 
     return _side_by_side(places, table(ranks, NOT_RANKED), table)
+
+
+def _in_matrix(dense: Tensor, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return a mask of hits, and their gains, like :meth:`Kernels.relevant_places`, from a matrix (N, L)."""
+    if not dense.shape[1]:
+        return torch.zeros_like(ids, dtype=torch.bool), None
+    cells = dense.gather(1, ids.clamp(min=0))
+    is_hit = (cells > 0) & (ids >= 0)
+    if dense.dtype == torch.bool:
+        return is_hit, None
+    return is_hit, cells.to(real_dtype(ids.device))
 
 
 def _side_by_side(places: Places, ranks: Tensor, table: Callable[[Tensor, float], Tensor]) -> Hits:
@@ -581,8 +619,8 @@ def _side_by_side(places: Places, ranks: Tensor, table: Callable[[Tensor, float]
         table: A function of values (N, K) of the places and a fill value; returns them in the order of ``ranks``.
     """
     ranks, order = ranks.sort(dim=-1)
-    most = places.most + places.most % 2  # an even number of terms adds up in fewer steps
-    width = max(1, min(most, ranks.shape[-1]))
+    even_most = places.most + places.most % 2  # an even number of terms adds up in fewer steps
+    width = max(1, min(even_most, ranks.shape[-1]))
     ranks, order = ranks[..., :width], order[..., :width]
     if ranks.numel() > LARGE:
         ranks, order = ranks.clone(), order.clone()
@@ -597,14 +635,16 @@ def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
     relevant_ids = entries.ids.sort().values
     size = len(relevant_ids)
     place = torch.searchsorted(relevant_ids, entries.ids)
-    void = torch.iinfo(torch.int64).max
-    keys, order = torch.where(entries.ids < 0, void, entries.rows * (size + 1) + place).sort()
+    keys = entries.rows * (size + 1) + place
+    void_key = torch.iinfo(torch.int64).max
+    keys, order = torch.where(entries.ids < 0, void_key, keys).sort()
 
     listed_place = torch.searchsorted(relevant_ids, ids.contiguous())
     is_relevant_somewhere = relevant_ids[listed_place.clamp(max=size - 1)] == ids
     rows = torch.arange(len(ids), device=ids.device)[:, None]
     listed_keys = torch.where(is_relevant_somewhere, rows * (size + 1) + listed_place, -1)
-    nearest = torch.searchsorted(keys, listed_keys).clamp(max=len(keys) - 1)
+
+    nearest = torch.searchsorted(keys, listed_keys).clamp(max=size - 1)
     is_hit = (keys[nearest] == listed_keys) & (ids >= 0)
     if entries.gains is None:
         return is_hit, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,9 @@ from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, looked_up, num_threads, over_threads, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck, Padding
 from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, Targets
+from tailmetrics.ranking._kernels_of_scores import true_cells
 from tailmetrics.ranking._matrices import plain_top_k
+from tailmetrics.ranking._orders import rows_at_once
 
 CPU_DEVICE = torch.device("cpu")
 
@@ -31,7 +32,8 @@ COMPARED_EACH = 16
 PADDED = 8
 """Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
 
-LONG, FEW = 2**11, 8
+MANY_ROWS = 2**11
+FEW_COLUMNS = 8
 """At least so many rows of at most so many values are sorted by columns: at most the time of NumPy, often a half."""
 
 MANY = 512
@@ -51,15 +53,16 @@ class CpuKernels(Kernels):
             return *plain_top_k(scores, k), False, False
         depth = min(k + 1, scores.shape[1])
         wide = torch.promote_types(scores.dtype, torch.float32)  # NumPy has no bfloat16
-        height = max(1, RANKED // scores.shape[1])
+        height = rows_at_once(RANKED, scores.shape[1])
 
-        def rank_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
+        def best_of_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
             return [best_of_rows(rows.to(wide), depth) for rows in torch.split(part, height)]
 
-        blocks = list(chain.from_iterable(over_threads(rank_part, scores)))
-        values = torch.cat([block_values for block_values, _ in blocks])
-        ids = torch.cat([block_ids for _, block_ids in blocks])
-        return values, ids[:, :k], False, False
+        blocks = []
+        for part_blocks in over_threads(best_of_part, scores):
+            blocks += part_blocks
+        values, ids = zip(*blocks, strict=True)
+        return torch.cat(values), torch.cat(ids)[:, :k], False, False
 
     def relevant_places(self, targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
         if targets.padded is None or targets.padded.shape[1] > COMPARED_EACH:
@@ -71,31 +74,33 @@ class CpuKernels(Kernels):
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         is_hit, gains = self.relevant_places(targets, ids)
-        flat = torch.from_numpy(np.flatnonzero(is_hit.numpy()))  # several times as fast as torch's nonzero
-        width = max(1, ids.shape[1])
-        rows, columns = flat // width, flat % width
+        rows, columns = true_cells(is_hit)
         if gains is not None:
             gains = gains[rows, columns]
-        return self.padding(rows, (len(ids),), width).hits(columns + 1, ids[rows, columns], gains)
+        padding = self.padding(rows, (len(ids),), max(1, ids.shape[1]))
+        return padding.hits(columns + 1, ids[rows, columns], gains)
 
     def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
         # a stable sort by bucket; NumPy sorts numbers of a byte in a tenth of torch's time
-        bucket = buckets.table_on(CPU_DEVICE).numpy()[ids.numpy()]
-        order = torch.from_numpy(bucket.argsort(axis=1, kind="stable"))
-        places = torch.arange(1, ids.shape[1] + 1, device="cpu").expand(ids.shape)
-        bucket_of_place = torch.from_numpy(bucket).to(torch.int64)
+        small_bucket = buckets.table_on(CPU_DEVICE).numpy()[ids.numpy()]
+        order = torch.from_numpy(small_bucket.argsort(axis=1, kind="stable"))
+        ranks_in_order = torch.arange(1, ids.shape[1] + 1, device="cpu").expand(ids.shape)
+        sorted_ranks = torch.empty_like(order).scatter_(1, order, ranks_in_order)
+
+        bucket = torch.from_numpy(small_bucket).to(torch.int64)
         lengths = buckets.totals(ids)
-        places_before = F.pad(lengths.cumsum(dim=1), (1, 0))
-        ranks = torch.empty_like(order).scatter_(1, order, places) - places_before.gather(1, bucket_of_place)
-        return bucket_of_place, ranks, lengths
+        num_before_bucket = F.pad(lengths.cumsum(dim=1), (1, 0))
+        ranks = sorted_ranks - num_before_bucket.gather(1, bucket)
+        return bucket, ranks, lengths
 
     def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         hits = places
         _, ranks, lengths = self.ranks_within(ids, buckets)
-        nowhere = ranks.new_full((len(ranks), 1), NOT_RANKED)
         # a hit below the cut of the list reads the last column
-        ranks = torch.cat([ranks, nowhere], dim=1).gather(1, (hits.ranks - 1).clamp(max=ids.shape[1]))
-        return self.split(Hits(ranks, hits.ids, hits.gains), buckets), lengths
+        below = ranks.new_full((len(ranks), 1), NOT_RANKED)
+        ranks = torch.cat([ranks, below], dim=1)
+        hit_ranks = ranks.gather(1, (hits.ranks - 1).clamp(max=ids.shape[1]))
+        return self.split(Hits(hit_ranks, hits.ids, hits.gains), buckets), lengths
 
     def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(places, buckets)
@@ -110,15 +115,20 @@ class CpuKernels(Kernels):
         if weights is not None:
             values = looked_up(weights.on(CPU_DEVICE), entries.ids)
         assert values is not None  # ``best`` has handled gains that are all 1
-        place = torch.arange(len(entries.rows), device="cpu").sub_(targets.starts.index_select(0, entries.rows))
+
         # the table has one column in memory for each place, as formulas read columns
-        table = values.new_zeros(num_rows * most).scatter_(0, place.mul_(num_rows).add_(entries.rows), values)
+        starts = targets.starts.index_select(0, entries.rows)
+        place = torch.arange(len(entries.rows), device="cpu").sub_(starts)
+        cell = place.mul_(num_rows).add_(entries.rows)
+        table = values.new_zeros(num_rows * most).scatter_(0, cell, values)
         columns = table.view(most, num_rows).numpy()
-        if num_rows >= LONG and most <= FEW:
+        if num_rows >= MANY_ROWS and most <= FEW_COLUMNS:
             sort_columns(columns)
         else:
-            columns = np.sort(columns.T.copy(), axis=1).T[::-1]  # in a quarter of the time of torch's sort
-        return torch.from_numpy(columns[: max(k, DEEP)].copy()).t()
+            ascending = np.sort(columns.T.copy(), axis=1)  # in a quarter of the time of torch's sort
+            columns = ascending.T[::-1]
+        best = columns[: max(k, DEEP)].copy()
+        return torch.from_numpy(best).t()
 
     # sums
 
@@ -129,8 +139,10 @@ class CpuKernels(Kernels):
     """This many limbs are made at a time. They take 2 MB."""
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
-        torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
-        torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=added.dtype, out=added[1])
+        terms.mul_(2.0**bits)
+        torch.sum(terms.floor(), dim=1, dtype=added.dtype, out=added[0])
+        rest = terms.frac_().mul_(2.0**bits)
+        torch.sum(rest.floor_(), dim=1, dtype=added.dtype, out=added[1])
 
 
 def sort_columns(columns: Any) -> None:
@@ -140,11 +152,13 @@ def sort_columns(columns: Any) -> None:
 
     Source: Knuth, The Art of Computer Programming 3, section 5.3.4, exercise 37.
     """
-    for step in range(len(columns)):
-        for left in range(step % 2, len(columns) - 1, 2):
-            larger = np.maximum(columns[left], columns[left + 1])
-            np.minimum(columns[left], columns[left + 1], out=columns[left + 1])
-            columns[left] = larger
+    width = len(columns)
+    for step in range(width):
+        for place in range(step % 2, width - 1, 2):
+            left, right = columns[place], columns[place + 1]
+            larger = np.maximum(left, right)
+            np.minimum(left, right, out=right)
+            left[:] = larger
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
@@ -157,13 +171,15 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         scores: Shape (N, L), float32 or float64.
         depth: At most L.
     """
+    num_rows, num_labels = scores.shape
+    num_groups = max(3 * depth, min(GROUPS, num_labels // 4))
+    end_of_groups = num_labels - num_labels % num_groups
+    if end_of_groups < 3 * num_groups:
+        return _first_of_sorted(scores, depth)
+
     cells = scores.contiguous().numpy()
-    num_rows, width = cells.shape
-    groups = max(3 * depth, min(GROUPS, width // 4))
-    inside = width - width % groups
-    maxima = cells[:, :inside].reshape(num_rows, -1, groups).max(axis=1, initial=-np.inf)
-    is_narrow = inside < 3 * groups
-    if is_narrow or np.isnan(maxima).any() or np.isnan(cells[:, inside:]).any():
+    maxima = cells[:, :end_of_groups].reshape(num_rows, -1, num_groups).max(axis=1)
+    if np.isnan(maxima).any() or np.isnan(cells[:, end_of_groups:]).any():
         return _first_of_sorted(scores, depth)
 
     bars = np.partition(maxima, -depth, axis=1)[:, -depth, None]
@@ -171,11 +187,12 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
     if 4 * len(flat) > cells.size:
         return _first_of_sorted(scores, depth)
 
-    rows, labels = np.divmod(flat, width)
-    table = Padding(torch.from_numpy(rows), (num_rows,), width, can_read_values=True)
-    candidates = table.place(torch.from_numpy(cells.ravel()[flat]), -torch.inf)
+    rows, labels = np.divmod(flat, num_labels)
+    padding = Padding(torch.from_numpy(rows), (num_rows,), num_labels, can_read_values=True)
+    candidates = padding.place(torch.from_numpy(cells.ravel()[flat]), -torch.inf)
+    candidate_labels = padding.place(torch.from_numpy(labels), 0)
     values, order = _first_of_sorted(candidates, depth)
-    return values, table.place(torch.from_numpy(labels), 0).gather(1, order)
+    return values, candidate_labels.gather(1, order)
 
 
 def _first_of_sorted(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
@@ -204,8 +221,10 @@ class NativeKernels(CpuKernels):
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         if targets.padded is None:
             return super().count_by_bucket(targets, buckets, seen)
-        nothing = targets.padded[:, :0]  # no hits: only the lengths are needed
-        return self.within_buckets(Hits(nothing, nothing, None), targets.padded, buckets, 0)[1]
+        nothing = targets.padded[:, :0]
+        no_hits = Hits(nothing, nothing, None)
+        _, lengths = self.within_buckets(no_hits, targets.padded, buckets, 0)
+        return lengths
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         if targets.padded is not None:
@@ -216,10 +235,13 @@ class NativeKernels(CpuKernels):
         return native.hits(ids, targets.entries.ids, most, num_threads(), targets.starts, targets.entries.gains)
 
     def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        return native.within_buckets(ids, buckets.table_on(CPU_DEVICE), len(buckets), places, num_threads())
+        bucket_of_label = buckets.table_on(CPU_DEVICE)
+        return native.within_buckets(ids, bucket_of_label, len(buckets), places, num_threads())
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
-        return native.within_buckets(None, buckets.table_on(CPU_DEVICE), len(buckets), hits, num_threads())[0]
+        bucket_of_label = buckets.table_on(CPU_DEVICE)
+        bucket_hits, _ = native.within_buckets(None, bucket_of_label, len(buckets), hits, num_threads())
+        return bucket_hits
 
     def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
         if values.dtype != torch.float64:

@@ -13,6 +13,7 @@ from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
 from tailmetrics.ranking._hits import Entries, ListCheck
 from tailmetrics.ranking._matrices import above, plain_top_k, tournament
+from tailmetrics.ranking._orders import order_by_key, rows_at_once
 
 ROUND_SCORES = 2**28
 """At most this many scores enter one tournament. It needs a third of their memory: 1/3 GB for float32."""
@@ -53,16 +54,17 @@ class ScoreKernels:
         """
         if not scores.numel() or k == 0:
             return *plain_top_k(scores, k), False, False
-        height = max(1, ROUND_SCORES // scores.shape[1])
+        height = rows_at_once(ROUND_SCORES, scores.shape[1])
         depth = min(k + 1, scores.shape[1])
-        parts = [tournament(part, depth) for part in torch.split(scores, height)]
+        blocks = [tournament(rows, depth) for rows in torch.split(scores, height)]
         # in both cases a copy, because a view would keep the wide table in memory
-        if len(parts) == 1:
-            values, ids = parts[0]
-            values, ids = values.clone(memory_format=torch.contiguous_format), ids.contiguous()
+        if len(blocks) == 1:
+            values, ids = blocks[0]
+            values = values.clone(memory_format=torch.contiguous_format)
+            ids = ids.contiguous()
         else:
-            values = torch.cat([part_values for part_values, _ in parts])
-            ids = torch.cat([part_ids for _, part_ids in parts])
+            values = torch.cat([block_values for block_values, _ in blocks])
+            ids = torch.cat([block_ids for _, block_ids in blocks])
         return values, ids[:, :k], False, False
 
     def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
@@ -97,33 +99,33 @@ class ScoreKernels:
             repeat_row=min(repeat_rows, default=None),
         )
 
-    def _look_through(self, ids: Tensor, first: int) -> ListCheck:
-        """Check a part of the rows, like :meth:`look_through`; ``first`` is the number of its first row."""
+    def _look_through(self, ids: Tensor, first_row: int) -> ListCheck:
+        """Check a part of the rows, like :meth:`look_through`; ``first_row`` is the number of its first row."""
         if self.can_read_values:
             ordered = torch.from_numpy(np.sort(ids.numpy(), axis=1))  # in a tenth of torch's time
         else:
             ordered = ids.sort(dim=1).values
-        has_gap = ((ids[:, 1:] >= 0) & (ids[:, :-1] < 0)).any(dim=1)
-        repeats = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(dim=1)
-        lowest, highest = int(ordered[:, 0].min()), int(ordered[:, -1].max())
-        return ListCheck(lowest, highest, _first_row(has_gap, first), _first_row(repeats, first))
+        is_behind_gap = (ids[:, 1:] >= 0) & (ids[:, :-1] < 0)
+        return ListCheck(
+            lowest=int(ordered[:, 0].min()),
+            highest=int(ordered[:, -1].max()),
+            gap_row=_first_row(is_behind_gap.any(dim=1), first_row),
+            repeat_row=_first_row(_repeats_previous(ordered).any(dim=1), first_row),
+        )
 
     def repeated(self, ids: Tensor) -> Tensor:
         """Return True for each id that already occurs at an earlier place of its row, for ids (N, K), bool (N, K)."""
         ordered, order = ids.sort(dim=1, stable=True)
-        repeated = torch.zeros_like(ids, dtype=torch.bool)
-        repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-        return torch.zeros_like(repeated).scatter_(1, order, repeated)
+        repeats_in_order = torch.zeros_like(ids, dtype=torch.bool)
+        repeats_in_order[:, 1:] = _repeats_previous(ordered)
+        return torch.zeros_like(repeats_in_order).scatter_(1, order, repeats_in_order)
 
     def rows_not_falling(self, values: Tensor) -> Tensor:
         """Return the rows of values (N, C) in which a value is not above the next one, and the next one is not -inf."""
-        if not self.can_read_values:
-            return (~((values[:, :-1] > values[:, 1:]) | (values[:, 1:] == -torch.inf))).any(dim=1).nonzero()[:, 0]
-        flat = values.to(torch.promote_types(values.dtype, torch.float32)).numpy().reshape(-1)
-        places = np.flatnonzero(~(flat[:-1] > flat[1:]))  # all rows as one: in a tenth of torch's time for a matrix
-        places = places[((places + 1) % values.shape[1] > 0) & (flat[places + 1] != -np.inf)]
-        rows: Tensor = torch.unique_consecutive(torch.from_numpy(places // values.shape[1]))
-        return rows
+        if self.can_read_values:
+            return _rows_not_falling_on_cpu(values)
+        falls = (values[:, :-1] > values[:, 1:]) | (values[:, 1:] == -torch.inf)
+        return (~falls).any(dim=1).nonzero()[:, 0]
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
         """Return the scores and ids of candidates (N, C), sorted: the best first, of equal scores the lower id first.
@@ -134,13 +136,13 @@ class ScoreKernels:
         if self.can_read_values:  # most files and indexes give sorted lists: only rows that are out of order are sorted
             rows = self.rows_not_falling(scores)
             if not len(rows):
-                return scores, ids, scores.shape[1] > 0 and bool((scores[:, 0] > -torch.inf).all())
+                has_candidate = scores[:, :1] > -torch.inf
+                return scores, ids, scores.shape[1] > 0 and bool(has_candidate.all())
             if len(rows) < len(scores):
-                best, best_ids, _ = self.best_first(scores[rows], ids[rows])
+                row_scores, row_ids, _ = self.best_first(scores[rows], ids[rows])
                 # most rows out of order hold equal scores alone, in another order of labels
-                return _with_rows(scores, rows, best), _with_rows(ids, rows, best_ids), False
-        order = ids.argsort(dim=1, stable=True)
-        order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+                return _with_rows(scores, rows, row_scores), _with_rows(ids, rows, row_ids), False
+        order = order_by_key(scores, ids.argsort(dim=1, stable=True), descending=True)
         return scores.gather(1, order), ids.gather(1, order), False
 
     def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
@@ -157,7 +159,8 @@ class ScoreKernels:
         num_rows, num_labels = matrix.shape
         if row_mask is not None:
             is_relevant = is_relevant & row_mask[:, None]
-        ids = torch.where(is_relevant, torch.arange(num_labels, device=matrix.device), -1).reshape(-1)
+        labels = torch.arange(num_labels, device=matrix.device)
+        ids = torch.where(is_relevant, labels, -1).reshape(-1)
         rows = torch.arange(num_rows, device=matrix.device).repeat_interleave(num_labels, output_size=ids.numel())
         gains = None
         if matrix.dtype != torch.bool:
@@ -188,9 +191,9 @@ class ScoreKernels:
             added: Receives the two sums of each row, shape (2, N).
         """
         unit = 2.0**-bits
-        torch.sum(torch.div(terms, unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
-        rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
-        torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
+        torch.sum(terms.div(unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
+        rest = terms.remainder_(unit)
+        torch.sum(rest.div_(unit**2, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[1])
 
     LIMBS = 5 * 2**20
     """This many limbs are made at a time: 40 MB. Large steps are few."""
@@ -210,9 +213,11 @@ class ScoreKernels:
 
         The limit is one number, or one per label (L,).
         """
-        block = BLOCK_SCORES if self.can_read_values else _matrices.FLAGGED
-        height = max(1, block // max(1, scores.shape[1]))
-        return torch.cat([self.count_true(above(part, limit)) for part in torch.split(scores, height)])
+        cells = _matrices.FLAGGED
+        if self.can_read_values:
+            cells = BLOCK_SCORES
+        height = rows_at_once(cells, scores.shape[1])
+        return torch.cat([self.count_true(above(rows, limit)) for rows in torch.split(scores, height)])
 
     def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield the cells of scores (N, L) above each limit, some rows at a time.
@@ -222,27 +227,54 @@ class ScoreKernels:
         Yields:
             The index of the limit, rows (S,) and labels (S,), int64; an entry with label -1 is void.
         """
-        height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
+        height = rows_at_once(BLOCK_SCORES, scores.shape[1])
         if self.can_read_values:
             height *= num_threads()
 
-        def part_cells(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:
+        def cells_of_part(part: Tensor, first_row: int) -> list[tuple[int, Tensor, Tensor]]:
             cells = []
             for number, limit in enumerate(limits):
                 entries = self.entries_of(above(part, limit), None)
-                cells.append((number, entries.rows + first, entries.ids))
+                cells.append((number, entries.rows + first_row, entries.ids))
             return cells
 
-        for first in range(0, len(scores), height):
-            for cells in self.over_rows(part_cells, scores[first : first + height]):
+        for start in range(0, len(scores), height):
+            for cells in self.over_rows(cells_of_part, scores[start : start + height]):
                 for number, rows, ids in cells:
-                    yield number, rows + first, ids
+                    yield number, rows + start, ids
 
 
-def _first_row(flags: Tensor, first: int) -> int | None:
-    """Return the number of the first row with a flag (N,); row 0 has the number ``first``."""
+def _first_row(flags: Tensor, first_row: int) -> int | None:
+    """Return the number of the first row with a flag (N,), counted from ``first_row``; None if no row has one."""
     rows = flags.nonzero()
-    return first + int(rows[0]) if len(rows) else None
+    if not len(rows):
+        return None
+    return first_row + int(rows[0])
+
+
+def _repeats_previous(ordered: Tensor) -> Tensor:
+    """Return whether each id but the first of ascending ids (N, K) repeats the id before it, bool, (N, K - 1)."""
+    return (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+
+
+def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:
+    """Return :meth:`ScoreKernels.rows_not_falling`. All rows are compared as one: in a tenth of torch's time."""
+    width = values.shape[1]
+    wide = torch.promote_types(values.dtype, torch.float32)  # NumPy has no bfloat16
+    flat = values.to(wide).numpy().reshape(-1)
+    places = np.flatnonzero(~(flat[:-1] > flat[1:]))
+    next_places = places + 1
+    is_next_in_row = next_places % width > 0
+    places = places[is_next_in_row & (flat[next_places] != -np.inf)]
+    rows: Tensor = torch.unique_consecutive(torch.from_numpy(places // width))
+    return rows
+
+
+def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows and the columns of the True cells of a mask (N, L) on the CPU, both (H,), row by row."""
+    flat = np.flatnonzero(mask.numpy())  # several times as fast as torch's nonzero
+    rows, columns = np.divmod(flat, max(1, mask.shape[1]))
+    return torch.from_numpy(rows), torch.from_numpy(columns)
 
 
 def _with_rows(table: Tensor, rows: Tensor, new_rows: Tensor) -> Tensor:
@@ -255,9 +287,7 @@ def _with_rows(table: Tensor, rows: Tensor, new_rows: Tensor) -> Tensor:
 def _filled_entries(matrix: Tensor, is_relevant: Tensor, row_mask: Tensor | None) -> Entries:
     """Return the relevant cells of a matrix (N, L) on the CPU as entries, none of which is void."""
     num_labels = matrix.shape[1]
-    flat = np.flatnonzero(is_relevant.numpy())  # several times as fast as torch's nonzero
-    row_array, id_array = np.divmod(flat, max(1, num_labels))
-    rows, ids = torch.from_numpy(row_array), torch.from_numpy(id_array)
+    rows, ids = true_cells(is_relevant)
     if row_mask is not None:
         is_counted = row_mask[rows]
         rows, ids = rows[is_counted], ids[is_counted]

@@ -20,17 +20,18 @@ def in_blocks(num_rows: int, *tables: Tensor) -> Iterable[tuple[Tensor, ...]]:
     return zip(*blocks_by_table, strict=True)
 
 
-def order_by_key(keys: Tensor, order: Tensor) -> Tensor:
-    """Return ``order`` sorted by ``keys``, ascending, along the last axis; within a key the order stays as it is.
+def order_by_key(keys: Tensor, order: Tensor, descending: bool = False) -> Tensor:
+    """Return ``order`` sorted by ``keys`` along the last axis; within a key the order stays as it is.
 
     With an order by score, the result is an order by key first and by score second.
 
     Args:
         keys: Shape (..., L): the key of each item.
         order: Shape (..., L), int64: the items in their order, as indexes.
+        descending: Whether the largest key is first.
     """
     keys_in_order = keys.gather(-1, order)
-    return order.gather(-1, keys_in_order.argsort(dim=-1, stable=True))
+    return order.gather(-1, keys_in_order.argsort(dim=-1, descending=descending, stable=True))
 
 
 def equals_neighbour(equals_next: Tensor) -> Tensor:
