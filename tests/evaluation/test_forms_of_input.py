@@ -480,6 +480,23 @@ def test_missing_queries_are_left_out_or_count_as_empty_lists():
     assert compared.values["precision@1"] == {"one": 1 / 3, "other": 1 / 3}
 
 
+@pytest.mark.parametrize(
+    "make", [dict, lambda run: frame(run, "score"), lambda run: frame(run, "score").to_dict("records")]
+)
+@pytest.mark.parametrize("argument", [{"row_groups": ["A", "B"]}, {"row_mask": [True, False]}, {"clusters": [1, 2]}])
+def test_values_in_the_order_of_rows_need_one_order(make, argument):
+    """Predictions of b and a beside targets of a and b: a list would be read in the order of one of them."""
+    runs, qrels = {"b": {"y": 0.2}, "a": {"x": 0.5, "y": 0.1}}, {"a": {"x": 1}, "b": {"x": 1}}
+    turned = dict(reversed(runs.items()))
+    assert tm.evaluate(make(turned), make(qrels), metrics=[tm.RecallAtK(1)], **argument).rows
+    name = next(iter(argument))
+    with pytest.raises(ValueError, match=f"{name} is in the order of the rows, but .* pass a dict by query"):
+        tm.evaluate(make(runs), make(qrels), metrics=[tm.RecallAtK(1)], **argument)
+    by_query = {name: dict(zip("ab", argument[name], strict=True))}
+    whole = tm.evaluate(make(turned), make(qrels), metrics=[tm.RecallAtK(1)], **argument)
+    assert tm.evaluate(make(runs), make(qrels), metrics=[tm.RecallAtK(1)], **by_query).scalars == whole.scalars
+
+
 def test_scores_go_with_names_of_their_columns():
     """Targets and training targets as lists of names, where label_names says which column each is."""
     scores, names = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]]), ["A01", "B02", "C03"]

@@ -588,7 +588,39 @@ def _values_by_row(values: Any, argument: str, data: Data | Dataset, inputs: Map
     if is_dict or (has_queries and is_series):
         return _values_by_query(values, argument, data)
     check_indexes(CALLER, {**inputs, argument: values})
+    if has_queries and _order_differs(_query_names(data), inputs):
+        raise ValueError(
+            f"{CALLER}: {argument} is in the order of the rows, but preds and target name their queries in different "
+            "orders; pass a dict by query, or a Series whose index names the queries."
+        )
     return values
+
+
+def _order_differs(queries: Sequence[str], inputs: Mapping[str, Any]) -> bool:
+    """Whether the queries that count stand in another order in one of the inputs."""
+    for table in inputs.values():
+        places = {query: place for place, query in enumerate(_named_queries(table))}
+        order = [places[query] for query in queries if query in places]
+        if order != sorted(order):
+            return True
+    return False
+
+
+def _named_queries(table: Any) -> list[str]:
+    """Return the distinct queries of a table or dict, in the order in which it names them; none without queries."""
+    from tailmetrics.io.columns import ALIASES, names_among
+
+    if isinstance(table, Mapping):
+        return list(map(str, table))
+    if isinstance(table, list):  # of objects
+        columns = names_among(list(table[0]), ALIASES["query"]) if isinstance(table[0], Mapping) else []
+        names = [row.get(column) for column in columns for row in table]
+    elif is_table(table):
+        columns = names_among(list(getattr(table, "column_names", table.columns)), ALIASES["query"])
+        names = [name for column in columns for name in table[column]]
+    else:
+        names = []
+    return list(dict.fromkeys(map(str, names)))
 
 
 def _values_by_token(values: Any, argument: str, data: Data | Dataset) -> Any:
