@@ -408,7 +408,9 @@ def test_tables_in_any_order(config, evaluated, compared, write_files, tmp_path)
     assert comparisons["precision_k@1"]["difference"] == pytest.approx(expected)
     rewrite(tables["a0"].append_column("user", pa.array(users)), a0, a0)
     assert json.dumps(compared(*models, "--clusters", "user", *options)) == json.dumps(comparisons)
-    assert f"{len({*users})} clusters (user)" in (tmp_path / "out" / "compare.md").read_text()
+    text = (tmp_path / "out" / "compare.md").read_text()
+    assert f"{len({*users})} clusters (user)" in text
+    assert "2 models (means over 2 runs of a, 2 runs of b), 40 rows compared" in text
 
 
 def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):

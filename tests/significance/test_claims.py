@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from benchmarks.claims import graded
-from tailmetrics.significance import AreaRows, LabelRows, Method, compare, intervals
+from tailmetrics.significance import AreaRows, LabelRows, Method, compare, intervals, verdict
 from tailmetrics.significance.halves import at_half_the_rows, mixed
 from tailmetrics.significance.interval import AdjustedEnd, adjusted_gap
 from tailmetrics.significance.moments import Moments, quick_interval
@@ -230,15 +230,22 @@ def runs_of(rng, number, rows=60):
 
 @pytest.mark.parametrize(("first", "second", "is_tested"), [(2, 1, False), (1, 2, False), (2, 2, True), (3, 1, True)])
 def test_two_runs_of_one_model_do_not_tell_how_much_runs_vary(first, second, is_tested):
-    """Two runs against one: neither p nor interval, and the reason; two against two and three against one have both."""
+    """Two runs against one: neither p nor interval, and the reason; two against two and three against one have both.
+
+    The verdict says the reason, also beside a bucket that no row is in.
+    """
     rng = np.random.default_rng(3)
     runs = {"a": runs_of(rng, first), "b": runs_of(rng, second)}
-    (comparison,) = compare(runs, unbounded=["k"], resamples=99)
+    for run in [*runs["a"], *runs["b"]]:
+        run["k/none"] = np.full(60, NAN)
+    found = compare(runs, unbounded=["k"], resamples=99)
+    comparison = found[0]
     assert math.isnan(comparison.p.decisive) != is_tested
     assert math.isnan(comparison.p.randomisation)
     assert bool(comparison.interval.ends) == is_tested
     if not is_tested:
         assert comparison.interval.reason == "two runs do not tell how much runs vary; train one more"
+        assert verdict(found) == f"b against a: no value could be tested: {comparison.interval.reason}."
         assert math.isnan(comparison.least_difference)
 
 

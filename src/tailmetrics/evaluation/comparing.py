@@ -275,7 +275,9 @@ def compared(
 
     mixed_scores = _mixed_scores(models)
     left_out: dict[str, Sequence[str]] = {}
+    num_runs = {}
     if any(len(model.runs) > 1 for model in models.values()):
+        num_runs = {name: len(model.runs) for name, model in models.items()}
         left_out["a model has several runs, which have no median together"] = facts.keys_with("is_median")
     if mixed_scores:
         left_out[mixed_scores] = facts.keys_with("is_of_softmax")
@@ -327,6 +329,7 @@ def compared(
         lower_is_better=lower_is_better,
         without_direction=without_direction,
         what_buckets_are=facts.what_buckets_are,
+        num_runs=num_runs,
         **shown,
     )
 

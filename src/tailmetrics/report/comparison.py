@@ -74,11 +74,18 @@ class ComparisonReport(ComparisonData, Shown):
 
     def _counts_in_words(self) -> list[str]:
         rows = max((comparison.n for comparison in self.comparisons), default=0)
-        texts = [counted(len(self.runs), "run"), f"{counted(rows, 'row')} compared"]
+        texts = [self._runs_in_words(), f"{counted(rows, 'row')} compared"]
         if self.num_clusters:
             name = f" ({self.clusters})" if self.clusters else ""
             texts.append(f"{counted(self.num_clusters, 'cluster')}{name}")
         return [*texts, counted(self.corrected_for, "comparison")]
+
+    def _runs_in_words(self) -> str:
+        """Return the number of runs; if models have several, that of models, and of how many runs each is the mean."""
+        if not self.num_runs:
+            return counted(len(self.runs), "run")
+        numbers = [f"{counted(self.num_runs[name], 'run')} of {name}" for name in self.runs]
+        return f"{counted(len(self.runs), 'model')} (means over {', '.join(numbers)})"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data, NaN as None."""

@@ -82,6 +82,7 @@ class ComparisonData:
         versions: Versions of the libraries.
         postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the comparison, in UTC.
+        num_runs: Name of a model -> of how many runs its values are the mean; empty if each is one run.
         clusters: The name of the clusters, such as ``"user"``; if "", only the number of clusters is shown.
         words: What rows and labels are in this field, such as ``("users", "items")``.
     """
@@ -107,6 +108,7 @@ class ComparisonData:
     versions: Mapping[str, str] = field(default_factory=dict)
     postfix: str = ""
     date: str = field(default_factory=today)
+    num_runs: Mapping[str, int] = field(default_factory=dict)
     clusters: str = ""
     words: Words = USUAL_WORDS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite, isnan
 from types import MappingProxyType
 
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.significance.comparing import Comparison
-from tailmetrics.significance.estimating import TWO_RUNS
+from tailmetrics.significance.estimating import ONE_LABEL, TWO_RUNS
 from tailmetrics.significance.interval import FEW
 from tailmetrics.significance.rows import covers
 
@@ -81,8 +81,10 @@ def verdict(
             sentence = writer.line(tested_values)
         elif tested:
             sentence = ONLY_GAPS
-        elif all(comparison.interval.reason == TWO_RUNS for comparison in pair):
-            sentence = f"no value could be tested: {TWO_RUNS}"
+        else:
+            reasons = {comparison.interval.reason for comparison in pair if isfinite(comparison.difference)}
+            if len(reasons) == 1 and not reasons.isdisjoint((TWO_RUNS, ONE_LABEL)):
+                sentence = f"no value could be tested: {reasons.pop()}"
         lines.append(f"{run} against {baseline}: {sentence}.")
     return "\n".join(lines)
 
