@@ -200,6 +200,16 @@ def test_a_collection_gives_each_member_what_it_takes() -> None:
     }
 
 
+@pytest.mark.parametrize(("argument", "setting"), [("row_weights", "weighted"), ("row_groups", "row_groups")])
+def test_a_ranking_whose_weights_or_groups_nobody_takes_is_refused(argument: str, setting: str) -> None:
+    """As the argument of an update is: the values would not tell that it is left out."""
+    ranking = tm.rank(SCORES, GAINS, **{argument: torch.zeros(36, dtype=torch.int64)})
+    collection = tm.TopKCollection([tm.RecallAtK(k=3), tm.MRR()])
+    with pytest.raises(ValueError, match=f"no member takes {argument}; pass {setting}="):
+        collection.update(ranking)
+    assert collection.members()["mrr"].update_count == 0
+
+
 def test_members_that_number_groups_differently_are_refused() -> None:
     """Group 0 of a batch would be English for one and German for the other."""
     with pytest.raises(ValueError, match=r"row_groups=\['en', 'de'\] and \['de', 'en'\], but share the group numbers"):

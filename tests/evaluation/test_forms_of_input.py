@@ -618,3 +618,5 @@ def test_a_weighted_metric_says_how_evaluate_takes_weights():
         tm.evaluate(scores, target, metrics=metrics)
     ranking = tm.rank(scores, target, row_weights=torch.tensor([3.0, 1.0]))
     assert list(tm.evaluate(ranking, metrics=metrics).scalars.values()) == [0.75]
+    with pytest.raises(ValueError, match="no member takes row_weights; pass weighted="):
+        tm.evaluate(ranking, metrics=[tm.RecallAtK(k=1)])
