@@ -20,6 +20,7 @@ from tailmetrics.metrics._states import divide
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
+from tailmetrics.ranking._orders import order_by_key
 from tailmetrics.ranking._target_ranks import check_deep_enough
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
@@ -59,22 +60,25 @@ class CutSpan:
         From x to x + 1 the probability changes by the factor (e - x)(m - x) / ((x + 1)(E - e - m + x + 1)).
         """
         e, m, others = self.equal, self.listed, self.all_equal - self.equal
-        low, high = (m - others).clamp(min=0), torch.minimum(m, e)
-        most_likely = torch.minimum(torch.maximum((m + 1) * (e + 1) // (self.all_equal + 2), low), high)
-        up = down = torch.ones_like(most_likely, dtype=real_dtype(e.device))
+        smallest = (m - others).clamp(min=0)
+        largest = torch.minimum(m, e)
+        most_likely = (m + 1) * (e + 1) // (self.all_equal + 2)
+        most_likely = torch.minimum(torch.maximum(most_likely, smallest), largest)
+        chance_up = chance_down = torch.ones_like(most_likely, dtype=real_dtype(e.device))
         x_up = x_down = most_likely
-        yield most_likely, up
+        yield most_likely, chance_up
 
-        while bool(((up > 0) | (down > 0)).any()):
-            up = up * ((e - x_up) * (m - x_up)) / ((x_up + 1) * (others - m + x_up + 1))
-            down = down * (x_down * (others - m + x_down)) / ((e - x_down + 1) * (m - x_down + 1))
-            x_up, x_down = x_up + 1, x_down - 1
-            up = torch.where(up > NEGLIGIBLE, up, 0.0)
-            down = torch.where(down > NEGLIGIBLE, down, 0.0)
-            if bool((up > 0).any()):
-                yield x_up, up
-            if bool((down > 0).any()):
-                yield x_down, down
+        while bool(((chance_up > 0) | (chance_down > 0)).any()):
+            chance_up = chance_up * ((e - x_up) * (m - x_up)) / ((x_up + 1) * (others - m + x_up + 1))
+            chance_down = chance_down * (x_down * (others - m + x_down)) / ((e - x_down + 1) * (m - x_down + 1))
+            chance_up = torch.where(chance_up > NEGLIGIBLE, chance_up, 0.0)
+            chance_down = torch.where(chance_down > NEGLIGIBLE, chance_down, 0.0)
+            x_up = x_up + 1
+            x_down = x_down - 1
+            if bool((chance_up > 0).any()):
+                yield x_up, chance_up
+            if bool((chance_down > 0).any()):
+                yield x_down, chance_down
 
 
 @dataclass(eq=False)
@@ -144,11 +148,15 @@ class ExpectedRanks(TargetRanks):
         chances: dict[int, Tensor] = {}
         for length, chance in self._by_length:
             _add_at(chances, min(length, deepest), chance)  # lists longer than the deepest cut-off have equal values
+
         # summed in order of length: a length that only other rows have adds 0, and changes no bit
         total: Tensor | None = None
         for length, chance in chances.items():
             term = value(self._with_length(length)).to(chance.dtype) * chance
-            total = term if total is None else total + term
+            if total is None:
+                total = term
+            else:
+                total = total + term
         assert total is not None
         return total / sum(chances.values())
 
@@ -190,8 +198,12 @@ class ExpectedRanks(TargetRanks):
     def at(self, k: Cutoff) -> Tensor:
         """Return the probability that each relevant label is at rank ``k`` exactly, shape (..., W), float64."""
         place = self.cutoffs(k, 1)
-        shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(self.cutoffs(k)))
-        return self.share(shown.to(torch.int64))
+        is_shown = self.has_place(place) & (place <= self.limit(self.cutoffs(k)))
+        return self.share(is_shown.to(torch.int64))
+
+    def has_place(self, place: int | Tensor) -> Tensor:
+        """Return whether the span of each label contains a place, counted from 1, bool."""
+        return (self.above < place) & (place <= self.above + self.equal)
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the mean number of hits among the first ``k``, shape (...), float64."""
@@ -208,12 +220,17 @@ class ExpectedRanks(TargetRanks):
         that none of the r labels is within k is the product of (e - m - i) / (e - i) over i < r.
         """
         above, equal, tied = self.above[..., 0], self.equal[..., 0], self.tied_relevant[..., 0]
-        outside = equal - (self.shown(self.cutoffs(k)) - above).clamp(min=0).minimum(equal)
-        missed = torch.ones_like(outside, dtype=real_dtype(outside.device))
-        for i in range(int(tied.max()) if tied.numel() else 0):
+        inside = (self.shown(self.cutoffs(k)) - above).clamp(min=0).minimum(equal)
+        outside = equal - inside
+        most_tied = 0
+        if tied.numel():
+            most_tied = int(tied.max())
+
+        chance_of_none = torch.ones_like(outside, dtype=real_dtype(outside.device))
+        for i in range(most_tied):
             factor = divide((outside - i).clamp(min=0), equal - i)
-            missed = torch.where(i < tied, missed * factor, missed)
-        return torch.where(above < NOT_RANKED, 1 - missed, 0.0)
+            chance_of_none = torch.where(i < tied, chance_of_none * factor, chance_of_none)
+        return torch.where(above < NOT_RANKED, 1 - chance_of_none, 0.0)
 
     def worth_within(self, k: Cutoff, worth: Tensor, sums: Callable[[], Tensor]) -> Tensor:
         """Return for each label the mean worth of its possible ranks, shape (..., W), float64.
@@ -227,15 +244,21 @@ class ExpectedRanks(TargetRanks):
             sums: Returns the sums of the worth of the first 0, 1, 2, … ranks, at least up to :attr:`most`.
         """
         check_deep_enough(k, self.max_k)
-        start, places = self.above.clamp(max=self.most), self.places_within(self.limit(self.cutoffs(k)))
-        plain = worth[start] * (places > 0)
-        table = sums()
-        return torch.where(self.equal == 1, plain, (table[start + places] - table[start]) / self.equal)
+        start = self.above.clamp(max=self.most)
+        places = self.places_within(self.limit(self.cutoffs(k)))
+        worth_of_first_place = worth[start] * (places > 0)
+        sum_of_worth = _sum_of_span(sums(), start, places)
+        return torch.where(self.equal == 1, worth_of_first_place, sum_of_worth / self.equal)
 
     def discounts_within(self, k: Cutoff) -> Tensor:
         """Return for each label the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
-        device, most = self.above.device, self.most
-        return self.worth_within(k, discounts(most + 1, device), lambda: _discount_sums(1 << most.bit_length(), device))
+        device = self.above.device
+        return self.worth_within(k, discounts(self.most + 1, device), lambda: _discount_sums(self._table_size, device))
+
+    @property
+    def _table_size(self) -> int:
+        """The size of tables of sums: a power of two above :attr:`most`, so that few tables are made."""
+        return 1 << self.most.bit_length()
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``, shape (...), float64.
@@ -250,19 +273,22 @@ class ExpectedRanks(TargetRanks):
             return torch.stack(reciprocals)
         return reciprocals[0]
 
-    def _reciprocal_of_first(self, k: int | Tensor) -> Tensor:
+    def _reciprocal_of_first(self, limit: int | Tensor) -> Tensor:
+        """Return :meth:`reciprocal_of_first` among the first ``limit`` places."""
         above, equal, tied = self.above[..., :1], self.equal[..., :1], self.tied_relevant[..., :1]
-        last = (k - above).clamp(min=0).minimum(equal - tied + 1)
+        last = (limit - above).clamp(min=0).minimum(equal - tied + 1)
         deepest = 0
         if last.numel():
             deepest = int(last.max())
         if deepest <= FEW_PLACES:
             return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
+
         # with equal scores for all labels, rows with equally many relevant labels have the same span: computed once
         row_spans = torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4)
-        spans, row = torch.unique(row_spans, dim=0, return_inverse=True)
+        spans, span_of_row = torch.unique(row_spans, dim=0, return_inverse=True)
         above, equal, tied, last = spans.split(1, dim=-1)
-        return _mean_reciprocal_of_first(above, equal, tied, last, deepest)[row].reshape(self.above.shape[:-1])
+        means = _mean_reciprocal_of_first(above, equal, tied, last, deepest)
+        return means[span_of_row].reshape(self.above.shape[:-1])
 
     def sum_of_precisions(self, k: Cutoff) -> Tensor:
         """Return the mean of the sum of the precision at each hit within the top ``k``, shape (...), float64.
@@ -274,12 +300,15 @@ class ExpectedRanks(TargetRanks):
         check_deep_enough(k, self.max_k)
         places = self.places_within(self.limit(self.cutoffs(k)))
         start = self.above.clamp(max=self.most)
-        reciprocal = divide(places, start + 1)
-        sums = _harmonic(1 << self.most.bit_length(), self.above.device)
-        reciprocal = torch.where(self.equal == 1, reciprocal, sums[start + places] - sums[start])
-        others = divide(self.tied_relevant - 1, self.equal - 1)
-        rising = torch.where(self.equal == 1, 0.0, others * (places - (start + 1) * reciprocal))
-        return ordered_sum(((self.hits_above + 1) * reciprocal + rising) / self.equal)
+        is_alone = self.equal == 1
+        sum_of_reciprocals = _sum_of_span(_harmonic(self._table_size, start.device), start, places)
+        sum_of_reciprocals = torch.where(is_alone, divide(places, start + 1), sum_of_reciprocals)
+
+        first_hits = (self.hits_above + 1) * sum_of_reciprocals
+        hits_per_place = divide(self.tied_relevant - 1, self.equal - 1)
+        further_hits = hits_per_place * (places - (start + 1) * sum_of_reciprocals)
+        further_hits = torch.where(is_alone, 0.0, further_hits)
+        return ordered_sum((first_hits + further_hits) / self.equal)
 
 
 class AnyOrder(ExpectedRanks):
@@ -300,18 +329,21 @@ class AnyOrder(ExpectedRanks):
 
     def at(self, k: Cutoff) -> Tensor:
         """Return a mask of labels, shape (..., W), that holds one where a relevant label is at rank ``k``."""
-        place, cut = self.cutoffs(k, 1), self.cut
-        filled = (self.above < place) & (place <= self.above + self.equal)
+        is_at_rank = self.has_place(self.cutoffs(k, 1))
         if self._every:
-            filled = filled & (self.tied_relevant == self.equal)
+            is_at_rank = is_at_rank & (self.tied_relevant == self.equal)
+        cut = self.cut
         if cut is None:
-            return filled
+            return is_at_rank
+
         # the list of the bucket holds its labels above the cut, and the fewest or the most of those at the cut
         if self._every:
-            listed = (cut.listed - (cut.all_equal - cut.equal)).clamp(min=0)
+            others = cut.all_equal - cut.equal
+            listed = (cut.listed - others).clamp(min=0)
         else:
             listed = torch.minimum(cut.listed, cut.equal)
-        return filled & (self.cutoffs(k) <= cut.above + listed).unsqueeze(-1)
+        is_in_list = self.cutoffs(k) <= cut.above + listed
+        return is_at_rank & is_in_list.unsqueeze(-1)
 
 
 def _chances_of_lengths(cut: CutSpan) -> list[tuple[int, Tensor]]:
@@ -326,21 +358,34 @@ def _chances_of_lengths(cut: CutSpan) -> list[tuple[int, Tensor]]:
 
 def _add_at(sums: dict[int, Tensor], key: int, amount: Tensor) -> None:
     """Add an amount to the sum of a key."""
-    sums[key] = sums[key] + amount if key in sums else amount
+    if key in sums:
+        sums[key] = sums[key] + amount
+    else:
+        sums[key] = amount
+
+
+def _sum_of_span(sums: Tensor, start: Tensor, places: Tensor) -> Tensor:
+    """Return the sum of a table over ``places`` places behind the first ``start``, given its sums from the front."""
+    return sums[start + places] - sums[start]
 
 
 def _mean_reciprocal_of_first(above: Tensor, equal: Tensor, tied: Tensor, last: Tensor, deepest: int) -> Tensor:
-    """Return the mean of 1 / rank of the first of ``tied`` labels, 0 beyond place ``last``; arguments are (..., 1)."""
+    """Return the mean of 1 / rank of the first of ``tied`` labels, 0 beyond place ``last``; arguments are (..., 1).
+
+    The chance of place j + 1 of the span is the chance of place j times (equal - j - tied + 1) / (equal - j); see
+    :meth:`ExpectedRanks.reciprocal_of_first`. ``deepest`` is the largest of ``last``.
+    """
     chance = divide(tied, equal)
-    total = torch.zeros_like(chance[..., 0])
+    mean = torch.zeros_like(chance[..., 0])
     for start in range(0, deepest, PLACES_TOGETHER):
-        before = start + whole_numbers(min(PLACES_TOGETHER, deepest - start), above.device)
-        steps = divide((equal - before - tied).clamp(min=0), equal - before - 1)
-        chances = chance * torch.cumprod(torch.cat([torch.ones_like(chance), steps], dim=-1), dim=-1)
+        before = start + whole_numbers(min(PLACES_TOGETHER, deepest - start), above.device)  # places before each place
+        factors = divide((equal - before - tied).clamp(min=0), equal - before - 1)
+        products = torch.cumprod(torch.cat([torch.ones_like(chance), factors], dim=-1), dim=-1)
+        chances = chance * products
         terms = chances[..., :-1] / (above + before + 1)
-        total = total + ordered_sum(torch.where(before < last, terms, 0.0))
+        mean = mean + ordered_sum(torch.where(before < last, terms, 0.0))
         chance = chances[..., -1:]
-    return total
+    return mean
 
 
 @made_once
@@ -378,31 +423,37 @@ def in_order(spans: Spans, worth: Tensor, ties: Ties) -> TargetRanks:
     if cut is None and not bool((spans.equal > 1).any()):
         return ranks
 
+    # the relevant labels by span, and within a span by worth
     hits = ranks.hits
-    void = hits.ranks >= NOT_RANKED
-    above = spans.above.masked_fill(void, NOT_RANKED)
-    order = worth.argsort(dim=-1, descending=is_best, stable=True)
-    order = order.gather(-1, above.gather(-1, order).argsort(dim=-1, stable=True))
-    above, equal, void = above.gather(-1, order), spans.equal.gather(-1, order), void.gather(-1, order)
+    is_void = hits.ranks >= NOT_RANKED
+    above = spans.above.masked_fill(is_void, NOT_RANKED)
+    order = order_by_key(above, worth.argsort(dim=-1, descending=is_best, stable=True))
+    above = above.gather(-1, order)
+    equal = spans.equal.gather(-1, order)
+    is_void = is_void.gather(-1, order)
+
+    # the place of each label in its span, from 0
     first = torch.searchsorted(above, above)
-    number = whole_numbers(above.shape[-1], above.device) - first  # of the labels of the span, from 0
+    number = whole_numbers(above.shape[-1], above.device) - first
     place = number
     if not is_best:
-        place = number + equal - (torch.searchsorted(above, above, right=True) - first)
+        tied_relevant = torch.searchsorted(above, above, right=True) - first
+        place = number + equal - tied_relevant
 
     length = ranks.length
     if cut is not None:
-        inside = (above == cut.above.unsqueeze(-1)) & ~void
-        length, shown = _list_ends(cut, inside.sum(dim=-1), is_best)
-        void = void | (inside & (number >= shown.unsqueeze(-1)))
-    sorted_ranks = torch.where(void, NOT_RANKED, above + place + 1)
+        is_at_cut = (above == cut.above.unsqueeze(-1)) & ~is_void
+        length, shown = _list_ends(cut, is_at_cut.sum(dim=-1), is_best)
+        is_void = is_void | (is_at_cut & (number >= shown.unsqueeze(-1)))
+
+    sorted_ranks = torch.where(is_void, NOT_RANKED, above + place + 1)
     gains = None
     if hits.gains is not None:
         gains = hits.gains.gather(-1, order)
     sorted_hits = Hits(sorted_ranks, hits.ids.gather(-1, order), gains)
     deepest = 0
     if sorted_ranks.numel():
-        deepest = int(sorted_ranks.masked_fill(void, 0).max())
+        deepest = int(sorted_ranks.masked_fill(is_void, 0).max())
     return TargetRanks(sorted_hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest, ranks.documents)
 
 
@@ -415,10 +466,11 @@ def _list_ends(cut: CutSpan, relevant: Tensor, is_best: bool) -> tuple[Tensor, T
         is_best: Whether the order is the best or the worst.
     """
     if is_best:
-        shown = torch.minimum(cut.listed, relevant)
         others = cut.all_equal - cut.equal
+        shown = torch.minimum(cut.listed, relevant)
         irrelevant = (cut.listed - relevant - others).clamp(min=0)
     else:
-        shown = (cut.listed - cut.all_equal + relevant).clamp(min=0)
+        hidden = cut.all_equal - cut.listed
+        shown = (relevant - hidden).clamp(min=0)
         irrelevant = torch.minimum(cut.listed, cut.equal - relevant)
     return cut.above + shown + irrelevant, shown
