@@ -143,7 +143,8 @@ def _is_bool(value: Any) -> bool:
 
 def check_flag(caller: str, argument: str, value: Any) -> bool:
     """Return ``value`` as bool if it is one, of Python or NumPy."""
-    if not _is_bool(value) or getattr(value, "ndim", 0):
+    num_axes = getattr(value, "ndim", 0)
+    if num_axes or not _is_bool(value):
         raise TypeError(f"{caller}: {argument}={cut(repr(value), 60)} is no bool; pass True or False.")
     return bool(value)
 

@@ -26,8 +26,8 @@ from tailmetrics.io import (
     read_label_counts,
     read_target,
 )
-from tailmetrics.io.columns import Reading
-from tailmetrics.io.files import Plain, check_file, find, is_address, reading, stream, suffix_of
+from tailmetrics.io.columns import TableReading
+from tailmetrics.io.files import Plain, check_file, file_errors, find, is_address, stream, suffix_of
 from tailmetrics.io.labels import Labels, NumberSource, counted_names, read_edges
 from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.loading import first_rows, gathered_labels
@@ -195,7 +195,7 @@ class Inputs:
     places: Tensor | None = None
 
     @property
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[TableReading]:
         """How each file is read."""
         datasets: list[Any] = [*self.runs]
         if self.train is not None:
@@ -484,12 +484,12 @@ def read_lines(path: str, axes: int = 1) -> list[str]:
     """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
     file = check_file(path)
     if suffix_of(file) == "npy":
-        with reading(file, "a .npy array"):
+        with file_errors(file, "a .npy array"):
             array = np.load(Plain(file).path, allow_pickle=False)
         if array.ndim not in range(1, axes + 1) or array.dtype.kind not in "biuU":
             raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
         return list(map(str, array.ravel().tolist()))
-    with reading(file, "text"):
+    with file_errors(file, "text"):
         return [line.strip() for _, line in every_line(file)]
 
 

@@ -18,7 +18,7 @@ from tailmetrics.buckets import names_of
 from tailmetrics.cli.messages import HELP, REPORTED, CommandError, did_you_mean
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation.description import by_bucket
-from tailmetrics.io.files import check_file, reading
+from tailmetrics.io.files import check_file, file_errors
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 SHARED_ARGUMENTS = ("min_gain", "duplicates", "ignore_index")
@@ -240,5 +240,5 @@ def _with_shared_arguments(
 def _array(path: str) -> torch.Tensor:
     """Return the numbers of a .npy file."""
     check_file(Path(path))
-    with reading(path, ".npy array"):
+    with file_errors(path, ".npy array"):
         return torch.from_numpy(np.load(path))

@@ -22,7 +22,7 @@ from tailmetrics.evaluation.row_facts import COUNTS, GROUP, LISTED, RowFacts
 from tailmetrics.evaluation.row_values import RowColumns, read_columns
 from tailmetrics.io import DataFileError
 from tailmetrics.io.database import arrow_names
-from tailmetrics.io.files import check_file, reading
+from tailmetrics.io.files import check_file, file_errors
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.report.words import USUAL_WORDS
@@ -214,7 +214,7 @@ class RowTable:
 
 
 def _read(path: Path, columns: list[str]) -> Any:
-    with reading(path, "table"):
+    with file_errors(path, "table"):
         return pq.read_table(path, columns=columns).replace_schema_metadata()
 
 

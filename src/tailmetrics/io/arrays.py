@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import Opening, Reading
-from tailmetrics.io.files import DataFileError, Plain, check_file, reading
+from tailmetrics.io.columns import Opening, TableReading
+from tailmetrics.io.files import DataFileError, Plain, check_file, file_errors
 from tailmetrics.io.rows import Array, Ragged, Rows, Source, csr_of
 
 NUMPY = b"\x93NUMPY"
@@ -36,7 +36,7 @@ class ArraySource(Source):
         self.path = check_file(opening.path)
         self.role = "preds" if opening.role == "preds" else "target"
         self._plain = Plain(self.path)
-        with reading(self.path, self.form):
+        with file_errors(self.path, self.form):
             parts = self._mapped()
         self._check(parts)
         first = parts[0]
@@ -64,7 +64,7 @@ class ArraySource(Source):
         content = f"{self.layout} in each row"
         if self.dense:
             content += f", one for each of {self.width:,} labels"
-        self.reading = Reading(opening=opening, content=content)
+        self.reading = TableReading(opening=opening, content=content)
 
     @abstractmethod
     def _mapped(self) -> tuple[Any, ...]:
@@ -126,7 +126,7 @@ class ArraySource(Source):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
         for first in range(start, stop, size):
-            with reading(self.path, self.form):
+            with file_errors(self.path, self.form):
                 yield self._numbered(self._rows(first, min(first + size, stop)), first)
 
     def _numbered(self, rows: Rows, first: int) -> Rows:

@@ -1,7 +1,7 @@
 """The roles of the columns of a table: by known names, by the user's names, and one error that asks for the rest.
 
 A file, a frame or a list of objects gives the names of its columns and, where its format declares them, their types.
-From these and the user's :class:`Columns`, :func:`assign_roles` makes a :class:`Reading`. It reads no cells.
+From these and the user's :class:`Columns`, :func:`assign_roles` makes a :class:`TableReading`. It reads no cells.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class Opening:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class TableReading:
     """How a file or a table is read.
 
     Attributes:
@@ -432,7 +432,7 @@ class Reading:
         return f"{self.opening.path}: {self}"
 
 
-def check_keys(path: FilePath, reading: Reading, columns: Sequence[Column]) -> Kind:
+def check_keys(path: FilePath, reading: TableReading, columns: Sequence[Column]) -> Kind:
     """Return the type of the items; raise if queries or items are neither whole numbers nor text.
 
     Raises:
@@ -460,7 +460,7 @@ def _named(columns: Iterable[Column], name: str) -> Column:
     return next(column for column in columns if column.name == name)
 
 
-def check_value(path: FilePath, reading: Reading, columns: Sequence[Column]) -> None:
+def check_value(path: FilePath, reading: TableReading, columns: Sequence[Column]) -> None:
     """Raise if scores, ranks, distances or gains are no numbers.
 
     Raises:
@@ -615,7 +615,7 @@ def has_known_names(names: Iterable[str]) -> bool:
 # -- roles ------------------------------------------------------------------------------------------------------------
 
 
-def assign_roles(opening: Opening, table: Sequence[Column]) -> Reading:
+def assign_roles(opening: Opening, table: Sequence[Column]) -> TableReading:
     """Return the reading of a table: which column has which role.
 
     Args:
@@ -669,11 +669,11 @@ class _Search:
             return False
         return bool(self._known_lists()) or (bool(self._lists) and not self._items)
 
-    def reading_of_lines(self) -> Reading:
+    def reading_of_lines(self) -> TableReading:
         """Return the reading of a table with an item in each line."""
         query = self._query_columns(self._opening.needs_query)
         item = self._column("item", self._names, self._items)
-        reading = Reading(opening=self._opening, query=query, item=item)
+        reading = TableReading(opening=self._opening, query=query, item=item)
         candidates = _without(self._scalars, {*query, item})
         if self._opening.role == "preds":
             return self._with_score(reading, candidates)
@@ -682,7 +682,7 @@ class _Search:
         aliases = (*ALIASES["gain"], *GAINS_IN_LINES)
         return self._with_gain(reading, candidates, _without(self._table, {*query, item}), aliases)
 
-    def reading_of_lists(self) -> Reading:
+    def reading_of_lists(self) -> TableReading:
         """Return the reading of a table with lists."""
         query = self._query_columns(is_needed=False)
         name = self._list_column()
@@ -690,7 +690,7 @@ class _Search:
             if column.name == name and column.kind is Kind.OBJECTS:
                 return self._reading_of_objects(query, column)
 
-        reading = Reading(opening=self._opening, query=query, item=name, is_listed=True)
+        reading = TableReading(opening=self._opening, query=query, item=name, is_listed=True)
         lists = [column for column in self._table if self._is_text or column.kind is Kind.LIST]
         candidates = _without(lists, {*query, name})
         if self._opening.role == "preds":
@@ -702,11 +702,11 @@ class _Search:
             self.questions.append(Question("", problem, (), f"--{LIST_DELIMITER} C"))
         return reading
 
-    def _reading_of_objects(self, query: tuple[str, ...], column: Column) -> Reading:
+    def _reading_of_objects(self, query: tuple[str, ...], column: Column) -> TableReading:
         """Return the reading of a table with lists of objects, such as ``{"item": 7, "score": 0.5}``."""
         names = [part.name for part in column.fields]
         item = self._column("item", names, self._known(column.fields, (*ALIASES["item"], *ITEMS_IN_OBJECTS)))
-        reading = Reading(opening=self._opening, query=query, item=item, is_listed=True, within=column.name)
+        reading = TableReading(opening=self._opening, query=query, item=item, is_listed=True, within=column.name)
         candidates = _without(column.fields, {item})
         if self._opening.role == "preds":
             return self._with_score(reading, candidates)
@@ -813,7 +813,7 @@ class _Search:
         self.questions.append(Question(role, problem, matches[:SHOWN_ANSWERS], "", f"drop all but one of {columns}"))
         return ""
 
-    def _with_score(self, reading: Reading, candidates: Sequence[Column]) -> Reading:
+    def _with_score(self, reading: TableReading, candidates: Sequence[Column]) -> TableReading:
         """Return a reading with the score, rank or distance, which is one of the candidates."""
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
@@ -839,8 +839,8 @@ class _Search:
         return replace(reading, value_role=ORDER)
 
     def _with_gain(
-        self, reading: Reading, candidates: Sequence[Column], others: Sequence[Column], aliases: Sequence[str]
-    ) -> Reading:
+        self, reading: TableReading, candidates: Sequence[Column], others: Sequence[Column], aliases: Sequence[str]
+    ) -> TableReading:
         """Return a reading with the gain, which is one of the candidates; ask about the other columns without one."""
         if self._user_names.gain == NONE:
             return reading

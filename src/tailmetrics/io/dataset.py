@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
-from tailmetrics.io.columns import Reading
+from tailmetrics.io.columns import TableReading
 from tailmetrics.io.database import Names
 from tailmetrics.io.files import DataFileError, FilePath
 from tailmetrics.io.filters import Filter
@@ -83,7 +83,7 @@ class Files(Facts):
 
     batch_rows: int
     bound: EntryBound
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[TableReading, ...] = ()
     ignore_index: int | None = None
 
     @property
@@ -386,7 +386,7 @@ def _check_repeats(rows: Ragged, role: Kind, source: Source, first: int, num_lab
         raise source.error(first + row, f"holds the label {label} twice", hint)
 
 
-def _longer_key(reading: Reading) -> str:
+def _longer_key(reading: TableReading) -> str:
     """Return the hint that a column which is not read may be part of the query."""
     name = reading.unread[0]
     hint = (

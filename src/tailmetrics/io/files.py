@@ -72,7 +72,7 @@ class DataFileError(ValueError):
 
 
 @contextmanager
-def reading(path: object, form: str) -> Iterator[None]:
+def file_errors(path: object, form: str) -> Iterator[None]:
     """Turn an exception in the block into a :class:`DataFileError` of this file; ``form`` is the format in its text."""
     try:
         yield
@@ -384,14 +384,14 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 def _spooled(pipe: Path) -> Path:
     """Return a file with the content of a pipe, which can be read only once; the file lasts until the process ends."""
     copy = temporary_folder(_spooled) / (pipe.name or "pipe")
-    with reading(pipe, "a pipe"), pipe.open("rb") as source, copy.open("wb") as goal:
+    with file_errors(pipe, "a pipe"), pipe.open("rb") as source, copy.open("wb") as goal:
         shutil.copyfileobj(source, goal, 2**20)
     return copy
 
 
 def _dataset(folder: Path) -> Iterator[FilePath]:
     """Yield the files of a data set saved by ``datasets``, in the order of its state file."""
-    with reading(folder / DATASET_STATE, "the state of a data set"):
+    with file_errors(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
         names = [file["filename"] for file in state["_data_files"]]
     for name in names:
@@ -436,7 +436,7 @@ def stream(path: FilePath) -> Any:
 
 def head(path: FilePath) -> bytes:
     """Return the first 64 kB, decompressed; if the first line is longer, at least this whole line (up to 128 MB)."""
-    with reading(path, "text"), stream(path) as file:
+    with file_errors(path, "text"), stream(path) as file:
         data = bytearray(file.read(HEAD_BYTES))
         block: bytes | bytearray = data
         while not re.search(rb"[\r\n]", block) and HEAD_BYTES <= len(data) < LONGEST_FIRST_LINE:
@@ -453,7 +453,7 @@ class Plain:
     """
 
     def __init__(self, path: FilePath) -> None:
-        with reading(path, "a compressed file" if isinstance(path, Path) else "a file of a store"):
+        with file_errors(path, "a compressed file" if isinstance(path, Path) else "a file of a store"):
             if isinstance(path, Path) and codec_of(path) is None:
                 self.path = path
                 return

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tailmetrics.io.columns import ALIASES, Columns, Opening, names_among, names_in_words
 from tailmetrics.io.database import Database, Names, arrow_names
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, reading, suffix_of
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, suffix_of
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
@@ -419,7 +419,7 @@ def read_label_counts(
     if suffix in ("npy", "pt", "pth"):
         counts = _array(path, suffix)
     elif suffix in ("txt", "csv", "tsv"):
-        with reading(path, "text"):
+        with file_errors(path, "text"):
             counts = _in_order(path, _entries(path, columns or Columns()), num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
@@ -438,14 +438,14 @@ def counted_names(path: str | FilePath, columns: Columns) -> set[str] | None:
     path = check_file(path)
     if suffix_of(path) not in ("csv", "tsv"):
         return None
-    with reading(path, "text"):
+    with file_errors(path, "text"):
         entries = _entries(path, columns)
     return {name for _, name, _ in entries if name is not None} or None
 
 
 def _array(path: FilePath, suffix: str) -> Array:
     plain = Plain(path)
-    with reading(path, f"a .{suffix} array"):
+    with file_errors(path, f"a .{suffix} array"):
         if suffix == "npy":
             counts = np.load(plain.path, allow_pickle=False)
         else:
@@ -552,5 +552,5 @@ def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
         hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."
         raise DataFileError(file, f"has the columns {names_in_words(names)}", hint=hint)
     child, parent = (table.place(names[name]) for name in EDGE_COLUMNS)
-    with reading(file, "text"):
+    with file_errors(file, "text"):
         return Database().rows(f"SELECT coalesce({child}, ''), coalesce({parent}, '') FROM {table.source()}")

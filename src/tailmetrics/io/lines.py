@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tailmetrics.io.columns import Reading
+from tailmetrics.io.columns import TableReading
 from tailmetrics.io.database import Database, DatabaseError, joined_text, text_of
 from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath
 
@@ -67,7 +67,7 @@ class Lines:
     row_word: str = "row"
     first_row: int = 1
     owner: Any = None
-    reading: Reading
+    reading: TableReading
     may_lack_items: bool = False
     last_name_wins: bool = False
     python_error: Callable[[], Exception | None] = _no_error
@@ -200,7 +200,7 @@ class Lines:
         return DataFileError(self.path, f"{name} {text!r} is not {self.needed}", where, f"{hint}.")
 
 
-def cells_of(reading: Reading, column: Callable[[str], str]) -> dict[str, Any]:
+def cells_of(reading: TableReading, column: Callable[[str], str]) -> dict[str, Any]:
     """Return the arguments of :class:`Lines` with the places of query, item and value.
 
     Args:
@@ -244,7 +244,7 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
     return DataFileError(path, f"cannot be read as {form}: {cause}", where, UNREADABLE_HINT)
 
 
-def contradiction(path: FilePath, reading: Reading, where: str) -> DataFileError:
+def contradiction(path: FilePath, reading: TableReading, where: str) -> DataFileError:
     """Return the error about two columns that order the items of a query differently."""
     problem = f"{reading.value!r} and {reading.second_order!r} order the items differently"
     return DataFileError(path, problem, where, reading.contradiction_hint())
@@ -260,7 +260,7 @@ class Values(NamedTuple):
         notes: What a reader of the numbers should know.
     """
 
-    reading: Reading
+    reading: TableReading
     has_values: bool
     num_lines: int
     notes: tuple[str, ...] = ()
@@ -279,7 +279,7 @@ class LineFiles:
     parts: Sequence[Lines]
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> TableReading:
         """How the columns of the first part are read."""
         return self.parts[0].reading
 

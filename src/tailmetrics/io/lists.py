@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailmetrics.io.columns import TEXT_TABLES, Kind, Reading, check_keys, check_value
-from tailmetrics.io.files import DataFileError, reading
+from tailmetrics.io.columns import TEXT_TABLES, Kind, TableReading, check_keys, check_value
+from tailmetrics.io.files import DataFileError, file_errors
 from tailmetrics.io.lines import contradiction
 from tailmetrics.io.rows import FIRST_CELLS, Array, Ints, Ragged, Source, row_of, starts
 from tailmetrics.io.tables import Table, columns_of, is_list
@@ -35,23 +35,23 @@ class ListSource(Source):
 
     Args:
         table: The table.
-        roles: How it is read.
+        reading: How it is read.
     """
 
     is_table = True
 
-    def __init__(self, table: Table, roles: Reading) -> None:
+    def __init__(self, table: Table, reading: TableReading) -> None:
         self.path = table.path
-        self.reading = roles
+        self.reading = reading
         self._table = table
-        self._is_text = roles.opening.form in TEXT_TABLES
-        self._columns = [roles.within or roles.item]
-        if roles.value is not None and not roles.within:
-            self._columns.append(roles.value)
+        self._is_text = reading.opening.form in TEXT_TABLES
+        self._columns = [reading.within or reading.item]
+        if reading.value is not None and not reading.within:
+            self._columns.append(reading.value)
         columns = columns_of(table.schema)
-        self.string_ids = check_keys(table.path, roles, columns) is Kind.STRING
-        check_value(table.path, roles, columns)
-        self.has_single_precision = roles.has_single_precision(columns)
+        self.string_ids = check_keys(table.path, reading, columns) is Kind.STRING
+        check_value(table.path, reading, columns)
+        self.has_single_precision = reading.has_single_precision(columns)
         self.num_rows = table.num_rows
         self.ends = table.ends
         mean = table.entries(self._columns[0]) / max(self.num_rows, 1)
@@ -60,9 +60,9 @@ class ListSource(Source):
         self.layout = "lists of whole numbers"
         if self.string_ids:
             self.layout = "lists of strings"
-        if roles.value is not None:
-            self.layout += f" with a {roles.value_role}"
-        if roles.opening.role == "preds" and roles.value is not None and not roles.is_named(roles.value_role):
+        if reading.value is not None:
+            self.layout += f" with a {reading.value_role}"
+        if reading.opening.role == "preds" and reading.value is not None and not reading.is_named(reading.value_role):
             self._check_orders()
 
     def _check_orders(self) -> None:
@@ -140,7 +140,7 @@ class ListSource(Source):
 
     def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         """Yield pairs of the number of the first row and a record batch with these columns."""
-        with reading(self.path, self._table.form):
+        with file_errors(self.path, self._table.form):
             yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
 
     def key_blocks(self) -> Iterator[Any]:

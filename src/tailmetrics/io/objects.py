@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tailmetrics.io.columns import Column, Kind, Opening, Reading, assign_roles, check_keys, names_in_words
+from tailmetrics.io.columns import Column, Kind, Opening, TableReading, assign_roles, check_keys, names_in_words
 from tailmetrics.io.database import Database, literal, named, quoted, text_of
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source
@@ -54,7 +54,7 @@ class Objects:
 
     def __init__(self, opening: Opening) -> None:
         self.path = check_file(opening.path)
-        with reading(self.path, opening.form):
+        with file_errors(self.path, opening.form):
             self.owner = Plain(self.path)
             self.database = Database(opening.memory)
             size = min(OBJECT_BYTES, self.database.limit // 8)
@@ -81,20 +81,20 @@ class Objects:
 def open_jsonl(opening: Opening) -> Lines | Source:
     """Open JSON Lines, an object in each line, or a list of objects, as a table whose columns are their fields."""
     objects = Objects(opening)
-    roles = assign_roles(opening, objects.columns)
-    kinds = dict.fromkeys(roles.query, "VARCHAR")
-    if roles.is_listed:
-        _check_flat(objects, roles)
-        kinds |= _list_types(roles, objects.columns)
+    reading = assign_roles(opening, objects.columns)
+    kinds = dict.fromkeys(reading.query, "VARCHAR")
+    if reading.is_listed:
+        _check_flat(objects, reading)
+        kinds |= _list_types(reading, objects.columns)
         table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(kinds)}")
-        return ListSource(table, roles)
+        return ListSource(table, reading)
 
-    check_keys(objects.path, roles, objects.columns)
-    kinds |= dict.fromkeys(roles.columns, "VARCHAR")
-    _check_flat(objects, roles)
+    check_keys(objects.path, reading, objects.columns)
+    kinds |= dict.fromkeys(reading.columns, "VARCHAR")
+    _check_flat(objects, reading)
     text_source = objects.source(kinds)
-    if roles.value is not None:
-        kinds[roles.value] = "DOUBLE"
+    if reading.value is not None:
+        kinds[reading.value] = "DOUBLE"
     return Lines(
         path=objects.path,
         source=objects.source(kinds),
@@ -102,14 +102,14 @@ def open_jsonl(opening: Opening) -> Lines | Source:
         row_word="object",
         owner=objects.owner,
         last_name_wins=opening.form == "json",
-        **cells_of(roles, quoted),
+        **cells_of(reading, quoted),
     )
 
 
 def open_json(opening: Opening) -> Lines | Source:
     """Open a JSON file: a list of objects, a dict of dicts or of lists, or predictions of MTEB."""
     path = check_file(opening.path)
-    with reading(path, "JSON"):
+    with file_errors(path, "JSON"):
         start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
     if start.startswith(b"[["):
         raise DataFileError(path, "holds a list of lists", hint=JSON_HINT)
@@ -130,25 +130,25 @@ def _plain_column(column: Column) -> Column:
     return replace(column, kind=kind, entries=entries, fields=tuple(map(_plain_column, column.fields)))
 
 
-def _check_flat(objects: Objects, roles: Reading) -> None:
+def _check_flat(objects: Objects, reading: TableReading) -> None:
     """Raise if an item is an object or a list: read as text, it would be one label."""
-    item = roles.cell(objects.columns, roles.item)
-    name = roles.within or roles.item
-    is_nested = item.content is Kind.OTHER or (item.is_list and bool(roles.within))
+    item = reading.cell(objects.columns, reading.item)
+    name = reading.within or reading.item
+    is_nested = item.content is Kind.OTHER or (item.is_list and bool(reading.within))
     if not is_nested and name not in objects.mixed:
         return
 
     cell, kind = "entry", "JSON"
-    if roles.within:
-        cell = f"entry.{quoted(roles.item)}"
-        kind = f"STRUCT({quoted(roles.item)} JSON)[]"
+    if reading.within:
+        cell = f"entry.{quoted(reading.item)}"
+        kind = f"STRUCT({quoted(reading.item)} JSON)[]"
     elif item.is_list:
         kind = "JSON[]"
     entry = quoted(name)
     if kind.endswith("[]"):
         entry = f"unnest({entry})"
     rows = f"SELECT {entry} AS entry FROM {objects.source({name: kind})}"
-    with reading(objects.path, "JSON"):
+    with file_errors(objects.path, "JSON"):
         nested = objects.database.row(
             f"SELECT {cell} FROM ({rows}) WHERE json_type({cell}) IN ('OBJECT', 'ARRAY') LIMIT 1"
         )
@@ -156,19 +156,19 @@ def _check_flat(objects: Objects, roles: Reading) -> None:
         raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
 
 
-def _list_types(roles: Reading, columns: Sequence[Column]) -> dict[str, str]:
+def _list_types(reading: TableReading, columns: Sequence[Column]) -> dict[str, str]:
     """Return the SQL types of the columns of lists."""
-    item = roles.cell(columns, roles.item)
+    item = reading.cell(columns, reading.item)
     item_type = "VARCHAR"
     if item.content is Kind.WHOLE:
         item_type = "BIGINT"
     if item.is_list:
         item_type += "[]"
-    numbers = [name for name in (roles.value, roles.second_order) if name is not None]
-    if not roles.within:
-        return {roles.item: item_type} | dict.fromkeys(numbers, "DOUBLE[]")
-    fields = [f"{quoted(roles.item)} {item_type}"] + [f"{quoted(name)} DOUBLE" for name in numbers]
-    return {roles.within: f"STRUCT({', '.join(fields)})[]"}
+    numbers = [name for name in (reading.value, reading.second_order) if name is not None]
+    if not reading.within:
+        return {reading.item: item_type} | dict.fromkeys(numbers, "DOUBLE[]")
+    fields = [f"{quoted(reading.item)} {item_type}"] + [f"{quoted(name)} DOUBLE" for name in numbers]
+    return {reading.within: f"STRUCT({', '.join(fields)})[]"}
 
 
 def _whole_json(path: FilePath) -> Any:
@@ -186,7 +186,7 @@ def _whole_json(path: FilePath) -> Any:
             raise DataFileError(path, f"holds the key {key!r} {times} times in one object", hint=hint)
         return content
 
-    with reading(path, "JSON"), stream(path) as file:
+    with file_errors(path, "JSON"), stream(path) as file:
         try:
             return json.loads(bytes(file.read()), object_pairs_hook=unique)
         except json.JSONDecodeError as error:
@@ -215,12 +215,12 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     if not content:
         raise DataFileError(path, "holds no rows", hint="the program that wrote it may have failed.")
     if isinstance(_first_entry(content.values()), Mapping):
-        with reading(path, "a dict"):
+        with file_errors(path, "a dict"):
             table = pa.table({"query": list(map(str, content)), "items": list(content.values())})
         return open_typed(replace(opening, columns=replace(opening.columns, query="query")), TableInMemory(path, table))
 
     by_name = is_run(content)
-    with reading(path, "a dict"):
+    with file_errors(path, "a dict"):
         table = _flat(path, content, opening.role, by_name)
     value, value_role = None, ""
     if "value" in table.column_names:
@@ -238,7 +238,7 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         value=value,
         arrow={"given": lambda: table},
         owner=table,
-        reading=Reading(opening=opening, value_role=value_role, content=description),
+        reading=TableReading(opening=opening, value_role=value_role, content=description),
         may_lack_items=True,
         last_name_wins=by_name or not opening.in_memory,
     )
@@ -375,7 +375,7 @@ def open_in_memory(opening: Opening, value: Any) -> Lines | Source:
     """
     if isinstance(value, Mapping):
         return open_dict(opening, value)
-    with reading(opening.path, "a table"):
+    with file_errors(opening.path, "a table"):
         if _is_lists(value):
             return _open_lists(opening, value)
         table = _as_arrow(value)

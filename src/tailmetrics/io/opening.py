@@ -16,12 +16,12 @@ from tailmetrics.io.columns import (
     ColumnError,
     Columns,
     Opening,
-    Reading,
     Role,
+    TableReading,
     names_in_words,
 )
 from tailmetrics.io.database import MEMORY, Database
-from tailmetrics.io.files import DataFileError, FilePath, find, is_path, reading
+from tailmetrics.io.files import DataFileError, FilePath, file_errors, find, is_path
 from tailmetrics.io.formats import format_of
 from tailmetrics.io.lines import LineFiles, Lines
 from tailmetrics.io.rows import Parts, Source
@@ -122,7 +122,7 @@ class Input:
         return self.rows
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> TableReading:
         """How the first part is read."""
         return self.content.reading
 
@@ -224,7 +224,7 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
         parts = []
         for part in files.parts:
             opening = replace(forms.opening(role, part, form.name), target_paths=tuple(target_paths))
-            with reading(part, form.name):
+            with file_errors(part, form.name):
                 part_input = form.opener(opening)
             part_input.reading.check_names()
             parts.append(part_input)

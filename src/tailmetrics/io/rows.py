@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmetrics.io.columns import Reading
+from tailmetrics.io.columns import TableReading
 from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
@@ -208,7 +208,7 @@ class Source(ABC):
     ends: Ints | None = None
     has_single_precision: bool = False
     is_table: bool = False
-    reading: Reading
+    reading: TableReading
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:

@@ -21,7 +21,16 @@ import torch
 
 from tailmetrics.io.columns import Column, Kind, Opening
 from tailmetrics.io.database import Database, entries_in_parquet, literal
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, codec_of, head, reading, temporary_folder
+from tailmetrics.io.files import (
+    DataFileError,
+    FilePath,
+    Plain,
+    check_file,
+    codec_of,
+    file_errors,
+    head,
+    temporary_folder,
+)
 from tailmetrics.io.rows import Ints
 
 PARQUET, ARROW, STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -99,7 +108,7 @@ class ParquetTable(Table):
     form = "Parquet"
 
     def __init__(self, path: FilePath) -> None:
-        with reading(path, self.form):
+        with file_errors(path, self.form):
             self._plain = None
             self.file = path
             if codec_of(path) is not None:
@@ -144,7 +153,7 @@ class ArrowTable(Table):
 
     def __init__(self, path: FilePath) -> None:
         self._plain = Plain(path)
-        with reading(path, self.form):
+        with file_errors(path, self.form):
             lengths, sizes = [], []
             for batch in self._batches():
                 lengths.append(len(batch))
@@ -274,7 +283,7 @@ def plain_type(arrow_type: Any) -> Any:
 def written(opening: Opening, database: Database, owner: object, statement: str) -> ParquetTable:
     """Return the result of a query as a Parquet table in a temporary folder, which lives as long as the table."""
     path = temporary_folder(owner) / "lists.parquet"
-    with reading(opening.path, opening.form):
+    with file_errors(opening.path, opening.form):
         goal = f"{literal(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480)"
         database.run(f"COPY ({statement}) TO {goal}", f"reading {opening.path.name}", in_order=True)
     table = ParquetTable(path)

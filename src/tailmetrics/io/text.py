@@ -23,12 +23,12 @@ from tailmetrics.io.columns import (
     UNQUOTED_SEPARATORS,
     Column,
     Opening,
-    Reading,
+    TableReading,
     assign_roles,
     has_known_names,
 )
 from tailmetrics.io.database import Database, literal, named, quoted
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, head, reading, stream
+from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source
@@ -113,7 +113,7 @@ class TextTable:
 
     def __init__(self, opening: Opening) -> None:
         self.path = check_file(opening.path)
-        with reading(self.path, opening.form):
+        with file_errors(self.path, opening.form):
             self._plain = Plain(self.path)
             lines = head(self.path).removeprefix(b"\xef\xbb\xbf").decode(errors="replace").splitlines()
         first = lines[0] if lines else ""
@@ -184,13 +184,13 @@ def _check_no_names(opening: Opening, cells: Sequence[str]) -> None:
 def open_csv(opening: Opening) -> Lines | Source:
     """Open a CSV or TSV file."""
     table = TextTable(opening)
-    roles = assign_roles(opening, table.columns)
-    if roles.is_listed:
-        return _open_text_lists(opening, table, roles)
+    reading = assign_roles(opening, table.columns)
+    if reading.is_listed:
+        return _open_text_lists(opening, table, reading)
 
-    cells = cells_of(roles, table.place)
+    cells = cells_of(reading, table.place)
     column = cells.get("shown_value")
-    if roles.value_role == "gain":  # pandas writes True and False
+    if reading.value_role == "gain":  # pandas writes True and False
         cells["text_value"] = (
             f"CASE lower({column}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {cells['text_value']} END"
         )
@@ -205,34 +205,34 @@ def open_csv(opening: Opening) -> Lines | Source:
     )
 
 
-def _open_text_lists(opening: Opening, table: TextTable, roles: Reading) -> Source:
+def _open_text_lists(opening: Opening, table: TextTable, reading: TableReading) -> Source:
     """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded memory."""
     assert opening.list_delimiter is not None
     selected = []
-    for name in roles.query:
+    for name in reading.query:
         selected.append(f"{table.place(name)} AS {quoted(name)}")
-    words = _sql_words(table.place(roles.item), opening.list_delimiter)
-    selected.append(f"{words} AS {quoted(roles.item)}")
-    if roles.value is not None:
-        numbers = _sql_words(table.place(roles.value), opening.list_delimiter)
-        selected.append(f"{numbers}::DOUBLE[] AS {quoted(roles.value)}")
-    if roles.second_order is not None:
-        numbers = _sql_words(table.place(roles.second_order), opening.list_delimiter)
-        selected.append(f"try_cast({numbers} AS DOUBLE[]) AS {quoted(roles.second_order)}")
+    words = _sql_words(table.place(reading.item), opening.list_delimiter)
+    selected.append(f"{words} AS {quoted(reading.item)}")
+    if reading.value is not None:
+        numbers = _sql_words(table.place(reading.value), opening.list_delimiter)
+        selected.append(f"{numbers}::DOUBLE[] AS {quoted(reading.value)}")
+    if reading.second_order is not None:
+        numbers = _sql_words(table.place(reading.second_order), opening.list_delimiter)
+        selected.append(f"try_cast({numbers} AS DOUBLE[]) AS {quoted(reading.second_order)}")
     statement = f"SELECT {', '.join(selected)} FROM {table.source()}"
     database = Database(opening.memory)
-    _check_no_brackets(database, table, roles)
+    _check_no_brackets(database, table, reading)
     if not opening.has_own_list_delimiter:
-        _check_list_delimiter(database, table, roles)
-    return ListSource(written(opening, database, table, statement), roles)
+        _check_list_delimiter(database, table, reading)
+    return ListSource(written(opening, database, table, statement), reading)
 
 
-def _check_no_brackets(database: Database, table: TextTable, roles: Reading) -> None:
+def _check_no_brackets(database: Database, table: TextTable, reading: TableReading) -> None:
     """Raise if a cell is a list of Python or JSON in text, whose brackets and quotes would be parts of labels."""
-    for name in (roles.item, roles.value):
+    for name in (reading.item, reading.value):
         if name is not None:
             cell = table.place(name)
-            with reading(table.path, roles.opening.form):
+            with file_errors(table.path, reading.opening.form):
                 row = database.row(
                     f"SELECT {cell} FROM {table.source()} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
                 )
@@ -242,23 +242,25 @@ def _check_no_brackets(database: Database, table: TextTable, roles: Reading) -> 
                 raise DataFileError(table.path, problem, hint=hint)
 
 
-def _check_list_delimiter(database: Database, table: TextTable, roles: Reading) -> None:
+def _check_list_delimiter(database: Database, table: TextTable, reading: TableReading) -> None:
     """Raise if entries hold another usual separator: one ``list_delimiter`` for all files may not be that of this file.
 
     Raises:
         DataFileError: Naming the option that decides for this file alone.
     """
-    delimiter = str(roles.opening.list_delimiter)
+    delimiter = str(reading.opening.list_delimiter)
     others = [separator for separator in LIST_SEPARATORS if separator not in delimiter]
-    cell = table.place(roles.item)
+    cell = table.place(reading.item)
     cells = f"SELECT {cell} AS cell FROM {table.source()} WHERE {cell} IS NOT NULL LIMIT {CHECKED_CELLS}"
     shares = ", ".join(f"avg(contains(cell, {literal(separator)})::INTEGER)" for separator in others)
-    with reading(table.path, roles.opening.form):
+    with file_errors(table.path, reading.opening.form):
         (*shares_of_cells,) = database.row(f"SELECT {shares} FROM ({cells})")
     for separator, share in zip(others, shares_of_cells, strict=True):
         if share is not None and share > FEW_CELLS:
-            option = roles.opening.own_option(LIST_DELIMITER)
-            problem = f"column {roles.item!r} holds {separator!r}, which may separate its entries, or be a part of them"
+            option = reading.opening.own_option(LIST_DELIMITER)
+            problem = (
+                f"column {reading.item!r} holds {separator!r}, which may separate its entries, or be a part of them"
+            )
             hint = f"--{option} {quote(separator)} or --{option} {quote(delimiter)}"
             raise DataFileError(table.path, problem, hint=hint)
 
@@ -305,7 +307,7 @@ def _of_pattern(
         needed: What a value must be, in words.
     """
     path = check_file(opening.path)
-    with reading(path, opening.form):
+    with file_errors(path, opening.form):
         plain = Plain(path)
     groups = ", ".join(map(literal, names))
     source = FILE_OF_LINES.format(path=named(plain.path))
@@ -323,7 +325,7 @@ def _of_pattern(
         kept="w.q <> '' OR NOT regexp_full_match(coalesce(line, ''), '\\s*')",
         row_word="line",
         owner=plain,
-        reading=Reading(opening=opening, value_role=role, content=content),
+        reading=TableReading(opening=opening, value_role=role, content=content),
         last_name_wins=opening.form == "trec",
     )
 
@@ -374,7 +376,7 @@ def open_letor(opening: Opening) -> Lines:
     if opening.role == "preds" and len(opening.target_paths) != 1:
         raise DataFileError(opening.path, "holds scores for the lines of targets in LETOR", hint=LETOR_HINT)
     path = check_file(opening.path)
-    with reading(path, "LETOR"):
+    with file_errors(path, "LETOR"):
         plain = judged = Plain(path)
         if opening.role == "preds":
             judged = Plain(check_file(opening.target_paths[0]))
@@ -403,5 +405,5 @@ def open_letor(opening: Opening) -> Lines:
         shown_value=shown,
         row_word="line",
         owner=(plain, judged),
-        reading=Reading(opening=opening, value_role=value_role, content=content),
+        reading=TableReading(opening=opening, value_role=value_role, content=content),
     )

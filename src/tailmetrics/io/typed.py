@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tailmetrics.io.columns import Opening, Reading, assign_roles, check_keys, check_value
+from tailmetrics.io.columns import Opening, TableReading, assign_roles, check_keys, check_value
 from tailmetrics.io.database import named, quoted
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
@@ -19,22 +19,22 @@ def open_columns(opening: Opening) -> Lines | Source:
 
 def open_typed(opening: Opening, table: Table) -> Lines | Source:
     """Open a table whose columns have types."""
-    roles = assign_roles(opening, columns_of(table.schema))
-    if roles.is_listed:
-        return ListSource(table, roles)
-    return lines_of(table, roles)
+    reading = assign_roles(opening, columns_of(table.schema))
+    if reading.is_listed:
+        return ListSource(table, reading)
+    return lines_of(table, reading)
 
 
-def lines_of(table: Table, roles: Reading) -> Lines:
+def lines_of(table: Table, reading: TableReading) -> Lines:
     """Return the lines of a table with types."""
     columns = columns_of(table.schema)
-    check_keys(table.path, roles, columns)
-    check_value(table.path, roles, columns)
-    source, arrow = "given", {"given": lambda: table.reader(roles.columns)}
+    check_keys(table.path, reading, columns)
+    check_value(table.path, reading, columns)
+    source, arrow = "given", {"given": lambda: table.reader(reading.columns)}
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
     sql_type = "DOUBLE"
-    if roles.has_single_precision(columns):
+    if reading.has_single_precision(columns):
         sql_type = "FLOAT"
     return Lines(
         path=table.path,
@@ -43,5 +43,5 @@ def lines_of(table: Table, roles: Reading) -> Lines:
         arrow=arrow,
         first_row=0,
         owner=table,
-        **cells_of(roles, quoted),
+        **cells_of(reading, quoted),
     )

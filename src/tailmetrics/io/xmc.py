@@ -13,8 +13,8 @@ from itertools import chain, islice
 
 import numpy as np
 
-from tailmetrics.io.columns import Opening, Reading
-from tailmetrics.io.files import DataFileError, check_file, head, reading, size_of
+from tailmetrics.io.columns import Opening, TableReading
+from tailmetrics.io.files import DataFileError, check_file, file_errors, head, size_of
 from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.io.text import BLANK, every_line, parse_int64
 
@@ -40,7 +40,7 @@ class XmcSource(Source):
 
     def __init__(self, opening: Opening) -> None:
         self.path = check_file(opening.path)
-        self.reading = Reading(opening=opening, content="'label:value' in a line for each row")
+        self.reading = TableReading(opening=opening, content="'label:value' in a line for each row")
         words = self._first_words()
         self._has_features = len(words) == 3
         self._header_lines = 1
@@ -48,7 +48,7 @@ class XmcSource(Source):
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:
             self._header_lines = 0
-            with reading(self.path, "XMC text"):
+            with file_errors(self.path, "XMC text"):
                 self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
         if self._has_features and opening.role == "preds":
             hint = "predictions are label:value lines under the header 'rows labels'."
@@ -88,7 +88,7 @@ class XmcSource(Source):
         parse = self._pairs
         if self._has_features:
             parse = self._labels
-        with reading(self.path, "XMC text"):
+        with file_errors(self.path, "XMC text"):
             lines = islice(every_line(self.path, LONGEST_ROW), start + self._header_lines, None)
             row = start
             while block := list(islice(lines, min(size, PARSED_ROWS, stop - row))):
