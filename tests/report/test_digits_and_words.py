@@ -3,15 +3,17 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from tailmetrics import LabelAUC, LabelBuckets, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report import BucketRow, Record, page, paper_table
+from tailmetrics.report import BucketRow, ComparisonReport, Record, page, paper_table
 from tailmetrics.report.breakdowns import what_buckets_are
+from tailmetrics.report.text import markdown
 from tailmetrics.report.words import in_words
-from tailmetrics.significance import Interval
+from tailmetrics.significance import Interval, PValues, compare, verdict
 from tailmetrics.significance.interval import Method
 
 COUNTS = (200 / torch.arange(1, 21)).long()
@@ -89,6 +91,22 @@ def test_a_comparison_of_areas_shows_the_digits_that_hold() -> None:
     assert re.search(rf"macro_auc +{digits} → {digits}\b", str(report))
     assert re.search(r"recall@5 +0\.\d{4} → 0\.\d{4}\b", str(report))
     assert re.fullmatch(digits, report.cell("macro_auc", "old").rstrip("ᵃᵇ"))
+
+
+def test_no_significant_difference_is_rounded_to_zero() -> None:
+    """A gain of 12 of 200,000 rows is .00006; a loss of .04 that bins leave open by .03 is no "-0.0"."""
+    old = np.arange(200_000) % 2.0
+    new = np.where(np.arange(200_000) < 24, 1.0, old)
+    report = ComparisonReport(compare({"old": {"hit": old}, "new": {"hit": new}}, resamples=99))
+    assert verdict(report.comparisons).startswith("new against old: hit: better (.50000 → .50006, +.00006 [+.00003,")
+    assert report.cell("hit", "new") == "0.50006ᵃ"
+    (line,) = [line for line in markdown(report).splitlines() if line.startswith("| **hit**")]
+    assert "**0.50006** | **0.50000** | **+0.00006** | **+0.00003 … +0.00009**" in line and "0.0000**" not in line
+
+    (comparison,) = report.comparisons
+    loss = replace(comparison.interval, value=-0.04, low=-0.1, high=-0.004)
+    assert replace(comparison, interval=loss, bin_error=0.03).decimals == 2
+    assert replace(comparison, interval=loss, bin_error=0.03, p_corrected=PValues(0.2)).decimals == 1
 
 
 def test_words_of_a_field_are_words_of_sentences_alone() -> None:

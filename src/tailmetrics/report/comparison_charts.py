@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tailmetrics.report.breakdowns import UNSEEN
 from tailmetrics.report.charts import Chart, Mark, Scale, Shade, Tick, bar_ticks, run_look, scale_from_zero
 from tailmetrics.report.comparison_data import ComparisonData
-from tailmetrics.report.formatting import number, short_name, signed
+from tailmetrics.report.formatting import number, number_above_zero, short_name, signed
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -150,7 +150,7 @@ def _difference_marks(name: str, comparison: Comparison, scale: Scale, height: f
     if comparison.significant:
         text += ", significant"
     elif not math.isnan(comparison.least_difference):
-        text += f", {number(comparison.least_difference)} would be shown"
+        text += f", {number_above_zero(comparison.least_difference)} would be shown"
     place = (scale.share(comparison.difference), height)
     marks.append(Mark("dot", [place], colour, "circle", filled=comparison.significant, text=text))
     return marks

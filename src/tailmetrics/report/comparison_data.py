@@ -228,9 +228,14 @@ class ComparisonData:
         return f"{number(self.value(key, run), decimals=self.decimals(key))}{self.marked(key, run)}"
 
     def decimals(self, key: str) -> int:
-        """Return the number of decimals of the values of a key that hold in all comparisons."""
-        errors = [comparison.bin_error for comparison in self.comparisons if comparison.key == key]
-        return decimals_that_hold(max(errors, default=0.0))
+        """Return the number of decimals of the values of a key that hold in all comparisons.
+
+        They are as many as it takes that runs that differ significantly do not look alike.
+        """
+        comparisons = [comparison for comparison in self.comparisons if comparison.key == key]
+        decimals = [decimals_that_hold(max((comparison.bin_error for comparison in comparisons), default=0.0))]
+        decimals += [comparison.decimals for comparison in comparisons if comparison.significant]
+        return max(decimals)
 
     def marked(self, key: str, run: str) -> str:
         """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""

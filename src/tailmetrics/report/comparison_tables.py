@@ -20,6 +20,7 @@ from tailmetrics.report.formatting import (
     counted,
     ends_with_signs,
     number,
+    number_above_zero,
     p_value,
     sentences,
     short_name,
@@ -199,7 +200,7 @@ PAIR_COLUMNS: Sequence[Column[Comparison]] = (
     ("interval", lambda comparison: ends_with_signs(comparison.interval.ends, comparison.decimals)),
     ("p", _p_text),
     ("corrected", lambda comparison: p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound)),
-    ("least", lambda comparison: number(comparison.least_difference)),
+    ("least", lambda comparison: number_above_zero(comparison.least_difference)),
     ("win/tie/loss", _outcomes),
     ("effect", lambda comparison: signed(comparison.cohens_dz, decimals=2)),
 )

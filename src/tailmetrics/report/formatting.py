@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tailmetrics._arguments import cut
-from tailmetrics.significance.interval import DECIMALS
+from tailmetrics.significance.interval import DECIMALS, first_decimal
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
@@ -50,6 +50,15 @@ def number(value: float, place: bool = False, decimals: int = DECIMALS) -> str:
     if abs(value) >= 100:
         return f"{value:,.1f}"
     return f"{value:.{decimals}f}"
+
+
+def number_above_zero(value: float) -> str:
+    """Return a value as a table shows it, with more decimals if it takes them not to be rounded to 0.
+
+    >>> number_above_zero(0.25), number_above_zero(0.00003)
+    ('0.2500', '0.00003')
+    """
+    return number(value, decimals=max(DECIMALS, first_decimal(value)))
 
 
 AT_MOST = "≤"

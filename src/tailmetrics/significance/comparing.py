@@ -17,7 +17,7 @@ from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.estimating import Estimate, Resample, resamples_needed, with_draws
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
-from tailmetrics.significance.interval import FEW, Interval, decimals_that_hold
+from tailmetrics.significance.interval import FEW, Interval, decimals_that_hold, first_decimal
 from tailmetrics.significance.pair_tests import PairTest
 from tailmetrics.significance.planning import least_difference
 from tailmetrics.significance.resampling import total
@@ -133,8 +133,14 @@ class Comparison:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals of the values and their difference that hold, at least 1."""
-        return decimals_that_hold(self.bin_error)
+        """The number of decimals of the values and their difference that hold, at least 1.
+
+        A significant difference has as many as it takes not to be rounded to 0.
+        """
+        decimals = decimals_that_hold(self.bin_error)
+        if self.significant:
+            decimals = max(decimals, first_decimal(self.difference))
+        return decimals
 
     @property
     def significant(self) -> bool:

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import floor, hypot, isfinite, isnan, log10, nan, sqrt
+from math import ceil, floor, hypot, isfinite, isnan, log10, nan, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -364,6 +364,17 @@ def decimals_that_hold(error: float, most: int = DECIMALS) -> int:
     if not error > 0:
         return most
     return max(1, min(most, floor(-log10(2 * error) + 1e-9)))
+
+
+def first_decimal(value: float) -> int:
+    """Return the number of decimals with which a value is not rounded to 0; 0 for a value of .5 or more.
+
+    >>> first_decimal(0.0004), first_decimal(-0.04), first_decimal(3.0), first_decimal(0.0)
+    (4, 2, 0, 0)
+    """
+    if not 0 < abs(value) < 0.5:
+        return 0
+    return ceil(-log10(abs(value)) - 1e-9)
 
 
 def unit_names(clusters: object) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.significance.comparing import Comparison
 from tailmetrics.significance.estimating import ONE_LABEL, TWO_RUNS
-from tailmetrics.significance.interval import FEW
+from tailmetrics.significance.interval import FEW, first_decimal
 from tailmetrics.significance.rows import covers
 
 BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW = OUTCOMES = (
@@ -201,6 +201,8 @@ def _sizes(comparison: Comparison) -> str:
     """
     interval = comparison.interval
     decimals = min(3, comparison.decimals)
+    if comparison.significant:
+        decimals = max(decimals, first_decimal(comparison.difference))
     baseline_text, text = (_brief(value, decimals) for value in (comparison.baseline_value, comparison.value))
     text = f"{baseline_text} → {text}, {_brief(comparison.difference, decimals, '+')}"
     if interval.ends:
