@@ -233,6 +233,8 @@ def test_combinations_that_contradict_each_other_are_refused() -> None:
         lambda: REGISTRY["TieRateAtK"](k=1, buckets=BUCKETS),
         lambda: psp(k=1, label_counts=counts, num_train=50, empty_target_action="pos"),
         lambda: psp(k=1, label_counts=counts, num_train=50, preset="amazon", a=0.5),
+        lambda: psp(k=1, weights=[2.0] * NUM_LABELS, preset="amazon"),
+        lambda: psp(k=1, weights=[2.0] * NUM_LABELS, b=0.5),
         lambda: psp(k=1, label_counts=[*counts, 1], num_train=50, buckets=BUCKETS),
         lambda: psp(k=1, label_counts=counts, num_train=50, num_labels=3),
         lambda: popularity(k=1, label_counts=[1, 2], buckets=BUCKETS),

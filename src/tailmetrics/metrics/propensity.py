@@ -262,6 +262,11 @@ class _PropensityMetric(TopKMetric):
         preset_a, preset_b = PRESETS[check_choice(caller, "preset", preset, tuple(PRESETS))]
         if preset != "default" and (a is not None or b is not None):
             raise ValueError(f"{caller}: preset={preset!r} sets a and b; pass either the preset or a and b.")
+        if weights is not None and (preset != "default" or a is not None or b is not None):
+            raise ValueError(
+                f"{caller}: weights= holds the inverse propensities, which preset=, a= and b= make of training counts; "
+                "pass the weights alone, or leave them out."
+            )
         self.a = A.checked(caller, preset_a if a is None else a)
         self.b = B.checked(caller, preset_b if b is None else b)
         self.label_counts = label_counts
