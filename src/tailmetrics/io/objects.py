@@ -67,14 +67,14 @@ class Objects:
             )
             # all objects are read for this, so it is asked once, and Arrow's types come from these types
             types = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}, sample_size=-1)")
-            cells = [f"NULL::{kind} AS {quoted(name)}" for name, kind, *_ in types]
+            cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type, *_ in types]
             schema = self.database.schema(f"SELECT {', '.join(cells)}")
         self.columns = [_plain_column(column) for column in columns_of(schema)]
-        self.mixed = {name for name, kind, *_ in types if "JSON" in kind}
+        self.mixed = {name for name, sql_type, *_ in types if "JSON" in sql_type}
 
-    def source(self, kinds: Mapping[str, str]) -> str:
+    def source(self, sql_types: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""
-        types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
+        types = ", ".join(f"{literal(name)}: {literal(sql_type)}" for name, sql_type in sql_types.items())
         return f"read_json({self._options}, columns={{{types}}})"
 
 
@@ -82,22 +82,22 @@ def open_jsonl(opening: Opening) -> Lines | Source:
     """Open JSON Lines, an object in each line, or a list of objects, as a table whose columns are their fields."""
     objects = Objects(opening)
     reading = assign_roles(opening, objects.columns)
-    kinds = dict.fromkeys(reading.query, "VARCHAR")
+    sql_types = dict.fromkeys(reading.query, "VARCHAR")
     if reading.is_listed:
         _check_flat(objects, reading)
-        kinds |= _list_types(reading, objects.columns)
-        table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(kinds)}")
+        sql_types |= _list_types(reading, objects.columns)
+        table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(sql_types)}")
         return ListSource(table, reading)
 
     check_keys(objects.path, reading, objects.columns)
-    kinds |= dict.fromkeys(reading.columns, "VARCHAR")
+    sql_types |= dict.fromkeys(reading.columns, "VARCHAR")
     _check_flat(objects, reading)
-    text_source = objects.source(kinds)
+    text_source = objects.source(sql_types)
     if reading.value is not None:
-        kinds[reading.value] = "DOUBLE"
+        sql_types[reading.value] = "DOUBLE"
     return Lines(
         path=objects.path,
-        source=objects.source(kinds),
+        source=objects.source(sql_types),
         text_source=text_source,
         row_word="object",
         owner=objects.owner,
@@ -138,16 +138,16 @@ def _check_flat(objects: Objects, reading: TableReading) -> None:
     if not is_nested and name not in objects.mixed:
         return
 
-    cell, kind = "entry", "JSON"
+    cell, sql_type = "entry", "JSON"
     if reading.within:
         cell = f"entry.{quoted(reading.item)}"
-        kind = f"STRUCT({quoted(reading.item)} JSON)[]"
+        sql_type = f"STRUCT({quoted(reading.item)} JSON)[]"
     elif item.is_list:
-        kind = "JSON[]"
+        sql_type = "JSON[]"
     entry = quoted(name)
-    if kind.endswith("[]"):
+    if sql_type.endswith("[]"):
         entry = f"unnest({entry})"
-    rows = f"SELECT {entry} AS entry FROM {objects.source({name: kind})}"
+    rows = f"SELECT {entry} AS entry FROM {objects.source({name: sql_type})}"
     with file_errors(objects.path, "JSON"):
         nested = objects.database.row(
             f"SELECT {cell} FROM ({rows}) WHERE json_type({cell}) IN ('OBJECT', 'ARRAY') LIMIT 1"
