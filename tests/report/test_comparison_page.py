@@ -247,6 +247,12 @@ def test_every_form_is_written(compared, tmp_path):
             assert f"{value}{letters.translate(SUPERSCRIPTS)}" in markdown.replace("*", "")
             assert f"{value}{raised}".replace("–", "--") in latex
     assert beaten
+    for key in report.overall:  # a line of the first table holds the values of all runs
+        cells = []
+        for run in report.runs:
+            raised = "".join(rf"$^\mathrm{{{letter}}}$" for letter in report.beaten(key, run))
+            cells.append(f"{number(report.values[key][run])}{raised}")
+        assert rf"{' & '.join([key, *cells])} \\" in latex.replace(r"\_", "_")
 
 
 @pytest.mark.parametrize("rows", [40, 8])

@@ -71,7 +71,9 @@ def _width(cell: str) -> int:
 
 
 def _without_bars(section: Section) -> Section:
-    """Return a table of a terminal with the first letter alone of the cells that hold bars."""
+    """Return a table of a terminal with the first letter alone of the cells that hold bars, below an empty name."""
+    if section.header[-1]:
+        return section
     return replace(section, lines=[[*cells[:-1], cells[-1][:1].strip()] for cells in section.lines])
 
 
