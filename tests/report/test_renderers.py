@@ -406,7 +406,7 @@ EVIL = (
     "\x1b[31mred\x07",
     r"\input{x}$%&_^~",
     "a\n# b\n| c |",
-    "`code` *bold* __more__",
+    "*bold* `code` __more__",
     "[bold]x[/bold]",
     r"from $\oops{ to $",
 )
@@ -453,6 +453,7 @@ def test_no_name_acts_in_any_format(evil, tmp_path, request):
         assert "<img" not in texts[".md"]
         assert not any(line.startswith("# b") for line in texts[".md"].splitlines())
         assert r"\input" not in texts[".tex"]
+        assert not findall(r"(?:\\\\|rule)\s*[\[*]", texts[".tex"])  # an argument of the end of the line
     (line,) = csv.DictReader(StringIO(report.labels.csv()))
     assert line["name"].removeprefix("'") == spoken
     assert line["name"][:1] not in ("=", "@")

@@ -50,15 +50,23 @@ def latex(shown: Shown, references: bool = False) -> str:
         for part in _on_a_page(section):
             caption = in_latex(f"{document.title}: {part.title}. {part.full_caption}".strip())
             columns = "l" * part.texts + "r" * (len(part.header) - part.texts)
-            header = " & ".join(map(in_latex, part.header))
+            header = _line([in_latex(name) for name in part.header])
             lines = escaped_lines(part, in_latex, r"\textbf{{{}}}")
             tables.append(_table(caption, columns, header, lines))
     return "\n".join(tables)
 
 
 def _table(caption: str, columns: str, header: str, lines: Iterator[list[str]] | Sequence[list[str]]) -> str:
-    body = "\n".join(rf"    {' & '.join(cells)} \\" for cells in lines)
+    body = "\n".join(rf"    {_line(cells)} \\" for cells in lines)
     return TABLE % (caption, columns, header, body)
+
+
+def _line(cells: Sequence[str]) -> str:
+    r"""Return a line of a table; a bracket or star at its start is no argument of the ``\\`` or rule before it."""
+    text = " & ".join(cells)
+    if text.startswith(("[", "*")):
+        return f"{{}}{text}"
+    return text
 
 
 def _on_a_page(section: Section) -> list[Section]:
