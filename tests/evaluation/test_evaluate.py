@@ -2,7 +2,7 @@
 
 import warnings
 from inspect import signature
-from math import e, inf, log, nan
+from math import e, inf, isnan, log, nan
 from typing import Any
 
 import pyarrow as pa
@@ -428,6 +428,25 @@ def test_a_group_has_its_own_rows_in_whichever_order_a_metric_names_groups(group
     scalars = tm.evaluate(lists, target, metrics=metrics, row_groups=groups).scalars
     for key in ("recall@1", "hit_rate@1"):
         assert [scalars[key], scalars[f"{key}/en"], scalars[f"{key}/de"]] == [0.5, 1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        (["recall@2"], "there is no 'recall@2'; choose one of 'recall@1'"),
+        (["recall@1", "head"], "there is no 'recall@1' in bucket 'head'; choose one of 'global_recall@1'"),
+        (["global_recall@1", "torso"], "there is no bucket 'torso'"),
+        (["recall@1", "", "en"], "there is no group 'en'"),
+    ],
+)
+def test_a_value_that_a_report_does_not_have_is_an_error(place: list[str], problem: str) -> None:
+    """A misspelt key would be NaN, as a bucket in which nothing is relevant is."""
+    halves = tm.LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"])
+    report = tm.evaluate(torch.eye(3), torch.tensor([0, 1, 0]), buckets=halves, metrics=[tm.RecallAtK(1)])
+    assert [report.value("recall@1"), report.value("global_recall@1", "head")] == [2 / 3, 2 / 3]
+    assert isnan(report.value("global_recall@1", "tail"))
+    with pytest.raises(ValueError, match=f"Report.value: {problem}"):
+        report.value(*place)
 
 
 def test_a_group_that_a_metric_does_not_name_is_refused() -> None:

@@ -99,8 +99,20 @@ class ReportData:
         return self._by_place.get((metric, bucket, row_group, summary), NO_RECORD)
 
     def value(self, metric: str, bucket: str = "", group: str = "") -> float:
-        """Return a value; NaN where there is none."""
-        return self.record(metric, bucket, group).value
+        """Return a value; NaN if no row or label counts.
+
+        Raises:
+            ValueError: If the report does not have the metric in this bucket and this group of rows.
+        """
+        record = self.record(metric, bucket, group)
+        if record is not NO_RECORD:
+            return record.value
+        place = ", ".join(part for part in (bucket and f"bucket {bucket!r}", group and f"group {group!r}") if part)
+        metrics = {name for name, *names, summary in self._by_place if names == [bucket, group] and not summary}
+        if not metrics:
+            raise ValueError(f"Report.value: there is no {place}; choose names of report.by_bucket or report.by_group.")
+        choices = ", ".join(map(repr, sorted(metrics)))
+        raise ValueError(f"Report.value: there is no {metric!r}{place and f' in {place}'}; choose one of {choices}.")
 
     @cached_property
     def _by_metric(self) -> dict[tuple[Breakdown, str], list[Record]]:
