@@ -168,6 +168,8 @@ def test_runs_compared():
         assert (
             compared.values["recall@2"][name] == tm.evaluate(run, QRELS, metrics=[tm.RecallAtK(2)]).scalars["recall@2"]
         )
+    with pytest.raises(TypeError, match="runs names a run 7; pass a text, such as 'baseline'"):
+        compare_runs({"one": RUN, 7: RUN}, QRELS)
     with pytest.raises(ValueError, match="at least two"):
         compare_runs({"one": RUN}, QRELS)
 

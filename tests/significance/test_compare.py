@@ -5,10 +5,12 @@ import math
 import statistics
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
+import torch
 
-from tailmetrics.significance import compare, correct, estimating, verdict
+from tailmetrics.significance import alike, compare, correct, estimating, verdict
 
 NAN = math.nan
 BUCKETS = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
@@ -262,6 +264,13 @@ TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
         ),
         (TWO, {"parts": ["r"]}, "parts holds 'r', which is no key; the keys are k"),
         (TWO, {"gaps": {"k/gap": ["k", "r"]}}, "gaps holds 'r', which is no key"),
+        (TWO, {"gaps": {"k": ["k", "k"]}}, "gaps names a gap 'k', which is a key; choose another name"),
+        (TWO, {"parts": ["k"]}, "nothing is left to compare, because parts holds all keys"),
+        (
+            {"a": {"k": pd.Series([1, 2])}, "b": [{"k": [1, 1]}, {"k": pd.Series([1, 2], index=[1, 0])}]},
+            {},
+            r"indexes differ: row 0 is 0 of a\['k'\] and 1 of b\[1\]\['k'\]",
+        ),
         ({"a": [{"k": [1, 2]}, {"k": [1]}], "b": {"k": [1]}}, {}, "'k' has 2 rows in run 1 of a, but 1 in run 2 of a"),
         ({"a": [{"k": [1]}, {"k": ([1], [1])}], "b": {"k": [1]}}, {}, "is a mean in run 1 of a, but a ratio in run 2"),
         (
@@ -283,6 +292,53 @@ def test_errors_say_what_to_do(runs, arguments, message):
 
 
 @pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            np.ma.masked_array([1.0, 0.0], [False, True]),
+            "is a masked array, whose mask would be lost; fill it with NaN",
+        ),
+        (np.array([1j, 0]), "is of type complex128; pass one number per row"),
+        (["1", "0"], "is a list that does not hold numbers alone"),
+        ({"query": 1.0}, "is a dict; pass one number per row"),
+    ],
+)
+def test_what_are_no_numbers_is_refused(values, message):
+    """A mask, an imaginary part and texts are never dropped or read as numbers."""
+    with pytest.raises(TypeError, match=f"compare: 'k' in a {message}"):
+        compare({"a": {"k": values}, "b": {"k": [1.0, 0.0]}})
+
+
+def test_tensors_of_training_are_numbers():
+    """With a gradient, and in bfloat16, which NumPy does not know."""
+    runs = {"a": {"k": torch.ones(12, dtype=torch.bfloat16)}, "b": {"k": torch.zeros(12, requires_grad=True)}}
+    (comparison,) = compare(runs, resamples=99)
+    assert (comparison.difference, comparison.wins, comparison.losses) == (-1, 0, 12)
+
+
+def test_no_rows_are_no_comparison():
+    """Neither a value nor a p, and no error."""
+    (comparison,) = compare({"a": {"k": []}, "b": {"k": []}}, resamples=99)
+    assert (comparison.n, comparison.significant) == (0, False)
+    assert math.isnan(comparison.value) and math.isnan(comparison.p.decisive)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "message"),
+    [
+        ({}, "r", "'r' was not compared; the keys are j, k"),
+        ({"only": ["j"]}, "k", "'k' was compared, but not tested"),
+        ({"baseline": "b"}, "k", "of the models b, a, c only some pairs were compared; call compare without baseline"),
+    ],
+)
+def test_no_models_are_alike_that_were_not_tested(arguments, key, message):
+    """Each pair is tested by the key, or there is an error."""
+    runs = {name: {"j": np.arange(12) % 2, "k": np.arange(12) % 3 / 2} for name in "abc"}
+    with pytest.raises(ValueError, match=f"alike: {message}"):
+        alike(compare(runs, resamples=99, **arguments), key)
+
+
+@pytest.mark.parametrize(
     ("correction", "expected"),
     [
         # sorted .005 .01 .03 .04: times 4, 3, 2, 1 is .02 .03 .06 .04, and the last may not fall below .06
@@ -301,6 +357,8 @@ def test_corrections_by_hand(correction, expected):
     assert correct([], correction) == []
     assert math.isnan(correct([NAN], correction)[0])
     assert correct([0.9, 0.8], correction)[0] <= 1
+    with pytest.raises(ValueError, match="p_values holds -1; a p-value lies between 0 and 1"):
+        correct([0.5, -1], correction)
 
 
 def test_a_name_covers_a_key_and_its_buckets_alone():

@@ -338,6 +338,11 @@ def compare(
     models, row_clusters, num_rows = read_models(CALLER, runs, clusters, medians, unbounded, gaps, parts)
     (first_model, *_) = models.values()
     keys = [key for key in first_model if key not in parts]
+    if not keys:
+        raise ValueError(
+            f"{CALLER}: nothing is left to compare, because parts holds all keys and no gap is measured; leave a key "
+            "out of parts."
+        )
     untested_gaps = set()
     for name, gap_keys in gaps.items():
         if not set(gap_keys).isdisjoint(parts):
@@ -492,6 +497,9 @@ def correct(p_values: Sequence[float], correction: Literal["holm", "bonferroni",
         correction: ``"holm"`` and ``"bonferroni"`` bound the chance of any false discovery under any dependence;
             ``"bh"`` (Benjamini-Hochberg) bounds the expected share of false discoveries among all discoveries.
 
+    Raises:
+        ValueError: If a p-value does not lie in [0, 1].
+
     >>> correct([0.5, 0.25, 0.0625])
     [0.5, 0.5, 0.1875]
 
@@ -502,8 +510,13 @@ def correct(p_values: Sequence[float], correction: Literal["holm", "bonferroni",
         corrected = np.array(p_values, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError("correct: p_values holds other things than numbers; pass a list of p-values.") from None
+    if corrected.ndim != 1:
+        raise TypeError(f"correct: p_values is of shape {list(corrected.shape)}; pass a list of p-values.")
     is_tested = ~np.isnan(corrected)
     p = corrected[is_tested]
+    outside = p[(p < 0) | (p > 1)]
+    if outside.size:
+        raise ValueError(f"correct: p_values holds {outside[0]:g}; a p-value lies between 0 and 1.")
     if correction == "bonferroni":
         p = np.minimum(1, p * p.size)
     elif correction == "holm":
@@ -528,16 +541,29 @@ def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
         comparisons: The result of :func:`compare` for all pairs of models.
         key: The key.
 
+    Raises:
+        ValueError: If not all pairs of models were compared, and tested, by the key.
+
     >>> rows = {"a": [0.0] * 20, "b": [0.0] * 19 + [1.0], "c": [1.0] * 20}
     >>> alike(compare({name: {"hit": row} for name, row in rows.items()}, resamples=999), "hit")
     [['a', 'b'], ['c']]
 
     Source: Piepho, An algorithm for a letter-based representation of all-pairwise comparisons, JCGS 13 (2004).
     """
+    comparisons = list(comparisons)
     key_comparisons = [comparison for comparison in comparisons if comparison.key == key]
+    if not key_comparisons:
+        keys = ", ".join(dict.fromkeys(comparison.key for comparison in comparisons))
+        raise ValueError(f"alike: {key!r} was not compared; the keys are {keys or 'none'}.")
     names: dict[str, None] = {}
     for comparison in key_comparisons:
         names[comparison.baseline] = names[comparison.run] = None
+        if not comparison.tested:
+            raise ValueError(f"alike: {key!r} was compared, but not tested; add it to only=, or leave only= out.")
+    if len(key_comparisons) < len(names) * (len(names) - 1) // 2:
+        raise ValueError(
+            f"alike: of the models {', '.join(names)} only some pairs were compared; call compare without baseline."
+        )
 
     model_groups = [frozenset(names)]
     for comparison in key_comparisons:

@@ -11,7 +11,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
+from tailmetrics.ranking._inputs import check_indexes
 from tailmetrics.significance.influence import Array, Influence
 from tailmetrics.significance.labels import OverLabels
 
@@ -228,9 +230,12 @@ def read_models(
     median_keys = check_names(caller, "medians", medians, keys)
     unbounded_keys = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
     check_names(caller, "parts", parts, keys, whole=True)
-    for gap_keys in gaps.values():
+    for name, gap_keys in gaps.items():
         check_names(caller, "gaps", gap_keys, keys, whole=True)
+        if name in keys:
+            raise ValueError(f"{caller}: gaps names a gap {name!r}, which is a key; choose another name.")
 
+    _check_series(caller, runs, clusters)
     row_clusters = None
     if clusters is not None:
         row_clusters = read_clusters(caller, clusters, _num_rows(next(iter(runs.values()))))
@@ -246,6 +251,25 @@ def read_models(
             for model in models.values():
                 model[name] = _gap(model[first], model[last], not covers(unbounded_keys, name))
     return models, row_clusters, num_rows
+
+
+def _check_series(caller: str, runs: Mapping[str, RowValues | Sequence[RowValues]], clusters: ArrayLike | None) -> None:
+    """Refuse pandas Series whose indexes name other rows than that of the first one."""
+    values: dict[str, Any] = {}
+    for name, rows in runs.items():
+        for number, run in enumerate(_runs_of(rows)):
+            place = name
+            if not isinstance(rows, Mapping):
+                place = f"{name}[{number}]"
+            for key, value in run.items():
+                values[f"{place}[{key!r}]"] = value
+    values["clusters"] = clusters
+
+    first: dict[str, Any] = {}
+    for argument, value in values.items():
+        check_indexes(caller, {**first, argument: value})
+        if not first and hasattr(getattr(value, "index", None), "equals"):
+            first = {argument: value}
 
 
 def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
@@ -413,13 +437,46 @@ def _read_labels(label_rows: OverLabels, clusters: Clusters | None) -> KeyRows:
 
 
 def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
-    array = np.asarray(value, dtype=np.float64)
+    """Return the numbers of one key, shape (N,).
+
+    Raises:
+        TypeError: If they are no numbers, or a masked array.
+        ValueError: If there is not one number per row.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{caller}: {key!r} in {run} is a masked array, whose mask would be lost; fill it with NaN, which stands "
+            "for a row that does not count: values.astype(float).filled(numpy.nan)."
+        )
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        if value.is_floating_point():
+            value = value.double()  # NumPy has no bfloat16
+    try:
+        are_numbers = np.asarray(value).dtype.kind in "biufO"
+        array = np.asarray(value, dtype=np.float64 if are_numbers else None)
+    except (TypeError, ValueError):
+        are_numbers = False
+    if not are_numbers:
+        raise TypeError(
+            f"{caller}: {key!r} in {run} {_fault(value)}; pass one number per row, as an array, a tensor, a column or "
+            "a list."
+        )
     if array.ndim != 1:
         raise ValueError(
             f"{caller}: {key!r} in {run} is of shape {list(array.shape)}; "
             "pass one number per row, or for a ratio a tuple (numerator, denominator)."
         )
     return array
+
+
+def _fault(value: Any) -> str:
+    """Return what is wrong with values that are no numbers."""
+    if hasattr(value, "dtype"):
+        return f"is of type {value.dtype}"
+    if isinstance(value, list):
+        return "is a list that does not hold numbers alone"
+    return f"is a {type(value).__name__}"
 
 
 def _join_runs(runs: Sequence[KeyRows]) -> KeyRows:

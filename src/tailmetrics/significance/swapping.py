@@ -273,7 +273,7 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
     num_units = statistics[0].differing.size
     differing = np.flatnonzero(np.any([statistic.differing for statistic in statistics], axis=0))
     sizes = [statistic.size for statistic in statistics]
-    swaps_in_block = max(1, BLOCK // max(num_units, *sizes))
+    swaps_in_block = max(1, BLOCK // max(1, num_units, *sizes))
     exact = differing.size <= log2(max(swaps, ALL_SWAPS))
     if exact:
         blocks = _all_swaps(differing, num_units, swaps_in_block)
