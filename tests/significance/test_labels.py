@@ -337,7 +337,7 @@ def test_a_verdict_says_where_rows_are_too_few():
     )
     runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
     nine_clusters, ten_clusters = (compare(runs, clusters=np.arange(40) % number, resamples=999) for number in (9, 10))
-    assert verdict(nine_clusters, buckets) == "new against old: r: too few rows in head, tail and unseen."
+    assert verdict(nine_clusters, buckets) == "new against old: r: too few clusters in head, tail and unseen."
     assert (
         verdict(ten_clusters, buckets)
         == "new against old: r: the same in every row in head and tail, too few rows in unseen."

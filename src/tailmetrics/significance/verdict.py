@@ -14,7 +14,7 @@ from tailmetrics.significance.estimating import ONE_LABEL, TWO_RUNS
 from tailmetrics.significance.interval import FEW, first_decimal
 from tailmetrics.significance.rows import covers
 
-BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW = OUTCOMES = (
+BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW_ROWS, TOO_FEW_CLUSTERS = OUTCOMES = (
     "better",
     "higher",
     "no difference shown",
@@ -22,6 +22,7 @@ BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW = OUTCOMES = (
     "lower",
     "worse",
     "too few rows",
+    "too few clusters",
 )
 UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
 ONLY_GAPS = "only gaps were tested, and a smaller gap is no gain by itself"
@@ -147,7 +148,9 @@ class VerdictWriter:
                 return WORSE
             return BETTER
         if comparison.interval.units < FEW:
-            return TOO_FEW
+            if comparison.interval.clusters is None:
+                return TOO_FEW_ROWS
+            return TOO_FEW_CLUSTERS
         if comparison.ties == comparison.n:
             return SAME
         return NOT_SHOWN
