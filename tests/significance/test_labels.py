@@ -340,7 +340,7 @@ def test_a_verdict_says_where_rows_are_too_few():
     assert verdict(nine_clusters, buckets) == "new against old: r: too few clusters in head, tail and unseen."
     assert (
         verdict(ten_clusters, buckets)
-        == "new against old: r: the same in every row in head and tail, too few rows in unseen."
+        == "new against old: r: the same in every row in head and tail, too few clusters in unseen."
     )
 
 
