@@ -246,6 +246,25 @@ def test_a_formula_by_itself_is_its_metric() -> None:
     assert tried >= 20
 
 
+def test_cut_offs_of_a_formula_are_checked_beside_a_ranking() -> None:
+    """As those of a metric; a list of them is the cut-offs one by one."""
+    arguments = {"weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS, "tree": TREE}
+    ranking, tried = rank(BATCH.scores.clamp(min=-9), BATCH.target), 0
+    for name, formula in vars(functional).items():
+        parameters = inspect.signature(formula).parameters if inspect.isfunction(formula) else {}
+        if "k" not in parameters or next(iter(parameters)) == "shown":
+            continue
+        others = {key: value for key, value in arguments.items() if key in parameters}
+        for k, problem in {0: "k=0 is too small", -1: "k=-1 is too small", 2.5: "k=2.5 is not a whole number"}.items():
+            with pytest.raises((ValueError, TypeError), match=f"{name}: {problem}"):
+                formula(ranking, k, **others)
+        both = (formula(ranking, k=[1, 3], **others), *(formula(ranking, k, **others) for k in (1, 3)))
+        values, *single_values = (value[0] if isinstance(value, tuple) else value for value in both)
+        assert torch.equal(values, torch.stack(single_values)), name
+        tried += 1
+    assert tried >= 20
+
+
 def test_which_direction_is_better() -> None:
     """Higher, but for losses, errors, concentration and popularity; a share of what is shown has no direction."""
     lower = "CalibrationErrorAtK CoverageError CrossEntropy FallOutAtK GiniAtK KForRecall PopularityAtK PopularityLiftAtK RankingLoss"

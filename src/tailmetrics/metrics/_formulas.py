@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import Parameter, signature
@@ -47,6 +47,7 @@ def takes_arrays(
         if "ranking" in kwargs:
             kwargs[public.ranking_name] = kwargs.pop("ranking")
         if public.ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
+            args, kwargs = public.with_cutoffs(args, kwargs)
             public.check_arguments(*args, **kwargs)
             return function(*args, **kwargs)
         value: Value = public.of_arrays(*args, **kwargs)
@@ -77,12 +78,34 @@ class _PublicFormula:
         others = [self.parameters[name] for name in other_names]
         self.array_signature = self.signature.replace(parameters=[*arrays, *others])
         self.choices = _choices_of(function)
+        self.place_of_cutoffs = list(self.parameters).index("k") if "k" in self.parameters else None
 
     def check_choices(self, kwargs: Mapping[str, Any]) -> None:
         """Raise unless each text that was passed is one that the argument takes."""
         for name, texts in self.choices.items():
             if name in kwargs and kwargs[name] not in texts:  # only then: formulas are called often
                 check_choice(self.name, name, kwargs[name], texts)
+
+    def with_cutoffs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a ranking with k as an int, a tuple of ints, or None for whole lists."""
+        place = self.place_of_cutoffs
+        if place is None:
+            return args, kwargs
+        if len(args) > place:
+            return (*args[:place], self._cutoffs(args[place]), *args[place + 1 :]), kwargs
+        if "k" in kwargs:
+            return args, {**kwargs, "k": self._cutoffs(kwargs["k"])}
+        return args, kwargs
+
+    def _cutoffs(self, k: Any) -> Any:
+        """Return k as a formula reads it; raise unless it is a cut-off, or a sequence of distinct ones."""
+        if is_compiling():  # torch.compile cannot follow the check
+            return k
+        cutoffs = check_cutoffs(self.name, k, optional=self.parameters["k"].default is None)
+        num_axes = getattr(k, "ndim", 0)
+        if isinstance(k, Sequence) or num_axes:
+            return cutoffs
+        return cutoffs[0]
 
     def check_arguments(self, *args: Any, **kwargs: Any) -> None:
         """Raise unless the arguments can be used with the ranking among them."""
@@ -103,6 +126,8 @@ class _PublicFormula:
         bound.apply_defaults()
         arguments = bound.arguments
 
+        if self.place_of_cutoffs is not None:
+            arguments["k"] = self._cutoffs(arguments["k"])
         batch = Batch(arguments.pop("preds"), arguments.pop("target"))
         ranking = rank_batch(Context(self.name, warns=True), batch, self.depth or self._depth_of_cutoffs(arguments))
         if self.warns is not None and not is_compiling():
@@ -113,12 +138,10 @@ class _PublicFormula:
 
     def _depth_of_cutoffs(self, arguments: Mapping[str, Any]) -> Depth:
         """Return how deep arrays are ranked for the cut-offs of the formula."""
-        if "k" not in self.parameters:
+        cutoffs = arguments.get("k")
+        if cutoffs is None:
             return Depth(0)
-        cutoffs = check_cutoffs(self.name, arguments["k"], optional=self.parameters["k"].default is None)
-        deepest = max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
-        if not deepest:
-            return Depth(0)
+        deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
         return Depth(deepest, deepest)
 
 
