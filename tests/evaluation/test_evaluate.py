@@ -313,6 +313,21 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
     assert list(report.overall) == [*registered(name).keys(), "precision@1"]
 
 
+def test_a_comparison_shows_the_values_of_the_reports():
+    """To the last bit, overall and by bucket, although sums of fractions of rows depend on their order."""
+    generator = torch.Generator().manual_seed(1)
+    target = torch.rand(300, 40, generator=generator) < 0.1
+    runs = {name: torch.randn(300, 40, generator=generator) + target for name in "ab"}
+    metrics = [tm.RecallAtK(k=[1, 3, 5]), tm.NDCGAtK(k=5), tm.RBPAtK(k=5)]
+    arguments = {"metrics": metrics, "label_counts": target.sum(0)}
+    compared = compare_runs(runs, target, **arguments, resamples=9)
+    for name, preds in runs.items():
+        scalars = tm.evaluate(preds, target, **arguments).scalars
+        shown = {key: values[name] for key, values in compared.values.items() if key in scalars}
+        assert len(shown) > 30
+        assert repr(shown) == repr({key: scalars[key] for key in shown})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

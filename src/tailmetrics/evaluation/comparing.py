@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from math import inf, isnan, nan
+from math import inf, isclose, isnan, nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.report.comparison_tables import unequal_in_words
 from tailmetrics.report.report import Report
 from tailmetrics.significance.comparing import Comparison, matches_pattern
+from tailmetrics.significance.moments import ROUNDING
 from tailmetrics.tree import LabelTree
 
 NUMBER = re.compile(r"(?<![\w@])\d[\d,]*(?:\.\d+)?")
@@ -308,6 +309,7 @@ def compared(
         **facts.among(keys),
         **compare_arguments,
     )
+    comparisons = [_with_reported_values(comparison, models) for comparison in comparisons]
     unequal_lists = _unequal_lists(facts, models, [comparison.key for comparison in comparisons])
     sentences = [
         _verdict_without_postfix(verdict, comparisons, facts, headline, postfix),
@@ -335,6 +337,21 @@ def compared(
         num_runs=num_runs,
         **shown,
     )
+
+
+def _with_reported_values(comparison: Comparison, models: Mapping[str, Model]) -> Comparison:
+    """Return a comparison with the values of the reports, where those of its rows differ from them by rounding alone.
+
+    The values of reports do not depend on the order of rows. Only the rows that count in both models are compared, so
+    that other values may differ from the reports by more.
+    """
+    values = []
+    for name, value in ((comparison.run, comparison.value), (comparison.baseline, comparison.baseline_value)):
+        reported = models[name].scalars.get(comparison.key, nan)
+        if isclose(value, reported, rel_tol=ROUNDING):
+            value = reported
+        values.append(value)
+    return replace(comparison, value=values[0], baseline_value=values[1])
 
 
 def _correction_in_use(correction: str, comparisons: Sequence[Comparison]) -> str:
