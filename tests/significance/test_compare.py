@@ -131,6 +131,15 @@ def test_effect_size():
     assert (comparison.p.randomisation, comparison.cohens_dz) == (0.25, math.inf)
 
 
+def test_rounding_errors_are_ties():
+    """.1 + .2 is more than .3 by 6e-17: neither a win nor an effect; equal differences but for rounding have no spread."""
+    ((same,), (more,)) = (
+        compare({"a": {"k": [0.3] * 12}, "b": {"k": [value] * 12}}, resamples=99) for value in (0.1 + 0.2, 0.9)
+    )
+    assert (same.wins, same.ties, same.losses, same.cohens_dz) == (0, 12, 0, 0)
+    assert (more.wins, more.ties, more.losses, more.cohens_dz) == (12, 0, 0, math.inf)
+
+
 def test_ratio_is_of_sums():
     """Ratios are sums over sums: (1 + 9) / (1 + 90), not the mean 0.55 of 1/1 and 9/90; differences follow."""
     old = {"psp@1": ([1, 9], [1, 90])}

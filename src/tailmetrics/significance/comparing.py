@@ -18,6 +18,7 @@ from tailmetrics.significance.estimating import Estimate, Resample, resamples_ne
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import FEW, Interval, decimals_that_hold, first_decimal
+from tailmetrics.significance.moments import ROUNDING
 from tailmetrics.significance.pair_tests import PairTest
 from tailmetrics.significance.planning import least_difference
 from tailmetrics.significance.resampling import total
@@ -189,9 +190,10 @@ class Contrast(Estimate):
         if self.kind != "mean" or self.n < 2:
             return nan
         mean, deviation = float(self.row_values.mean()), float(self.row_values.std(ddof=1))
-        if deviation:
+        rounding = ROUNDING * max(float(np.abs(side.values[self.rows]).max()) for side in self.models)
+        if not deviation <= rounding:
             return mean / deviation
-        if mean:
+        if abs(mean) > rounding:
             return copysign(inf, mean)
         return 0.0
 
@@ -216,7 +218,9 @@ class Contrast(Estimate):
             return 0, 0, 0
         if lower_is_better:
             first, second = second, first
-        return int((first > second).sum()), int((first == second).sum()), int((first < second).sum())
+        is_rounding = np.abs(first - second) <= ROUNDING * np.maximum(np.abs(first), np.abs(second))
+        ties = (first == second) | (is_rounding & np.isfinite(first))
+        return int((~ties & (first > second)).sum()), int(ties.sum()), int((~ties & (first < second)).sum())
 
 
 @dataclass(frozen=True)
