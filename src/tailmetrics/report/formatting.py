@@ -13,7 +13,7 @@ from tailmetrics.significance.interval import DECIMALS, first_decimal
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
 """Letters as superscripts, except q: terminals show no superscript of q."""
-_OF_MARKDOWN = re.compile(r"[\\`*\[\]|]|(?<![^\W_])_|_(?![^\W_])")
+_OF_MARKDOWN = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 _OF_LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -215,10 +215,10 @@ def printable(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    r"""Return a text escaped for one line of Markdown: it makes no HTML, link, picture or end of a cell.
+    r"""Return a text escaped for one line of Markdown: it makes no HTML, link, picture, formula or end of a cell.
 
-    >>> print(in_markdown("a|b <script>\n# ![c](http://d) e_f _g_"))
-    a\|b &lt;script&gt; # !\[c\](http://d) e_f \_g\_
+    >>> print(in_markdown("a|b <script>\n# ![c](http://d) e_f _g_ ~~h~~ $i$"))
+    a\|b &lt;script&gt; # !\[c\](http://d) e_f \_g\_ \~\~h\~\~ \$i\$
     """
     return _OF_MARKDOWN.sub(r"\\\g<0>", html.escape(printable(text), quote=False))
 
