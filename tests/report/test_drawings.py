@@ -203,6 +203,19 @@ def test_the_report_draws_the_curve_with_the_edges_of_the_buckets(evaluated, tmp
     assert all(line["metric"] == "recall@5" for line in lines)
 
 
+def test_a_file_of_a_drawing_is_named_by_what_it_shows(evaluated, tmp_path):
+    """Not by values, which differ from run to run; a name is no longer than file systems take."""
+    scores, target, counts, report = evaluated
+    names = [path.name for path in report.write(tmp_path, figures="svg")]
+    assert {"report_recall@5_from_head_to_tail.svg", "report_recall@5_by_training_count.svg"} <= {*names}
+    assert "0 occurrences" in drawings(report, "curve")[0].in_words
+
+    long = RecallAtK(5, buckets=LabelBuckets.deciles(counts), name="é" * 200)
+    path = evaluate(scores, target, metrics=[long], intervals=False).write(tmp_path, figures="svg")[-1]
+    assert path.name.startswith("report_éééé")
+    assert path.exists()
+
+
 def test_a_comparison_draws_a_curve_for_each_run(evaluated):
     """Both runs are smoothed alike; the numbers are those of the reports of the runs."""
     scores, target, counts, report = evaluated

@@ -106,7 +106,8 @@ class Chart:
         aside: Text after the title, in brackets in a picture.
         caption: Text that says what the values are.
         marks: The marks, in the order in which they are drawn.
-        opening: A description of the drawing in words; the texts of its marks follow.
+        opening: What the drawing shows, in words without values: it names the file of the drawing.
+        values: Values of the drawing in words, if its marks have no texts.
         across: Ticks of the horizontal axis, below the drawing.
         up: Ticks of the vertical axis, left of the drawing.
         names: Names of the horizontal and the vertical axis; empty where the ticks say enough.
@@ -120,6 +121,7 @@ class Chart:
     title: str
     marks: Sequence[Mark]
     opening: str
+    values: str = ""
     aside: str = ""
     caption: str = ""
     across: Sequence[Tick] = ()
@@ -155,6 +157,7 @@ class Chart:
             self,
             marks=marks,
             opening=translate(self.opening),
+            values=translate(self.values),
             caption=translate(self.caption),
             names=(translate(self.names[0]), translate(self.names[1])),
         )
@@ -162,7 +165,7 @@ class Chart:
     @property
     def in_words(self) -> str:
         """A description of the drawing in words."""
-        texts = []
+        texts = list(filter(None, [self.values]))
         for mark in self.marks:
             if mark.text and mark.kind != "text":
                 texts.append(mark.text)

@@ -174,7 +174,8 @@ def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges
     return Chart(
         metric,
         marks,
-        f"{metric} by training count: {'; '.join(descriptions)}",
+        f"{metric} by training count",
+        values="; ".join(descriptions),
         across=ticks,
         up=up.ticks(),
         names=("occurrences in training", ""),

@@ -24,6 +24,8 @@ LETTER = 0.062
 """Width of a letter of a caption, in inches."""
 PIXELS = 84
 """Pixels of a page per inch of the picture: a drawing that needs more pixels than a panel has makes panels wider."""
+NAME = 180
+"""The most bytes of the name of a drawing in the name of its file: file systems take 255 bytes in all."""
 SHAPES = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5))}
 INK = "0.25"
@@ -47,7 +49,8 @@ def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
     document = shown.document()
     names: set[str] = set()
     for chart in document.charts:
-        name = opening = re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_")
+        opening = re.sub(r"[^\w@.+-]+", "_", chart.opening).strip("_")
+        name = opening = opening.encode()[:NAME].decode(errors="ignore")
         number = 1
         while name in names:
             number += 1
