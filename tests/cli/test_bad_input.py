@@ -126,6 +126,8 @@ OPTIONS = {
     ("--config", "nowhere.yaml"): "nowhere.yaml",
     ("--batch-rows", "0"): "error: read: batch_rows=0 is too small",
     ("--out", __file__): "test_bad_input.py: is not a folder",
+    ("--out", ""): "--out: is empty",
+    ("--clusters=",): "--clusters: is empty",
     ("--per-row", f"{__file__}/rows.parquet"): "test_bad_input.py: is not a folder",
     ("--device", "cuda"): "--device cuda: torch sees no GPU",
     ("--min-gain", "-1"): "error: PrecisionAtK: min_gain=-1.0 is out of range",

@@ -55,6 +55,17 @@ def test_a_later_config_replaces_the_command_line(request_of, tmp_path):
     assert (options.intervals, options.no_intervals) == (True, False)
 
 
+def test_a_path_may_begin_with_the_home_folder(request_of, tmp_path, monkeypatch):
+    """Of a config, and of ``--target=~/y.csv``, which shells leave as it is; other options keep their text."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "later.yaml").write_text("title: ~/title\n")
+    request = request_of("out: ~/report\n", "--target=~/y.csv", "--preds", "a~", "--config=~/later.yaml")
+    assert [request.output.out, request.data.target] == [str(tmp_path / name) for name in ("report", "y.csv")]
+    assert [request.evaluation.preds, request.output.title] == ["a~", "~/title"]
+    assert request_of("", "--preds", "~/a", "b", command="compare").comparison.preds == [str(tmp_path / "a"), "b"]
+
+
 def test_a_list_on_the_command_line_replaces_that_of_a_config(request_of):
     """Values of the command line are added to each other alone."""
     request = request_of("only: [a, b]\n", "--only", "c", "--only", "d", command="compare")

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from math import nan
+from os.path import expanduser
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -131,9 +132,9 @@ def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
     """Return the files of each model: commas separate the runs of one model, unless the whole word names a file."""
     models = []
     for word in words:
-        files = [Path(word)]
+        files = [Path(expanduser(word))]
         if not files[0].exists() and word.strip(","):
-            files = [Path(part) for part in word.split(",") if part]
+            files = [Path(expanduser(part)) for part in word.split(",") if part]
         models.append(files)
     return models
 

@@ -17,6 +17,22 @@ from tailmetrics.report.pages import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 
+PATHS = frozenset(
+    {
+        "clusters",
+        "filter",
+        "label_counts",
+        "label_names",
+        "label_tree",
+        "out",
+        "per_row",
+        "preds",
+        "row_groups",
+        "target",
+        "train_target",
+    }
+)
+"""Options that name files or folders."""
 OPPOSITES = {
     "intervals": "no_intervals",
     "no_intervals": "intervals",

@@ -11,6 +11,7 @@ from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescription
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
+from os.path import expanduser
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -23,6 +24,7 @@ from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
 from tailmetrics.cli.metrics import MetricSpec, description_of, ignored_label_of, metric_objects, specs_of
 from tailmetrics.cli.options import (
     OPPOSITES,
+    PATHS,
     CompareOptions,
     DataOptions,
     EvaluateOptions,
@@ -175,7 +177,13 @@ class _State(Namespace):
         self.prints_config = False
 
     def set_option(self, name: str, value: Any, source: str) -> None:
-        """Set an option; it replaces its opposite if another source has set that."""
+        """Set an option; it replaces its opposite if another source has set that.
+
+        Raises:
+            CommandError: If the option names a file, and is empty.
+        """
+        if name in PATHS:
+            value = _paths(name, value)
         opposite = OPPOSITES.get(name)
         if opposite in self.values and value is not False and self.sources[opposite] != source:
             del self.values[opposite]
@@ -215,6 +223,21 @@ class _State(Namespace):
         if specs:
             config["metrics"] = [spec.as_dict() for spec in specs]
         return config
+
+
+def _paths(name: str, value: str | list[str]) -> str | list[str]:
+    """Return the value of an option that names files, with the home folder in place of ``~``, as shells do.
+
+    Shells leave it in ``--out=~/report``, and configs pass no shell.
+    """
+    paths = [value] if isinstance(value, str) else value
+    if not all(paths):
+        hint = "give a path, or leave the option out; a variable of the shell may be empty."
+        raise CommandError(f"--{name.replace('_', '-')}: is empty", hint)
+    paths = [expanduser(path) for path in paths]
+    if isinstance(value, str):
+        return paths[0]
+    return paths
 
 
 def _request(command: str, state: _State) -> Request:
@@ -546,7 +569,7 @@ def _set_config(parser: _Parser, state: _State, path: str | Path, source: str = 
     Raises:
         CommandError: If the file cannot be read, or holds an unknown option or a wrong value.
     """
-    path = Path(path)
+    path = Path(expanduser(path))
     source = source or f"--config {path}"
     config = read_config(path)
     state.configs.append(path)
