@@ -464,6 +464,17 @@ def test_a_value_that_a_report_does_not_have_is_an_error(place: list[str], probl
         report.value(*place)
 
 
+def test_buckets_that_no_metric_takes_are_refused() -> None:
+    """Each metric has its own; beside a metric without buckets both are reported."""
+    halves = tm.LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"])
+    others = tm.LabelBuckets.from_assignment([0, 1, 1], ["first", "rest"])
+    scores, target, own = torch.eye(3), torch.tensor([0, 1, 2]), tm.RecallAtK(1, buckets=others)
+    with pytest.raises(ValueError, match="buckets= is given, but each metric has buckets of its own"):
+        tm.evaluate(scores, target, buckets=halves, metrics=[own])
+    for metrics in ([tm.RecallAtK(1, buckets=halves)], [own, tm.MRR()]):
+        assert tm.evaluate(scores, target, buckets=halves, metrics=metrics).scalars
+
+
 def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
     """Its rows would count in another group."""
     metrics = [tm.RecallAtK(1), tm.HitRateAtK(1, row_groups=["en", "de"])]

@@ -42,6 +42,8 @@ def prepared(
     training = _training(buckets, options.label_counts, label_order)
     collection = _collection(options.metrics, training)
     members = list(collection.members().values())
+    if training is not None and buckets is not None:
+        _check_takes_buckets(members, training.buckets("deciles"))
     for metric in members:
         _complete(metric, training, num_labels, label_tree)
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
@@ -90,6 +92,17 @@ def _complete(
         metric.take_shared_arguments(tree=label_tree)
     if training is None and num_labels is not None and metric.missing() == ["num_labels"]:
         metric.bind(Training(num_labels, None, None))
+
+
+def _check_takes_buckets(members: Iterable[TopKMetric], buckets: LabelBuckets) -> None:
+    """Raise if each metric has other buckets of its own, so that the report would have none of ``buckets``."""
+    for metric in members:
+        if not isinstance(metric.buckets, LabelBuckets) or metric.buckets.digest == buckets.digest:
+            return
+    raise ValueError(
+        f"{CALLER}: buckets= is given, but each metric has buckets of its own; leave it out, or make metrics without "
+        "buckets=, or with buckets='deciles' to keep their scope: they then take these buckets."
+    )
 
 
 def check_complete(members: Iterable[TopKMetric]) -> None:
