@@ -142,6 +142,15 @@ def test_counts_by_place_follow_label_names(files, config, evaluated, tmp_path, 
         assert labels_of_buckets(report) == {"5+": 2, "1-4": 1, "unseen": 2}
 
 
+def test_counts_by_name_belong_to_the_columns_that_label_names_names(write_files, evaluated, tmp_path):
+    """Beside a matrix of scores and class indices, which name nothing: labels 2 and 0 are shown, of counts 1 and 9."""
+    (tmp_path / "names.txt").write_text("a\nb\nc\n")
+    (tmp_path / "counts.csv").write_text("label,count\nc,1\na,9\n")
+    words = [*write_files(preds=np.eye(3)[[2, 0]], target=np.array([1, 0])), "--label-names", tmp_path / "names.txt"]
+    words += ["--metrics+=PopularityAtK", "--metrics.k=1", "--label-counts", tmp_path / "counts.csv"]
+    assert values_of(evaluated(*words))["popularity@1"] == (1 + 9) / 2
+
+
 def test_training_targets_and_a_tree_follow_label_names(files, config, evaluated, tmp_path):
     """d4 is a label without a count; d1 is the parent of d2, in whose place it leads."""
     train = write(tmp_path / "train.csv", TRAIN, "gain")

@@ -17,6 +17,7 @@ from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.progress import progress
 from tailmetrics.evaluation.labels import places_of_names, vector_by_id
+from tailmetrics.evaluation.options import check_distinct
 from tailmetrics.io import (
     Columns,
     DataFileError,
@@ -352,7 +353,11 @@ def _label_facts(
     if label_names is not None and labels.names is not None:
         places = places_of_names(list(label_names), labels.names)
     if path is not None and counted_labels is not None:
-        counts = _counts_of_names(path, columns, counted_labels, labels.names, options.num_labels)
+        names = labels.names
+        if names is None and label_names is not None:  # of label ids, in their order
+            check_distinct(label_names)
+            names = label_names
+        counts = _counts_of_names(path, columns, counted_labels, names, options.num_labels)
     elif path is not None and counts is not None:
         counts = _counts_by_id(path, counts, labels.names, places)
     return LabelFacts(counts, labels, places)
