@@ -35,6 +35,28 @@ def test_the_value_is_that_of_scikit_learn():
         assert influence == pytest.approx(f1_score(relevant, predicted, average=average, zero_division=0))
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"predicted": np.array([1, 0, 1])}, "LabelRows: predicted is of type int64; pass an array of bool"),
+        ({"relevant": np.ones(2, bool)}, r"LabelRows: relevant is of shape \[2\]; pass shape \[3\]"),
+        ({"rows": [0, 0, 1]}, "LabelRows: rows is a list; pass an array of whole numbers"),
+        ({"rows": np.array([0, 0, 2])}, "LabelRows: rows holds 0 to 2; pass numbers from 0 to 1"),
+        ({"labels": np.array([0, 1, -1])}, "LabelRows: labels holds -1 to 1; pass numbers from 0 to 1"),
+        ({"over": "any"}, "LabelRows: over='any' is not known; choose one of 'present', 'union', 'all'"),
+    ],
+)
+def test_cells_that_do_not_fit_are_refused(changes, message):
+    """Flags as whole numbers gave an average of 1.75; rows and labels that there are not were passed over."""
+    cells = {"rows": np.array([0, 0, 1]), "labels": np.array([0, 1, 1]), "num_labels": 2, "inside": np.ones(2, bool)}
+    cells |= {"predicted": np.array([True, False, True]), "relevant": np.ones(3, bool)}
+    assert LabelRows(**cells).value() == 0.75
+    with pytest.raises((TypeError, ValueError), match=message):
+        LabelRows(**{**cells, **changes})
+    with pytest.raises(ValueError, match="AreaRows: area='pr' is not known; choose one of 'roc', 'precision'"):
+        AreaRows(np.zeros((2, 2), int), np.ones((2, 2), bool), np.ones(2, bool), "pr")
+
+
 def test_rows_change_what_they_change_when_left_out():
     """A label of many rows: each row is worth what leaving it out changes, but for the factor and their mean."""
     relevant, predicted = rows(1)

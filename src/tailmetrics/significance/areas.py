@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tailmetrics._arguments import check_choice
 from tailmetrics.metrics.areas import AREAS, Area
 from tailmetrics.significance.influence import (
     Array,
     Flags,
     Influence,
     Ints,
+    check_array,
     influence_of_cells,
     labels_may_come,
     units_of_rows,
@@ -67,6 +69,13 @@ class AreaRows:
     area: Area = "roc"
     average: Literal["macro", "weighted", "micro"] = "macro"
     marks: NDArray[np.integer] | None = None
+
+    def __post_init__(self) -> None:
+        check_array("AreaRows", "bins", self.bins, "iu", (None, None))
+        check_array("AreaRows", "relevant", self.relevant, "b", self.bins.shape)
+        check_array("AreaRows", "inside", self.inside, "b", self.bins.shape[:1])
+        check_choice("AreaRows", "area", self.area, Area)
+        check_choice("AreaRows", "average", self.average, ("macro", "weighted", "micro"))
 
     def among(self, rows: Flags) -> AreaRows:
         """Return the bins of some of the rows, given as shape (N,), bool."""

@@ -139,6 +139,27 @@ class Influence:
         return np.asarray(squares, dtype=np.float64)
 
 
+def check_array(caller: str, argument: str, array: object, kinds: str, shape: tuple[int | None, ...]) -> None:
+    """Refuse what is no array of one of these kinds of numbers, and of this shape.
+
+    Args:
+        caller: The name of the class with which error messages begin.
+        argument: The name of the argument.
+        array: Its value.
+        kinds: The kinds of numbers, as letters of NumPy: ``"b"`` for bool, ``"iu"`` for whole numbers.
+        shape: The shape; None for any size.
+    """
+    needed = "bool" if kinds == "b" else "whole numbers"
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{caller}: {argument} is a {type(array).__name__}; pass an array of {needed}.")
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{caller}: {argument} is of type {array.dtype}; pass an array of {needed}.")
+    sizes = zip(array.shape, shape, strict=False)
+    if array.ndim != len(shape) or any(size not in (None, found) for found, size in sizes):
+        expected = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{caller}: {argument} is of shape {list(array.shape)}; pass shape [{expected}].")
+
+
 def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
     """Return the number of the unit of each row, shape (N,): of its cluster, or of the row without clusters."""
     if clusters is None:

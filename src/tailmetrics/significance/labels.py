@@ -8,12 +8,14 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from typing_extensions import Self
 
+from tailmetrics._arguments import check_choice
 from tailmetrics.significance.areas import AreaRows
 from tailmetrics.significance.influence import (
     Array,
     Flags,
     Influence,
     Ints,
+    check_array,
     influence_of_cells,
     labels_may_come,
     units_of_rows,
@@ -73,6 +75,19 @@ class Cells:
     relevant: Flags
     inside: Flags
     num_labels: int
+
+    def __post_init__(self) -> None:
+        caller = type(self).__name__
+        check_array(caller, "rows", self.rows, "iu", (None,))
+        check_array(caller, "labels", self.labels, "iu", (self.rows.size,))
+        check_array(caller, "predicted", self.predicted, "b", (self.rows.size,))
+        check_array(caller, "relevant", self.relevant, "b", (self.rows.size,))
+        check_array(caller, "inside", self.inside, "b", (None,))
+        for argument, ids, number in (("rows", self.rows, self.inside.size), ("labels", self.labels, self.num_labels)):
+            if ids.size and not 0 <= ids.min() <= ids.max() < number:
+                raise ValueError(
+                    f"{caller}: {argument} holds {ids.min()} to {ids.max()}; pass numbers from 0 to {number - 1}."
+                )
 
     def among(self, rows: Flags) -> Self:
         """Return the cells of some of the rows, given as shape (N,), bool."""
@@ -144,6 +159,10 @@ class LabelRows(Cells):
     of_averages: bool = False
 
     needs_all_labels: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("LabelRows", "over", self.over, LabelSet)
 
     def value(self) -> float:
         """Return the average."""
@@ -377,6 +396,10 @@ class ShownRows(Cells):
     measure: Exposure
     size: int
     weights: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("ShownRows", "measure", self.measure, Exposure)
 
     def value(self) -> float:
         """Return the value."""
