@@ -84,14 +84,16 @@ class AreaRows:
     def content(self) -> tuple[Ints, Ints]:
         """Return the row of each cell, and a number that says what the cell adds, shape (N * L,) each."""
         num_rows, num_labels = self.bins.shape
-        numbers = 2 * (np.asarray(self.bins, np.int64) * num_labels + np.arange(num_labels)) + self.relevant
-        return np.repeat(np.arange(num_rows), num_labels), numbers.ravel()
+        bins, labels = np.asarray(self.bins, np.int64), np.arange(num_labels)
+        rows = np.repeat(np.arange(num_rows), num_labels)
+        numbers = 2 * (bins * num_labels + labels) + self.relevant
+        return rows, numbers.ravel()
 
     def value(self) -> float:
         """Return the average."""
         areas, support = np.zeros(self.num_averaged), np.zeros(self.num_averaged)
         for block in self.blocks(self.num_bins):
-            areas[block.labels] = self._areas(block)[1]
+            _, areas[block.labels], _ = self._areas(block)
             support[block.labels] = block.relevant.sum(axis=1)
         return self._average(areas, self._weights(areas, support))
 
@@ -117,16 +119,19 @@ class AreaRows:
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
         step = max(1, BLOCK // num_bins)
         for start in range(0, self.num_averaged, step):
-            labels = slice(start, min(start + step, self.num_averaged))
+            end = min(start + step, self.num_averaged)
+            labels = slice(start, end)
             columns = slice(None), labels
             if self.is_micro:
                 columns = slice(None), slice(None)
-            num_labels = labels.stop - start
-            cells: Any = bins[columns] + num_bins * np.arange(num_labels)
+
+            shape = end - start, num_bins
+            num_cells = shape[0] * num_bins
+            first_cells = num_bins * np.arange(shape[0])
+            cells: Any = bins[columns] + first_cells
             is_relevant = relevant[columns]
-            relevant_counts = np.bincount(cells[is_relevant], minlength=num_labels * num_bins)
-            other_counts = np.bincount(cells[~is_relevant], minlength=num_labels * num_bins)
-            shape = num_labels, num_bins
+            relevant_counts = np.bincount(cells[is_relevant], minlength=num_cells)
+            other_counts = np.bincount(cells[~is_relevant], minlength=num_cells)
             yield LabelBlock(labels, columns, cells, relevant_counts.reshape(shape), other_counts.reshape(shape))
 
     def influence(self, clusters: Ints | None = None) -> Influence:
@@ -136,60 +141,70 @@ class AreaRows:
             clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
         """
         relevant, label_of_column = self.relevant[self.inside], self._label_of_column()
-        areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
-        changes = np.zeros(relevant.shape)
-        for block in self.blocks(self.num_bins):
-            least, area, largest = self._areas(block)
-            areas[block.labels] = area
-            errors[block.labels] = np.maximum(largest - area, area - least)
-            slopes = self._changes(block, area[:, None])
-            changes[block.columns] = _at_cells(slopes, block.cells, relevant[block.columns])
+        areas, errors, changes = self._areas_and_changes(relevant)
 
         # the cells of units: a row has one of each label
         unit_of_row = units_of_rows(self.inside.size, clusters)
         units, (num_relevant, num_others) = _sums_of_units(unit_of_row[self.inside], relevant, ~relevant)
-        holding_units = self._sums_of_labels(num_relevant > 0)[label_of_column]
+        is_relevant = num_relevant > 0
+        relevant_units = self._sums_of_labels(is_relevant)[label_of_column]
         other_units = self._sums_of_labels(num_others > 0)[label_of_column]
-        factors = _factors(holding_units)
-        other_factors = factors
+        factors = other_factors = _factors(relevant_units)
         if self.area == "roc":
             other_factors = _factors(other_units)
         changes *= np.where(relevant, factors, other_factors)
-        units, (unit_changes,) = _sums_of_units(unit_of_row[self.inside], changes)
+        _, (unit_changes,) = _sums_of_units(unit_of_row[self.inside], changes)
 
         support = self._sums_of_labels(num_relevant)
         weights = self._weights(areas, support)
         value, total = self._average(areas, weights), max(weights.sum(), 1)
-        defined = ~np.isnan(areas)
-        distances = np.where(defined, areas - value, 0.0)
+        is_defined = ~np.isnan(areas)
+        distances = np.where(is_defined, areas - value, 0.0)
 
         # the label leaves the average with its only unit
-        leaves = (num_relevant > 0) & (holding_units == 1)
+        leaves = is_relevant & (relevant_units == 1)
         lost_weights = leaves.astype(np.float64)
         if self.average == "weighted":
             lost_weights = num_relevant
-        scales = np.where(defined, weights, 0.0)[label_of_column]
-        cells = np.where(leaves | (scales == 0), 0.0, unit_changes) * scales / total
-        cells += lost_weights * distances[label_of_column] / total
+        column_weights = np.where(is_defined, weights, 0.0)[label_of_column]
+        cell_influences = np.where(leaves | (column_weights == 0), 0.0, unit_changes) * column_weights / total
+        cell_influences += lost_weights * distances[label_of_column] / total
 
-        is_relevant = num_relevant > 0
+        label_weights = weights
+        if self.is_micro:
+            label_weights = np.zeros(weights.shape)
         influence = influence_of_cells(
             value,
-            cells.ravel(),
+            cell_influences.ravel(),
             np.repeat(units, label_of_column.size),
             np.tile(label_of_column, units.size),
             unit_of_row,
             self.inside,
             label_influences=weights * distances / total,
             label_values=areas,
-            label_weights=weights * (not self.is_micro),
-            weights=np.where(is_relevant, 1 / np.maximum(holding_units, 1), 0.0).ravel(),
+            label_weights=label_weights,
+            weights=np.where(is_relevant, 1 / np.maximum(relevant_units, 1), 0.0).ravel(),
         )
         weakness = None
         if self.is_micro and self.area == "precision" and is_relevant.sum() < FEW_CELLS:
             weakness = f"fewer than {FEW_CELLS} relevant labels in all {unit_names(clusters)}"
-        bin_error = float((weights * np.where(defined, errors, 0)).sum() / total)
-        return replace(influence, bin_error=bin_error, weakness=weakness)
+        sum_of_errors = (weights * np.where(is_defined, errors, 0)).sum()
+        return replace(influence, bin_error=float(sum_of_errors / total), weakness=weakness)
+
+    def _areas_and_changes(self, relevant: Flags) -> tuple[Array, Array, Array]:
+        """Return the area of each label, its largest error, and the change of areas by each cell, shape (rows, L).
+
+        The change is the slope of the area in the number of rows with the bin and relevance of the cell.
+        """
+        areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
+        changes = np.zeros(relevant.shape)
+        for block in self.blocks(self.num_bins):
+            least, area, largest = self._areas(block)
+            areas[block.labels] = area
+            errors[block.labels] = np.maximum(largest - area, area - least)
+            slopes = self._slopes(block.relevant, block.others, area[:, None])
+            changes[block.columns] = _at_cells(slopes, block.cells, relevant[block.columns])
+        return areas, errors, changes
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
         """Whether the expected value changes with more rows, or clusters: labels may come, or have few rows.
@@ -231,15 +246,16 @@ class AreaRows:
             mean_others = (block.others + other_block.others) / 2
             slopes = self._slopes(mean_relevant, mean_others)
             is_relevant = relevant[block.columns]
-            first = _at_cells(slopes, block.cells, is_relevant)
-            second = _at_cells(slopes, other_block.cells, is_relevant)
-            changes[block.columns] = first - second
+            own_changes = _at_cells(slopes, block.cells, is_relevant)
+            other_changes = _at_cells(slopes, other_block.cells, is_relevant)
+            changes[block.columns] = own_changes - other_changes
 
-        support, num_cells = self._sums_of_labels(relevant), self._sums_of_labels(np.ones_like(relevant))
-        areas = np.where((support > 0) & (support < num_cells), 0.0, np.nan)
-        weights = self._weights(areas, support)
-        scales = weights[label_of_column]
-        cells = np.where(scales > 0, changes, 0.0) * scales / max(weights.sum(), 1)
+        support = self._sums_of_labels(relevant)
+        num_cells = self._sums_of_labels(np.ones_like(relevant))
+        has_area = (support > 0) & (support < num_cells)
+        weights = self._weights(np.where(has_area, 0.0, np.nan), support)
+        column_weights = weights[label_of_column]
+        cells = np.where(column_weights > 0, changes, 0.0) * column_weights / max(weights.sum(), 1)
         shares = np.zeros(self.inside.size)
         shares[self.inside] = cells.sum(axis=1)
         return shares
@@ -253,7 +269,8 @@ class AreaRows:
 
     def _sums_of_labels(self, table: Array | Flags) -> Array:
         """Return the sum of a table of shape (rows or units, L) for each averaged label."""
-        sums = np.bincount(self._label_of_column(), weights=table.sum(axis=0), minlength=self.num_averaged)
+        column_sums = table.sum(axis=0)
+        sums = np.bincount(self._label_of_column(), weights=column_sums, minlength=self.num_averaged)
         return sums.astype(np.float64)
 
     def _weights(self, areas: Array, support: Array | Ints) -> Array:
@@ -264,6 +281,7 @@ class AreaRows:
         return np.where(np.isnan(areas), 0.0, weights)
 
     def _average(self, areas: Array, weights: Array) -> float:
+        """Return the weighted average of areas; NaN if no label has an area."""
         total = weights.sum()
         if not total:
             return float("nan")
@@ -277,31 +295,26 @@ class AreaRows:
             marks = np.asarray(self.marks)[self.inside][block.columns]
         last_mark = np.zeros(num_cells, np.int64)
         last_mark[block.cells] = marks
-        differing = np.bincount(block.cells[marks != last_mark[block.cells]], minlength=num_cells)
-        all_equal = (differing == 0).reshape(block.relevant.shape)
-        counts = (torch.from_numpy(array) for array in (block.relevant, block.others, all_equal))
-        return AREAS[self.area](*counts).numpy()
+        is_different = marks != last_mark[block.cells]
+        num_different = np.bincount(block.cells[is_different], minlength=num_cells)
+        all_equal = (num_different == 0).reshape(block.relevant.shape)
+        areas = AREAS[self.area](
+            torch.from_numpy(block.relevant), torch.from_numpy(block.others), torch.from_numpy(all_equal)
+        )
+        return areas.numpy()
 
-    def _changes(self, block: LabelBlock, area: Array) -> tuple[Array, Array]:
-        """Return the change of each area by one more relevant row, and by one more other row, shape (labels, bins).
+    def _slopes(self, relevant: Array | Ints, others: Array | Ints, areas: Array | float = 0.0) -> tuple[Array, Array]:
+        """Return the slopes of each area in the number of relevant rows, and of other rows, of each bin.
 
-        ``area`` has the shape (labels, 1).
+        One more row also makes the number of rows larger by which the area is divided. With ``areas`` of shape
+        (labels, 1), the slopes are the changes of the areas; without, this number is fixed.
         """
-        m, n = block.relevant.sum(axis=1, keepdims=True), block.others.sum(axis=1, keepdims=True)
-        relevant_slopes, other_slopes = SLOPES[self.area](block.relevant, block.others)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.area == "precision":
-                return (relevant_slopes - area) / m, other_slopes / m
-            return (relevant_slopes - area) / m, (other_slopes - area) / n
-
-    def _slopes(self, relevant: Array, others: Array) -> tuple[Array, Array]:
-        """Return the slopes of each area in the number of relevant rows, and of other rows, of each bin."""
         m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
         relevant_slopes, other_slopes = SLOPES[self.area](relevant, others)
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.area == "precision":
-                return relevant_slopes / m, other_slopes / m
-            return relevant_slopes / m, other_slopes / n
+                return (relevant_slopes - areas) / m, other_slopes / m
+            return (relevant_slopes - areas) / m, (other_slopes - areas) / n
 
 
 def _factors(num_units: Array) -> Array:
@@ -313,12 +326,9 @@ def _sums_of_units(unit_of_row: Ints, *tables: Array | Flags) -> tuple[Ints, lis
     """Return the units, ascending, and the sums of tables, shape (rows, L), over the rows of each unit."""
     order = np.argsort(unit_of_row, kind="stable")
     units, starts = np.unique(unit_of_row[order], return_index=True)
-    sums = []
-    for table in tables:
-        if units.size:
-            sums.append(np.add.reduceat(table[order], starts, axis=0, dtype=np.float64))
-        else:
-            sums.append(np.zeros(table.shape))
+    if not units.size:
+        return units, [np.zeros(table.shape) for table in tables]
+    sums = [np.add.reduceat(table[order], starts, axis=0, dtype=np.float64) for table in tables]
     return units, sums
 
 
@@ -335,10 +345,10 @@ def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Ar
     the shares are m and n times the slopes of A in R_b and O_b. Counts and shares have shape (labels, bins).
     """
     m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
+    others_below = others.cumsum(axis=1) - others / 2
+    relevant_above = m - relevant.cumsum(axis=1) + relevant / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        others_below = (others.cumsum(axis=1) - others / 2) / n
-        relevant_above = (m - relevant.cumsum(axis=1) + relevant / 2) / m
-    return others_below, relevant_above
+        return others_below / n, relevant_above / m
 
 
 def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
@@ -347,8 +357,8 @@ def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Arr
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above. Counts and
     slopes have shape (labels, bins). The slopes take m as fixed.
     """
-    relevant_above = np.flip(np.flip(relevant, 1).cumsum(axis=1), 1)
-    others_above = np.flip(np.flip(others, 1).cumsum(axis=1), 1)
+    relevant_above = _sums_from_above(relevant)
+    others_above = _sums_from_above(others)
     # counts are whole numbers, or halves in the mean of two histograms; without rows all numerators are 0
     rows_above = np.maximum(relevant_above + others_above, 0.5)
     precision = relevant_above / rows_above
@@ -358,5 +368,11 @@ def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Arr
     return precision + gains.cumsum(axis=1), -costs.cumsum(axis=1)
 
 
+def _sums_from_above(counts: Array | Ints) -> Array | Ints:
+    """Return the number of rows in each bin or above, shape (labels, bins)."""
+    from_highest = np.flip(counts, axis=1).cumsum(axis=1)
+    return np.flip(from_highest, axis=1)
+
+
 SLOPES = {"roc": _roc_slopes, "precision": _precision_slopes}
-"""The slopes of each area, times the numbers of rows."""
+"""Functions of the relevant and other rows of bins. They return the slopes of each area, times the numbers of rows."""

@@ -20,7 +20,8 @@ BLOCK = 2**24
 
 def total(statistic: Summed) -> float:
     """Return a statistic of all rows."""
-    return float(statistic.read(np.array([column.sum() for column in statistic.columns])))
+    sums = np.array([column.sum() for column in statistic.columns])
+    return float(statistic.read(sums))
 
 
 class Ratios:
@@ -35,23 +36,33 @@ class Ratios:
     def read(self, sums: Array) -> Array:
         """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of terms)."""
         value = np.zeros(sums.shape[:-1])
-        for place, term in enumerate(self.terms):
-            top, bottom = sums[..., 2 * place], sums[..., 2 * place + 1]
-            value = value + np.where(bottom == 0, np.nan, term.sign * top / bottom)
+        for number, term in enumerate(self.terms):
+            top, bottom = sums[..., 2 * number], sums[..., 2 * number + 1]
+            ratio = term.sign * top / bottom
+            value = value + np.where(bottom == 0, np.nan, ratio)
         return value
 
     def minus(self, other: Ratios) -> Ratios:
         """Return this sum minus another. Two ratios with the same denominators become one."""
         merged: list[Term] = []
-        for term in (*self.terms, *(term.negative() for term in other.terms)):
-            for place, earlier in enumerate(merged):
-                if np.array_equal(earlier.bottom, term.bottom):
-                    top = earlier.top + earlier.sign * term.sign * term.top
-                    merged[place] = Term(earlier.sign, top, term.bottom)
-                    break
-            else:
+        other_terms = [term.negative() for term in other.terms]
+        for term in (*self.terms, *other_terms):
+            place = _place_of_denominator(merged, term.bottom)
+            if place is None:
                 merged.append(term)
+                continue
+            earlier = merged[place]
+            top = earlier.top + earlier.sign * term.sign * term.top
+            merged[place] = Term(earlier.sign, top, term.bottom)
         return Ratios(merged)
+
+
+def _place_of_denominator(terms: Sequence[Term], bottom: Array) -> int | None:
+    """Return the place of the first term with this denominator; None if there is none."""
+    for place, term in enumerate(terms):
+        if np.array_equal(term.bottom, bottom):
+            return place
+    return None
 
 
 class Median:
@@ -82,7 +93,8 @@ class Median:
         twice_rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
         lower_middle = self._first(twice_rows_up_to >= num_rows)
         upper_middle = self._first(twice_rows_up_to > num_rows)
-        return np.where(num_rows[..., 0] > 0, (lower_middle + upper_middle) / 2, np.nan)
+        median = (lower_middle + upper_middle) / 2
+        return np.where(num_rows[..., 0] > 0, median, np.nan)
 
     def _first(self, is_reached: NDArray[np.bool_]) -> Array:
         is_reached[..., -1] = True
@@ -102,8 +114,9 @@ class MedianDifference:
 
     def read(self, sums: Array) -> Array:
         """Return the difference, shape (...), from sums of shape (..., len(columns))."""
-        split = len(self.first.columns)
-        return self.first.read(sums[..., :split]) - self.second.read(sums[..., split:])
+        num_first_columns = len(self.first.columns)
+        first_value = self.first.read(sums[..., :num_first_columns])
+        return first_value - self.second.read(sums[..., num_first_columns:])
 
 
 def statistics_of_sides(
@@ -117,9 +130,12 @@ def statistics_of_sides(
         inside: For each term, the rows that count, shape (N,).
         clusters: Clusters of rows that are drawn together; None where rows are drawn alone.
     """
-    sums = np.asarray if clusters is None else clusters.sums
+    sums: Callable[[Array], Array] = np.asarray
+    if clusters is not None:
+        sums = clusters.sums
     if kind == "median":
-        rows, values = inside[0], [terms[0].top for terms in sides]
+        rows = inside[0]
+        values = [terms[0].top for terms in sides]
         candidates = _candidates(values, rows, sums(rows.astype(np.float64)))
         return [Median(side_values, rows, candidates, sums) for side_values in values]
 
@@ -138,7 +154,8 @@ def _candidates(values: Sequence[Array], rows: NDArray[np.bool_], sizes: Array) 
     """Return the values that can be the median of a side, or of both sides mixed, ascending."""
     sides = [side_values[rows] for side_values in values]
     candidates = [near_median(side_values, sizes) for side_values in sides]
-    candidates.append(near_median(np.concatenate(sides), np.tile(sizes, len(sides))))
+    mixed_values, mixed_sizes = np.concatenate(sides), np.tile(sizes, len(sides))
+    candidates.append(near_median(mixed_values, mixed_sizes))
     return np.unique(np.concatenate(candidates))
 
 
@@ -156,9 +173,11 @@ def near_median(values: Array, sizes: Array) -> Array:
     if not values.size:
         return np.array([np.nan])
     distinct, counts = np.unique(values, return_counts=True)
-    middle, reach = values.size / 2, 5 * np.sqrt((sizes**2).sum())
-    low, high = np.searchsorted(counts.cumsum(), [middle - reach, middle + reach])
-    return np.asarray(distinct[low : high + 1])
+    rows_up_to = counts.cumsum()
+    middle = values.size / 2
+    ten_deviations = 5 * np.sqrt((sizes**2).sum())
+    first, last = np.searchsorted(rows_up_to, [middle - ten_deviations, middle + ten_deviations])
+    return np.asarray(distinct[first : last + 1])
 
 
 class Studentised:
@@ -192,21 +211,25 @@ class Studentised:
         rounding = ROUNDING * self.moments.error
         distance, error = self._distance_and_error(sums)
         has_spread = error > rounding
+        in_errors = distance / np.where(has_spread, error, 1)
         without_spread = np.where(distance <= rounding, 0.0, np.inf)
-        in_errors = np.where(has_spread, distance / np.where(has_spread, error, 1), without_spread)
+        in_errors = np.where(has_spread, in_errors, without_spread)
         return np.where(np.isnan(distance), np.nan, in_errors)
 
     def _distance_and_error(self, sums: Array) -> tuple[Array, Array]:
-        """Return the distance of resamples from the value of all units, and its standard error, each of shape (...)."""
+        """Return the distance of resamples from the value of all units, and its standard error, each of shape (...).
+
+        The slopes are the derivatives of the sum of ratios t / b in each numerator and denominator: 1 / b and -t / b^2.
+        """
         distance = np.zeros(sums.shape[:-1])
         slopes: list[Array] = []
-        for term, sign in enumerate(self.moments.signs):
-            top, bottom = sums[..., 2 * term], sums[..., 2 * term + 1]
+        for number, sign in enumerate(self.moments.signs):
+            top, bottom = sums[..., 2 * number], sums[..., 2 * number + 1]
             distance = distance + sign * top / bottom
             slopes += [sign / bottom, -sign * top / bottom**2]
 
-        products = np.moveaxis(sums[..., len(slopes) :], -1, 0)
-        variance = delta_variance(slopes, list(products))
+        sums_of_products = np.moveaxis(sums[..., len(slopes) :], -1, 0)
+        variance = delta_variance(slopes, list(sums_of_products))
         return np.abs(distance), np.sqrt(np.maximum(variance, 0))
 
 
@@ -223,24 +246,28 @@ def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) ->
     """
     table: list[Array] = []
     place_of_digest: dict[bytes, int] = {}  # many keys have equal columns
-    drawn: list[tuple[int, Summed, list[int]]] = []
-    for number, statistic in enumerate(statistics):
+    places_by_statistic: list[list[int]] = []
+    for statistic in statistics:
+        places: list[int] = []
+        places_by_statistic.append(places)
         if statistic is None:
             continue
-        places = []
         for column in statistic.columns:
             digest = blake2b(np.ascontiguousarray(column).data).digest()
             if digest not in place_of_digest:
                 place_of_digest[digest] = len(table)
                 table.append(column)
             places.append(place_of_digest[digest])
-        drawn.append((number, statistic, places))
+    if not table:
+        return [None] * len(statistics)
 
-    values: list[Array | None] = [None] * len(statistics)
-    if table:
-        sums = _resampled_sums(np.stack(table, axis=1), resamples, seed)
-        for number, statistic, places in drawn:
-            values[number] = statistic.read(sums[:, places])
+    sums = _resampled_sums(np.stack(table, axis=1), resamples, seed)
+    values: list[Array | None] = []
+    for statistic, places in zip(statistics, places_by_statistic, strict=True):
+        if statistic is None:
+            values.append(None)
+        else:
+            values.append(statistic.read(sums[:, places]))
     return values
 
 
@@ -248,11 +275,13 @@ def _resampled_sums(table: Array, resamples: int, seed: int) -> Array:
     """Return the sums of the columns of a table, shape (U, C), over units drawn with replacement: (resamples, C)."""
     rng = np.random.default_rng([seed, 0])
     num_units = len(table)
-    size = max(1, BLOCK // max(1, num_units))
-    parts = []
-    for start in range(0, resamples, size):
-        weights = np.empty((min(size, resamples - start), num_units))
-        for resample in weights:
-            resample[:] = np.bincount(rng.integers(num_units, size=num_units), minlength=num_units)
-        parts.append(weights @ table)
-    return np.concatenate(parts)
+    resamples_in_block = max(1, BLOCK // max(1, num_units))
+    blocks = []
+    for start in range(0, resamples, resamples_in_block):
+        num_resamples = min(resamples_in_block, resamples - start)
+        weights = np.empty((num_resamples, num_units))
+        for row in weights:
+            drawn_units = rng.integers(num_units, size=num_units)
+            row[:] = np.bincount(drawn_units, minlength=num_units)
+        blocks.append(weights @ table)
+    return np.concatenate(blocks)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite, log2, nan
+from math import ceil, isfinite, log2, nan
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,19 +73,25 @@ class SwappedSums:
         self._first, self._second = first, second
         self._first_sums = np.array([column.sum() for column in first.columns])
         self._second_sums = np.array([column.sum() for column in second.columns])
-        changes = np.stack(list(map(np.subtract, first.columns, second.columns)), axis=1)
+
+        # swapping a unit subtracts these changes from the sums of the first statistic, and adds them to the second
+        column_changes = map(np.subtract, first.columns, second.columns)
+        changes = np.stack(list(column_changes), axis=1)
         self._moving = np.flatnonzero(changes.any(axis=0))
         self.columns = changes.take(self._moving, axis=1)
         self.differing: Flags = (self.columns != 0).any(axis=1)
         self.size = self._moving.size
-        first_value, second_value = first.read(self._first_sums), second.read(self._second_sums)
-        self.scale = abs(float(first_value)) + abs(float(second_value))
+        first_value = float(first.read(self._first_sums))
+        second_value = float(second.read(self._second_sums))
+        self.scale = abs(first_value) + abs(second_value)
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
         moved = np.zeros((len(swaps), self._first_sums.size))
         moved[:, self._moving] = sums
-        return self._first.read(self._first_sums - moved) - self._second.read(self._second_sums + moved)
+        first_values = self._first.read(self._first_sums - moved)
+        second_values = self._second.read(self._second_sums + moved)
+        return first_values - second_values
 
 
 class SwappedLabels:
@@ -98,21 +104,24 @@ class SwappedLabels:
     def __init__(self, first: LabelRows | ShownRows, second: LabelRows | ShownRows, clusters: Clusters | None) -> None:
         self._first, self._second = first, second
         changes = _changes_of_counts(first, second, clusters)
-        self.differing: Flags = np.diff(changes.tocsc().indptr) > 0
+        changes_per_unit = np.diff(changes.tocsc().indptr)
+        self.differing: Flags = changes_per_unit > 0
         self.columns = np.zeros((self.differing.size, 0))
 
         # a touched label may change in any of the three counts
         changes_per_count = np.diff(changes.indptr).reshape(3, first.num_labels)
         is_touched = changes_per_count.any(axis=0) | first.needs_all_labels
-        labels, others = np.flatnonzero(is_touched), np.flatnonzero(~is_touched)
+        labels, other_labels = np.flatnonzero(is_touched), np.flatnonzero(~is_touched)
         self.size = 3 * labels.size
         self._labels = labels
         self._changes = changes[np.flatnonzero(np.tile(is_touched, 3))]
-        first_counts = first.counts()
-        self._first_counts, self._second_counts = first_counts[:, labels], second.counts()[:, labels]
+
+        first_counts, second_counts = first.counts(), second.counts()
+        self._first_counts = first_counts[:, labels]
+        self._second_counts = second_counts[:, labels]
         self._constant: Array | float = 0.0
-        if others.size:
-            self._constant = first.sums(first_counts[:, others], others)
+        if other_labels.size:
+            self._constant = first.sums(first_counts[:, other_labels], other_labels)
         self.scale = abs(first.value()) + abs(second.value())
 
     def differences(self, swaps: Array, sums: Array) -> Array:
@@ -127,19 +136,20 @@ def _changes_of_counts(first: LabelRows | ShownRows, second: LabelRows | ShownRo
     """Return what swapping each unit adds to the counts of the first model, as a sparse matrix of shape (3 L, U)."""
     from scipy.sparse import csr_matrix  # importing tailmetrics.significance needs no scipy
 
-    num_labels = first.num_labels
-    num_units, unit_of_row = first.inside.size, np.arange(first.inside.size)
+    num_labels, num_rows = first.num_labels, first.inside.size
+    num_units, unit_of_row = num_rows, np.arange(num_rows)
     if clusters is not None:
         num_units, unit_of_row = clusters.number, clusters.codes
+
     places, units, amounts = [], [], []
     for model, amount in ((first, -1.0), (second, 1.0)):
-        for number, flags in enumerate(model.flags()):
-            rows = model.rows[flags]
-            places.append(number * num_labels + model.labels[flags])
+        for count, flags in enumerate(model.flags()):
+            rows, labels = model.rows[flags], model.labels[flags]
+            places.append(count * num_labels + labels)
             units.append(unit_of_row[rows])
             amounts.append(np.full(rows.size, amount))
-    entries = np.concatenate(amounts), (np.concatenate(places), np.concatenate(units))
-    changes = csr_matrix(entries, shape=(3 * num_labels, num_units))
+    coordinates = np.concatenate(places), np.concatenate(units)
+    changes = csr_matrix((np.concatenate(amounts), coordinates), shape=(3 * num_labels, num_units))
     changes.eliminate_zeros()
     return changes
 
@@ -174,9 +184,10 @@ class SwappedGap:
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
-        split = self._first.columns.shape[1]
-        in_first = self._first.differences(swaps, sums[:, :split])
-        return in_first - self._last.differences(swaps, sums[:, split:])
+        num_first_columns = self._first.columns.shape[1]
+        in_first = self._first.differences(swaps, sums[:, :num_first_columns])
+        in_last = self._last.differences(swaps, sums[:, num_first_columns:])
+        return in_first - in_last
 
 
 def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | None) -> Swapped | None:
@@ -201,12 +212,13 @@ def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | N
 
 def _have_same_targets(first: LabelRows, second: LabelRows | ShownRows) -> bool:
     """Whether each label of a row is relevant in both models, or in neither."""
-    first_cells, second_cells = _cells(first, first.relevant), _cells(second, second.relevant)
-    if not first.reads_support:
-        # the rows lack relevant labels that they do not predict
-        predicted = np.intersect1d(_cells(first, first.predicted), _cells(second, second.predicted))
-        first_cells, second_cells = np.intersect1d(first_cells, predicted), np.intersect1d(second_cells, predicted)
-    return np.array_equal(first_cells, second_cells)
+    relevant = _cells(first, first.relevant)
+    other_relevant = _cells(second, second.relevant)
+    if not first.reads_support:  # the rows lack relevant labels that they do not predict
+        predicted_by_both = np.intersect1d(_cells(first, first.predicted), _cells(second, second.predicted))
+        relevant = np.intersect1d(relevant, predicted_by_both)
+        other_relevant = np.intersect1d(other_relevant, predicted_by_both)
+    return np.array_equal(relevant, other_relevant)
 
 
 def _cells(model: LabelRows | ShownRows, flags: Flags) -> Ints:
@@ -244,11 +256,12 @@ class SwapDraws:
             differences = np.concatenate([differences, self.observed[:, None]], axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             num_differences = np.sum(~np.isnan(differences), axis=1)
-            deviations = np.sqrt(np.nansum(differences**2, axis=1) / num_differences)
+            variances = np.nansum(differences**2, axis=1) / num_differences
+            deviations = np.sqrt(variances)
             observed = np.abs(self.observed) / deviations
             distances = np.abs(self.differences) / deviations[:, None]
-        undefined = np.isnan(distances) & np.isfinite(observed)[:, None]
-        return observed, np.where(undefined, np.inf, distances)
+        is_undefined = np.isnan(distances) & np.isfinite(observed)[:, None]
+        return observed, np.where(is_undefined, np.inf, distances)
 
     def largest(self, keys: Sequence[int]) -> Array:
         """Return the largest distance of some keys under each swap, in standard deviations, shape (S,)."""
@@ -280,15 +293,16 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
     else:
         blocks = _random_swaps(num_units, swaps, seed, swaps_in_block)
 
+    no_swap = np.zeros((1, num_units))
+    observed = _differences(statistics, no_swap)[:, 0]
+    nearly_observed = np.abs(observed)[:, None] * (1 - ROUNDING)
     may_end_early = not exact and swaps * sum(sizes) > LONG
-    observed = _differences(statistics, np.zeros((1, num_units)))[:, 0]
-    as_far = np.abs(observed)[:, None] * (1 - ROUNDING)
     num_as_far = np.zeros(len(statistics))
     parts: list[Array] = []
     for block in blocks:
         differences = _differences(statistics, block)
         parts.append(differences)
-        num_as_far += (np.abs(differences) >= as_far).sum(axis=1)
+        num_as_far += (np.abs(differences) >= nearly_observed).sum(axis=1)
         if may_end_early and num_as_far.min() >= ENOUGH_AS_FAR:
             break
     return SwapDraws(np.concatenate(parts, axis=1), observed, exact)
@@ -296,37 +310,44 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
 
 def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
     """Return the differences of all keys, shape (K, S); one matrix product gives the sums of all keys."""
-    sums = swaps @ np.concatenate([statistic.columns for statistic in statistics], axis=1)
+    columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
+    sums = swaps @ columns
     differences = np.empty((len(statistics), len(swaps)))
     start = 0
-    for number, statistic in enumerate(statistics):
+    for key, statistic in enumerate(statistics):
         end = start + statistic.columns.shape[1]
         key_differences = statistic.differences(swaps, sums[:, start:end])
         is_zero = np.abs(key_differences) <= ZERO * statistic.scale
-        differences[number] = np.where(is_zero, 0.0, key_differences)
+        differences[key] = np.where(is_zero, 0.0, key_differences)
         start = end
     return differences
 
 
 def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
-    """Yield all swaps of the units that differ, in blocks of ``size``; the first of these units is never swapped."""
-    number = 2 ** max(differing.size - 1, 0)
-    for start in range(0, number, size):
-        numbers = np.arange(start, min(start + size, number))
-        bits = numbers[:, None] >> np.arange(differing[1:].size) & 1
+    """Yield all swaps of the units that differ, in blocks of ``size``; the first of these units is never swapped.
+
+    Swap i swaps the units whose bit in the binary number i is 1.
+    """
+    units = differing[1:]
+    bits = np.arange(units.size)
+    num_swaps = 2**units.size
+    for start in range(0, num_swaps, size):
+        numbers = np.arange(start, min(start + size, num_swaps))
         swaps = np.zeros((numbers.size, num_units))
-        swaps[:, differing[1:]] = bits
+        swaps[:, units] = (numbers[:, None] >> bits) & 1
         yield swaps
 
 
 def _random_swaps(num_units: int, number: int, seed: int, size: int) -> Iterator[Array]:
     """Yield random swaps in blocks of ``size``, in which each unit is swapped with probability 1/2."""
     rng = np.random.default_rng([seed, 1])
-    num_bytes = 8 * -(-num_units // 64)  # whole words for each swap: the stream must not depend on the size of a block
+    num_words = ceil(num_units / 64)  # whole words for each swap: the stream must not depend on the size of a block
+    num_bytes = 8 * num_words
     for start in range(0, number, size):
-        rows = min(size, number - start)
-        packed = np.frombuffer(rng.bytes(num_bytes * rows), np.uint8).reshape(rows, num_bytes)
-        yield np.unpackbits(packed, axis=1, count=num_units).astype(np.float64)
+        num_swaps = min(size, number - start)
+        packed_bits = np.frombuffer(rng.bytes(num_bytes * num_swaps), np.uint8).reshape(num_swaps, num_bytes)
+        bits = np.unpackbits(packed_bits, axis=1, count=num_units)
+        yield bits.astype(np.float64)
 
 
 def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
@@ -337,8 +358,10 @@ def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = 
     """
     if not isfinite(observed):
         return nan
-    distances, distance = np.abs(null), abs(observed)
-    rounding = ROUNDING * max(distance, float(np.nanmax(distances, initial=0)))
+    distances = np.abs(null)
+    distance = abs(observed)
+    largest = max(distance, float(np.nanmax(distances, initial=0)))
+    rounding = ROUNDING * largest
     if distance <= rounding:
         return 1.0
     is_nearer = distances < distance - rounding
@@ -365,13 +388,14 @@ def step_down(draws: SwapDraws, mid: Sequence[bool]) -> list[float]:
     observed, distances = draws.scaled()
     p_values = np.full(observed.size, nan)
     p_values[np.isfinite(draws.observed)] = 1.0  # of keys that no swap changes
-    tested = np.flatnonzero(np.isfinite(observed))
-    ascending = tested[np.argsort(observed[tested], kind="stable")]
-    largest = np.zeros(distances.shape[1])
+    tested_keys = np.flatnonzero(np.isfinite(observed))
+    ascending = tested_keys[np.argsort(observed[tested_keys], kind="stable")]
+    largest = np.zeros(distances.shape[1])  # of the keys so far, under each swap
     for key in ascending:
         largest = np.maximum(largest, distances[key])
         p_values[key] = share_as_far(largest, float(observed[key]), draws.exact, mid[key])
 
+    # no p-value is below the p-value of a larger difference
     descending = ascending[::-1]
     p_values[descending] = np.maximum.accumulate(p_values[descending])
     corrected: list[float] = p_values.tolist()
