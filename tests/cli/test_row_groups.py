@@ -95,6 +95,17 @@ def test_a_metric_may_name_groups_in_its_own_order(data_set, grouped, config, ev
     assert (status, "--row-groups: holds 'de', which is none of en" in err) == (2, True)
 
 
+def test_what_is_shown_by_group_has_no_values_of_rows(write_files, evaluated, tmp_path):
+    """The table of rows has no column of groups then: label 0 is in each list of a, 0 and 1 in those of b."""
+    (tmp_path / "groups.txt").write_text("a\na\nb\nb\n")
+    words = [
+        *write_files(preds=np.eye(2)[[0, 0, 0, 1]], target=np.array([0, 1, 0, 1])),
+        "--metrics+=CatalogCoverageAtK",
+    ]
+    report = evaluated(*words, "--metrics.k=1", "--num-labels=2", "--row-groups", tmp_path / "groups.txt")
+    assert values_of(report) == {"catalog_coverage@1": 1, "catalog_coverage@1/a": 1 / 2, "catalog_coverage@1/b": 1}
+
+
 def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
     """A column of a CSV file whose lines name their query."""
     lines = {"preds": "query,item,score\nq0,i,1\n", "target": "query,item,lang\nq0,i,b\nq0,j,a\n"}

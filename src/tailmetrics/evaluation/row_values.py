@@ -84,6 +84,8 @@ class RowColumns:
     def of(self, ranking: Ranking) -> dict[str, Any]:
         """Return the columns of a batch: values, shape (N,), or the codes of all rows and their number per row."""
         columns = columns_of_rows(ranking)
+        if not self.facts.row_groups:  # no metric that has columns is by group
+            columns.pop(GROUP, None)
         if is_listed(ranking) and self._lists_are_read:
             columns[LISTED] = ranking.length.cpu().numpy()
         named = self._collection.named
