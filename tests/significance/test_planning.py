@@ -117,9 +117,18 @@ def test_ratios_and_averages_over_labels_are_planned_as_compared():
 def test_rows_that_tell_nothing_are_refused():
     """Fewer than ten rows, rows that agree, three runs, an agreement beside two runs, no difference, or one above 1."""
     rows = np.arange(20) % 2
-    for few in (rows[:9], np.ones(20), np.full(20, np.nan)):
-        with pytest.raises(ValueError, match="rows count, from which no number follows"):
-            rows_needed({"a": few}, 0.1)
+    for few, clusters, message in (
+        (rows[:9], None, "9 rows count, which do not tell how much rows vary; pass 10 or more"),
+        (np.full(20, np.nan), None, "0 rows count"),
+        (rows, rows, "2 clusters count, which do not tell how much clusters vary; pass 10 or more"),
+        (np.ones(20), None, "in all 20 rows the values are equal or not finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rows_needed({"a": few}, 0.1, clusters=clusters)
+    with pytest.raises(ValueError, match="in all 20 rows the differences of both models are equal"):
+        rows_needed({"a": rows, "b": rows}, 0.1)
+    with pytest.raises(ValueError, match="no number of rows shows difference=1e-09; pass a larger one"):
+        rows_needed({"a": rows}, 1e-9)
     with pytest.raises(ValueError, match="3 runs given; pass one model, or the two that are compared"):
         rows_needed(dict.fromkeys("abc", rows), 0.1)
     with pytest.raises(ValueError, match=r"agreement=0.5 is for one run; the rows of two runs tell it"):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tailmetrics._arguments import check_number
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.estimating import Estimate
-from tailmetrics.significance.interval import FEW
+from tailmetrics.significance.interval import FEW, unit_names
 from tailmetrics.significance.rows import read_models
 
 CALLER = "rows_needed"
@@ -107,11 +107,21 @@ def rows_needed(
         error *= sqrt(2 * (1 - correlation))
         bin_error *= 2  # of both models
     units = estimate.facts.units
-    if units < FEW or isnan(error) or error == 0 or difference <= bin_error:
+    names = unit_names(row_clusters)
+    if units < FEW:
         raise ValueError(
-            f"{CALLER}: {estimate.n} rows count, from which no number follows: fewer than {FEW} rows or clusters, or "
-            f"rows that agree, do not tell how much rows vary; or bins of scores leave more than {difference:g} open. "
-            "Pass more rows."
+            f"{CALLER}: {units} {names} count, which do not tell how much {names} vary; pass {FEW} or more."
+        )
+    if isnan(error) or error == 0:
+        which = "the values are equal" if len(runs) == 1 else "the differences of both models are equal"
+        raise ValueError(
+            f"{CALLER}: in all {units} {names} {which} or not finite, so that nothing tells how much they vary; pass "
+            f"other {names}, or one model alone with agreement=."
+        )
+    if difference <= bin_error:
+        raise ValueError(
+            f"{CALLER}: bins of scores leave {bin_error:.2g} of the value open, which no number of rows closes; pass a "
+            "larger difference."
         )
 
     spread, change = error * sqrt(units), estimate.size_of_change
@@ -121,6 +131,8 @@ def rows_needed(
         return least + bin_error <= difference
 
     fewest = max(FEW, ceil(-log2(level)))  # with fewer, no swap of rows reaches a p of `level`
+    if not is_shown(MOST_ROWS):
+        raise ValueError(f"{CALLER}: no number of rows shows difference={difference:g}; pass a larger one.")
     needed = bisect_left(range(MOST_ROWS), True, lo=fewest, key=is_shown)
     return ceil(needed * estimate.n / units)
 
