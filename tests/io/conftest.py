@@ -14,7 +14,7 @@ def _dense_row(row):
 
 
 def _preds_row(preds, row):
-    """Ranked ids as a list, scores as a dict from label to score."""
+    """Return ranked ids as a list, and scores as a dict from label to score."""
     if isinstance(preds, tuple):
         scores, ids = (part[row].tolist() for part in preds)
         return {label: score for label, score in zip(ids, scores, strict=True) if label >= 0}
@@ -26,7 +26,7 @@ def _preds_row(preds, row):
 
 
 def _target_row(target, row):
-    """Label ids as a sorted list, gains as a dict from label to gain, dense values as they are."""
+    """Return label ids as a sorted list, gains as a dict from label to gain, and dense values as they are."""
     if target.layout == torch.sparse_csr:
         return _csr_row(target, row)
     if target.is_floating_point() or target.dtype == torch.bool:
@@ -50,12 +50,12 @@ def rows_of():
     """Return a function from a dataset to {row number: (preds, target)}; a row that comes twice is an error."""
 
     def rows_of(dataset):
-        found = {}
-        for preds, target, rows in dataset:
-            for index, row in enumerate(rows.tolist()):
-                assert row not in found
-                found[row] = (_preds_row(preds, index), _target_row(target, index))
-        return found
+        rows = {}
+        for preds, target, numbers in dataset:
+            for index, row in enumerate(numbers.tolist()):
+                assert row not in rows
+                rows[row] = (_preds_row(preds, index), _target_row(target, index))
+        return rows
 
     return rows_of
 
@@ -72,7 +72,7 @@ def targets_of():
 
 @pytest.fixture
 def named(rows_of):
-    """Return a function from a dataset to {query: (preds, target)} with the names of labels in the place of numbers."""
+    """Return a function from a dataset to {query: (preds, target)} with names of labels instead of numbers."""
 
     def by_name(labels, names):
         if isinstance(labels, dict):

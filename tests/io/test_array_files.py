@@ -1,4 +1,4 @@
-"""NumPy and torch files."""
+"""NumPy and torch files of scores, ids and targets."""
 
 import numpy as np
 import pytest
@@ -26,20 +26,24 @@ def suffix(request):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 3, 4])
-def test_scores_ids_and_targets_come_back(tmp_path, suffix, rows_of, batch_rows):
-    """Dense scores, ranked ids, class indices, padded ids, multi-hot and gains come back as they were saved."""
+def test_arrays_are_read_as_saved(tmp_path, suffix, rows_of, batch_rows):
+    """Dense scores, ranked ids, class indices, padded ids and gains are read as they were saved, in batches of any
+    size.
+    """
     preds = save(tmp_path / f"scores{suffix}", SCORES), save(tmp_path / f"ids{suffix}", IDS)
     target = save(tmp_path / f"classes{suffix}", CLASSES), save(tmp_path / f"gains{suffix}", SCORES.clip(min=0))
-    plain = rows_of(read(preds[0], target[1], batch_rows=batch_rows))
+    rows = rows_of(read(preds[0], target[1], batch_rows=batch_rows))
     scores = [dict(enumerate(row)) for row in SCORES.tolist()]
     gains = [dict(enumerate(row)) for row in SCORES.clip(min=0).tolist()]
-    assert plain == dict(enumerate(zip(scores, gains, strict=True)))
-    plain = rows_of(read(preds[1], target[0], batch_rows=batch_rows))
-    assert plain == {0: ([2, 0], [2]), 1: ([1], []), 2: ([], [0]), 3: ([0, 1, 2], [1])}
+    assert rows == dict(enumerate(zip(scores, gains, strict=True)))
+    rows = rows_of(read(preds[1], target[0], batch_rows=batch_rows))
+    assert rows == {0: ([2, 0], [2]), 1: ([1], []), 2: ([], [0]), 3: ([0, 1, 2], [1])}
 
 
-def test_bool_targets_and_number_types(tmp_path, suffix, targets_of):
-    """Multi-hot bool, unsigned and half-precision arrays, big-endian and Fortran order read as what they hold."""
+def test_every_number_type_and_byte_order_is_read(tmp_path, suffix, targets_of):
+    """Targets of bool, unsigned or half-precision numbers, of big-endian bytes and in Fortran order are read with the
+    values that they hold.
+    """
     assert targets_of(read_target(save(tmp_path / f"a{suffix}", SCORES > 0)))[1] == {0: True, 1: True, 2: True}
     assert targets_of(read_target(save(tmp_path / f"b{suffix}", IDS.clip(min=0)[:, :1].astype(np.uint8))))[0] == [2]
     half = targets_of(read_target(save(tmp_path / f"c{suffix}", np.float16([[0.5, 2]]))))
@@ -48,8 +52,8 @@ def test_bool_targets_and_number_types(tmp_path, suffix, targets_of):
     assert targets_of(read_target(tmp_path / "d.npy", batch_rows=3)) == {0: [0, 2], 1: [1], 2: [], 3: [0, 1, 2]}
 
 
-def test_torch_only_forms(tmp_path, rows_of):
-    """A pair (scores, ids), a CSR tensor, bfloat16 and the old file format are read, too."""
+def test_torch_pairs_csr_and_bfloat16_are_read(tmp_path, rows_of):
+    """A torch file may hold a pair (scores, ids), a CSR tensor or bfloat16, and may be of torch's old file format."""
     scores, ids = torch.tensor([[0.5, 0.25], [1.0, 0.0]]), torch.tensor([[3, 1], [2, -1]])
     torch.save((scores, ids), tmp_path / "pair.pt")
     torch.save(torch.eye(4, dtype=torch.bfloat16)[:2], tmp_path / "gains.pt", _use_new_zipfile_serialization=False)
@@ -62,7 +66,7 @@ def test_torch_only_forms(tmp_path, rows_of):
 
 
 def test_whole_numbers_as_wide_as_the_scores_are_multi_hot(tmp_path, rows_of):
-    """Beside scores [N, L], whole numbers [N, L] are multi-hot, as for metric.update; narrower ones are ids."""
+    """Beside scores [N, L], whole numbers [N, L] are multi-hot, as for metric.update; narrower ones are label ids."""
     scores = save(tmp_path / "scores.npy", SCORES)
     hot = save(tmp_path / "hot.npy", np.array([[0, 1, 1], [0, 0, 0], [1, 0, 0], [0, 2, 0]]))
     (batch,) = read(scores, hot)
@@ -71,8 +75,10 @@ def test_whole_numbers_as_wide_as_the_scores_are_multi_hot(tmp_path, rows_of):
     assert rows_of(read(scores, ids))[3][1] == [1, 2]
 
 
-def test_ids_never_look_like_multi_hot(tmp_path):
-    """Padded ids that happen to be as wide as there are labels get a column of padding more."""
+def test_padded_ids_as_wide_as_the_labels_get_one_more_column(tmp_path):
+    """Padded ids that have as many columns as there are labels get one more column of padding, so that no metric takes
+    them for multi-hot. Without predictions beside them they are refused, and the hint asks for that column.
+    """
     (batch,) = read(save(tmp_path / "ids.npy", IDS), save(tmp_path / "ids2.npy", IDS), num_labels=3)
     assert batch.target.shape == (4, 4)
     with pytest.raises(DataFileError, match="row 0: holds the gain -1") as caught:
@@ -81,8 +87,11 @@ def test_ids_never_look_like_multi_hot(tmp_path):
 
 
 @pytest.mark.parametrize("num_labels", [None, 2])
-def test_whole_numbers_that_may_be_ids_or_a_matrix_are_refused(tmp_path, rows_of, num_labels):
-    """Beside ids or pairs a multi-hot matrix of two labels reads as ids, too: all labels would be relevant everywhere."""
+def test_targets_that_may_be_ids_or_multi_hot_are_refused(tmp_path, rows_of, num_labels):
+    """Whole numbers 0 and 1 in two columns are refused beside ids or pairs, because they may be label ids or a
+    multi-hot matrix. The same numbers as bool are multi-hot, and with -1 among them they are ids, also where only
+    another part has -1.
+    """
     hot = np.array([[0, 1], [1, 0], [0, 1], [0, 1]])
     pair = tmp_path / "pair.pt"
     torch.save((torch.tensor([[0.5, 0.25]] * 4), torch.tensor([[1, 0]] * 4)), pair)
@@ -123,8 +132,10 @@ def test_wide_rows_come_in_small_batches(tmp_path):
         (np.zeros((0, 3)), "holds no rows"),
     ],
 )
-def test_wrong_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
-    """Other shapes or types, gaps, repeated and unknown ids and NaN are errors naming the file, and the row."""
+def test_errors_in_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
+    """An array that cannot be predictions raises an error that names the file, and one with a gap, a repeated or
+    unknown id or NaN an error that names the row as well.
+    """
     target = save(tmp_path / "y.npy", CLASSES)
     with pytest.raises(DataFileError, match=rf"p\{suffix}.*{problem}") as caught:
         list(read(save(tmp_path / f"p{suffix}", preds), target, num_labels=3, batch_rows=3))
@@ -145,14 +156,19 @@ def test_wrong_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
         (np.zeros((4, 2)), "target has 2 columns, but preds has 3"),
     ],
 )
-def test_wrong_targets_name_file_and_row(tmp_path, suffix, target, problem):
-    """Negative, infinite and NaN gains, gains that no state adds up exactly, unknown ids and other numbers of rows or labels are errors."""
+def test_errors_in_targets_name_file_and_row(tmp_path, suffix, target, problem):
+    """Gains that are negative, infinite, NaN, or too large or small to be added up exactly, and unknown ids raise an
+    error that names file and row; other numbers of rows or columns than the predictions have raise one that names the
+    file.
+    """
     with pytest.raises(DataFileError, match=rf"y\{suffix}.*{problem}"):
         list(read(save(tmp_path / "p.npy", SCORES), save(tmp_path / f"y{suffix}", target), batch_rows=3))
 
 
-def test_damaged_and_foreign_files(tmp_path, suffix):
-    """Files cut short, of other content, with objects inside, absent, empty, or a folder of unlike files are errors naming the file."""
+def test_damaged_and_foreign_files_are_refused_by_name(tmp_path, suffix):
+    """A file that is cut short, empty, absent or of other content, and a folder of unlike files raise an error that
+    names the file. For a list of batches the error advises torch.cat.
+    """
     good = save(tmp_path / f"good{suffix}", SCORES)
     wrong = tmp_path / f"wrong{suffix}"
     contents = [good.read_bytes()[:-8], b"not an array at all"]
@@ -180,22 +196,25 @@ def test_damaged_and_foreign_files(tmp_path, suffix):
         read(good, wrong)
 
 
-def test_labels_with_the_ignore_index_of_metrics(tmp_path, suffix):
-    """Of targets [N] the rows that hold ignore_index are left out, as if they were not in the files; -1 is a miss."""
+def test_a_metric_ignores_rows_of_a_file_with_its_ignore_index(tmp_path, suffix):
+    """A metric leaves out rows whose label in a file of targets [N] is its ignore_index, as if the file lacked them; a
+    label of -1 is a miss, so that 1 of 3 rows is a hit. Read alone, a file with such a label is refused, because
+    padding is -1.
+    """
     labels = np.array([2, -100, 0, -1])
-    found, kept = AccuracyAtK(k=1, ignore_index=-100), AccuracyAtK(k=1)
+    metric, expected = AccuracyAtK(k=1, ignore_index=-100), AccuracyAtK(k=1)
     for batch in read(save(tmp_path / f"p{suffix}", SCORES), save(tmp_path / f"y{suffix}", labels), batch_rows=3):
-        found.update(batch.preds, batch.target)
-    kept.update(torch.from_numpy(SCORES[[0, 2, 3]]), torch.tensor([2, 0, -1]))
-    assert found.compute() == kept.compute() == torch.tensor(1 / 3, dtype=torch.float64)
+        metric.update(batch.preds, batch.target)
+    expected.update(torch.from_numpy(SCORES[[0, 2, 3]]), torch.tensor([2, 0, -1]))
+    assert metric.compute() == expected.compute() == torch.tensor(1 / 3, dtype=torch.float64)
     with pytest.raises(DataFileError, match="row 1: holds the label id -100") as caught:
         list(read_target(tmp_path / f"y{suffix}"))
     assert "an array holds -1" in caught.value.hint
 
 
 @pytest.mark.parametrize("batch_rows", [1, 4, 6])
-def test_sequences_are_rows(tmp_path, suffix, batch_rows):
-    """Scores (B, T, L) with labels (B, T) are B x T rows, in any batches and on any rank."""
+def test_sequences_are_read_as_rows(tmp_path, suffix, batch_rows):
+    """Scores (B, T, L) with labels (B, T) are read as B x T rows, in batches of any size and on each rank."""
     scores = np.random.default_rng(0).random((2, 3, 4), np.float32)
     labels = np.array([[3, -100, 0], [1, 2, -100]])
     paths = save(tmp_path / f"p{suffix}", scores), save(tmp_path / f"y{suffix}", labels)
@@ -206,8 +225,12 @@ def test_sequences_are_rows(tmp_path, suffix, batch_rows):
     assert (shares[0].num_rows, shares[0].num_labels) == (6, 4)
 
 
-def test_a_multi_hot_matrix_of_integers_by_itself(tmp_path):
-    """Without scores beside it whole numbers are label ids; 0 and 1 in them bring the hint on multi-hot matrices."""
+def test_integer_targets_alone_are_label_ids(tmp_path):
+    """Integer targets that are read without predictions are label ids.
+
+    Where a label comes twice they are refused, and the hint speaks of a multi-hot matrix only where all numbers are 0
+    or 1.
+    """
     np.save(tmp_path / "y.npy", np.array([[0, 0, 1], [1, 0, 0]], dtype=np.uint8))
     with pytest.raises(DataFileError, match="row 0: holds the label 0 twice") as caught:
         [*read_target(tmp_path / "y.npy")]
@@ -219,8 +242,10 @@ def test_a_multi_hot_matrix_of_integers_by_itself(tmp_path):
 
 
 @pytest.mark.parametrize(("columns", "values"), [(10, 64 * 10), (2**17, 2**20), (2**21, 2**21)])
-def test_the_scale_of_wide_rows_is_read_from_few(tmp_path, columns, values):
-    """64 rows, or of wide ones as many as hold 2^20 scores, but one at least."""
+def test_first_values_are_of_few_rows_where_rows_are_wide(tmp_path, columns, values):
+    """The first values, from which the scale of scores is guessed, are those of 64 rows, or of as many as hold 2^20
+    scores, but at least of one.
+    """
     np.lib.format.open_memmap(tmp_path / "p.npy", "w+", np.float32, (70, columns))
     np.save(tmp_path / "y.npy", np.arange(70) % 10)
     assert read(tmp_path / "p.npy", tmp_path / "y.npy").preds.first_values().shape == (values,)

@@ -1,4 +1,4 @@
-"""Lines out of core: what does not fit into the memory given is spilled, and nothing is left behind."""
+"""Lines are sorted out of core: what exceeds the memory given is spilled to files, and the files are removed."""
 
 import gc
 import gzip
@@ -18,14 +18,17 @@ from tailmetrics.io.database import _IDLE, Database, bytes_of
 
 @pytest.fixture
 def scratch(tmp_path, monkeypatch):
-    """Let temporary files lie in a folder of the test."""
+    """Return a folder of the test in which temporary files are created."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     return tmp_path / "scratch"
 
 
-def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
-    """Shuffled lines with 64 MiB are the rows that a plain loop collects; the folder goes with the data set."""
+def test_shuffled_lines_are_read_in_little_memory(tmp_path, scratch):
+    """Shuffled lines are read with 64 MiB as the rows that a plain loop collects.
+
+    The temporary folder is removed with the data set.
+    """
     source = random.Random(0)
     lines = [(f"q{number % 997}", f"d{number * 7919 % 60013}", source.random()) for number in range(120_000)]
     source.shuffle(lines)
@@ -37,21 +40,23 @@ def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
             expected[query][document] = float(np.float32(score))
     dataset = read(tmp_path / "a.run", tmp_path / "a.qrels", memory="64MiB")
     assert list(scratch.iterdir())
-    found = {}
+    rows = {}
     for batch in dataset:
         scores, ids = batch.preds
-        for row, some, labels in zip(batch.rows.tolist(), scores.tolist(), ids.tolist(), strict=True):
-            pairs = zip(some, labels, strict=True)
-            found[dataset.row_names[row]] = {dataset.label_names[label]: score for score, label in pairs if label >= 0}
-    assert found == expected
+        for row, row_scores, labels in zip(batch.rows.tolist(), scores.tolist(), ids.tolist(), strict=True):
+            pairs = zip(row_scores, labels, strict=True)
+            rows[dataset.row_names[row]] = {dataset.label_names[label]: score for score, label in pairs if label >= 0}
+    assert rows == expected
     del dataset, batch
     gc.collect()
     assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize("order", ["of the target", "of lists", "of lines"])
-def test_lines_of_a_list_keep_their_order(tmp_path, order):
-    """Lists come out line by line, whether the files have one order, only their queries differ in it, or lines do."""
+def test_lines_of_a_query_keep_their_order(tmp_path, order):
+    """Lines of a query keep their order, whether both files have the same order, the queries come in another order, or
+    the lines of queries are mixed.
+    """
     source = np.random.default_rng(0)
     lists = {f"q{row}": [f"d{item}" for item in source.permutation(10**6)[:3000]] for row in range(20)}
     lines = [(query, item, -float(place)) for query, items in lists.items() for place, item in enumerate(items)]
@@ -70,8 +75,10 @@ def test_lines_of_a_list_keep_their_order(tmp_path, order):
 
 
 @pytest.mark.slow
-def test_more_queries_than_fit(tmp_path):
-    """A million queries of one line each, in another order in both files, are joined within 64 MiB and come in order."""
+def test_a_million_queries_are_joined_in_little_memory(tmp_path):
+    """A million queries of one line each, which come in another order in each file, are joined within 64 MiB, and rows
+    come in the order of the target.
+    """
     queries = np.random.default_rng(0).permutation(1_000_000)
     (tmp_path / "y.csv").write_text("query,item\n" + "".join(f"user{query},i{query % 7}\n" for query in range(10**6)))
     lines = "".join(f"user{query},i{query % 7},1\n" for query in queries.tolist())
@@ -82,8 +89,8 @@ def test_more_queries_than_fit(tmp_path):
         assert batch.preds[1][:, 0].tolist() == batch.target[:, 0].tolist() == [row % 7 for row in batch.rows.tolist()]
 
 
-def test_nothing_is_left_after_an_error(tmp_path, scratch):
-    """An error of a line is raised as it is, and its folder goes."""
+def test_an_error_leaves_no_temporary_files(tmp_path, scratch):
+    """An error in a line is raised unchanged, and the temporary folder is removed."""
     (tmp_path / "a.run").write_text("q Q0 d 1 1 me\nq Q0 d 1 high me\n")
     (tmp_path / "a.qrels").write_text("q 0 d 1\n")
     with pytest.raises(DataFileError, match=r"a\.run, line 2: score 'high' is not a number") as caught:
@@ -94,25 +101,27 @@ def test_nothing_is_left_after_an_error(tmp_path, scratch):
 
 
 @pytest.mark.parametrize(
-    ("memory", "found"),
+    ("memory", "expected"),
     [("2GB", 2 * 10**9), ("512 MiB", 2**29), ("100000000B", 10**8), ("1.5gb", 15 * 10**8), ("1TB", 10**12)],
 )
-def test_sizes(memory, found):
-    """A size is a number with its unit, of 1000 or, with an i, of 1024."""
-    assert bytes_of(memory) == found
+def test_memory_is_a_number_with_a_unit(memory, expected):
+    """A memory size is a number with its unit, a power of 1000 or, with an i, of 1024."""
+    assert bytes_of(memory) == expected
 
 
 @pytest.mark.parametrize(
     ("memory", "problem"), [("much", "is no size"), ("2", "is no size"), ("-1GB", "is no size"), ("1MB", "too little")]
 )
-def test_sizes_that_are_refused(memory, problem):
-    """What is no size, or less than is needed, is an error that names the argument."""
+def test_wrong_memory_sizes_are_refused(memory, problem):
+    """A memory that is no size, or is less than the reader needs, raises an error that names the argument."""
     with pytest.raises(ValueError, match=f"read: memory='{memory}' .*{problem}|memory='{memory}' is {problem}"):
         Database(memory)
 
 
-def test_what_the_database_refuses_is_an_error_of_ours():
-    """Too little memory says so, and names the argument; another failure is one line."""
+def test_errors_of_duckdb_become_errors_of_the_reader():
+    """If DuckDB runs out of memory, the error names the argument `memory`; any other failure of DuckDB is an OSError of
+    one line.
+    """
     database = Database("64MiB")
     with pytest.raises(ValueError, match=r"read: memory='64MiB' is too little for these files \(.*\); give more"):
         database.run("SELECT list(random()::VARCHAR || range) FROM range(20_000_000)")
@@ -120,16 +129,18 @@ def test_what_the_database_refuses_is_an_error_of_ours():
         database.run("SELECT * FROM nothing")
 
 
-def test_a_database_begins_empty_whoever_used_duckdb_before(scratch):
-    """Two that are open at a time share nothing; a later one finds no table, be it after spilling or in a child; large ones end."""
+def test_a_database_starts_empty(scratch):
+    """A database starts without tables and with the default memory limit, also while another is open, after one that
+    spilled and in a forked child. A large database is closed, and a small one is kept for reuse.
+    """
     _IDLE.clear()
-    one, other = Database(), Database("100MB")
-    one.run("CREATE TABLE a AS SELECT 1 AS b")
-    other.run("CREATE TABLE a AS SELECT hash(range)::VARCHAR AS b FROM range(2_000_000) ORDER BY b")
-    assert one.row("SELECT count(*) FROM a") == (1,)
-    one.run("INSERT INTO a FROM range(100_000)")
+    first, second = Database(), Database("100MB")
+    first.run("CREATE TABLE a AS SELECT 1 AS b")
+    second.run("CREATE TABLE a AS SELECT hash(range)::VARCHAR AS b FROM range(2_000_000) ORDER BY b")
+    assert first.row("SELECT count(*) FROM a") == (1,)
+    first.run("INSERT INTO a FROM range(100_000)")
     assert list(scratch.rglob("spilled"))
-    del one, other
+    del first, second
     assert not _IDLE
     for _ in range(3):
         database = Database()
@@ -144,30 +155,34 @@ def test_a_database_begins_empty_whoever_used_duckdb_before(scratch):
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_watcher_hears_what_is_done_and_how_far_it_is(monkeypatch):
-    """From the beginning of a statement, and again while it runs."""
-    heard = []
+def test_on_progress_receives_the_step_and_its_share(monkeypatch):
+    """`on_progress` receives the step and the share of it that is done, from 0 to 1: at the start of a statement, and
+    repeatedly while it runs.
+    """
+    calls = []
     monkeypatch.setattr("tailmetrics.io.database.LOOK_SECONDS", 0.001)
-    database = Database(on_progress=lambda step, share: heard.append((step, share)))
+    database = Database(on_progress=lambda step, share: calls.append((step, share)))
     database.run("CREATE TABLE a AS SELECT range AS b FROM range(3_000_000) ORDER BY hash(range)", doing="sorting")
-    assert heard[0] == ("sorting", 0.0)
-    assert len(heard) > 1
-    assert all(0 <= share <= 1 for _, share in heard)
+    assert calls[0] == ("sorting", 0.0)
+    assert len(calls) > 1
+    assert all(0 <= share <= 1 for _, share in calls)
 
 
 ROOM = 12
-"""Entries of a row that the memory of the tests below has room for."""
+"""Entries of a row that fit into the memory of the tests below."""
 
 
 @pytest.fixture
 def scarce(monkeypatch):
-    """Let an entry take so much that 64 MiB have room for a row of a few."""
+    """Let an entry take so much memory that 64 MiB hold a row of `ROOM` entries."""
     monkeypatch.setattr(loading, "ENTRY_BYTES", 3 * 2**26 // ROOM)
 
 
 @pytest.mark.parametrize("form", ["csv.gz", "long.parquet", "lists.parquet", "arrow", "npz", "xmc"])
-def test_a_row_beyond_the_memory_is_refused(tmp_path, scarce, form):
-    """One query of many lines, or a long list, is named before it is sorted; as many as there is room for are read."""
+def test_a_row_larger_than_the_memory_is_refused(tmp_path, scarce, form):
+    """A row with more entries than the memory holds is refused, and the error names its query, row or line; a row that
+    just fits is read.
+    """
     target = tmp_path / "y.csv" if form in ("csv.gz", "long.parquet") else tmp_path / "y.npy"
     target.write_text("query,item\nq,1\nr,2\n")
     if target.suffix == ".npy":
@@ -179,16 +194,16 @@ def test_a_row_beyond_the_memory_is_refused(tmp_path, scarce, form):
             batches = read(path, target, num_labels=40, memory="64MiB")
             assert [len(batch.rows) for batch in batches] == [2]
         else:
-            named = "'r'" if form in ("csv.gz", "long.parquet") else "row 1|line 3"
-            said = rf"({named}).*: holds 13 entries, and --memory 64MiB has room for 12; a row is read as a whole"
-            with pytest.raises(DataFileError, match=said):
+            place = "'r'" if form in ("csv.gz", "long.parquet") else "row 1|line 3"
+            problem = rf"({place}).*: holds 13 entries, and --memory 64MiB has room for 12; a row is read as a whole"
+            with pytest.raises(DataFileError, match=problem):
                 list(read(path, target, num_labels=40, memory="64MiB"))
 
 
 def write_rows(path, form, lengths):
     """Write rows of the labels 0, 1, … for each query and length."""
     lists = [list(range(length)) for _, length in lengths]
-    lines = [(query, item) for (query, _), some in zip(lengths, lists, strict=True) for item in some]
+    lines = [(query, item) for (query, _), items in zip(lengths, lists, strict=True) for item in items]
     if form == "csv.gz":
         with gzip.open(path, "wt") as file:
             file.write("query,item,score\n" + "".join(f"{query},{item},1\n" for query, item in lines))
@@ -196,10 +211,12 @@ def write_rows(path, form, lengths):
         queries, items = zip(*lines, strict=True)
         pq.write_table(pa.table({"query": queries, "item": items, "score": [1.0] * len(lines)}), path)
     elif form == "npz":
-        rows, columns = zip(*((row, label) for row, some in enumerate(lists) for label in some), strict=True)
+        rows, columns = zip(*((row, label) for row, items in enumerate(lists) for label in items), strict=True)
         scipy.sparse.save_npz(path, scipy.sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(lists), 40)))
     elif form == "xmc":
-        path.write_text(f"{len(lists)} 40\n" + "".join(" ".join(f"{one}:1" for one in some) + "\n" for some in lists))
+        path.write_text(
+            f"{len(lists)} 40\n" + "".join(" ".join(f"{label}:1" for label in items) + "\n" for items in lists)
+        )
     else:
         (pq.write_table if "parquet" in form else write_arrow)(pa.table({"ids": lists}), path)
 
@@ -211,8 +228,10 @@ def write_arrow(table, path):
 
 
 @pytest.mark.parametrize(("form", "options"), [("parquet", {}), ("arrow", {"compression": "zstd"})])
-def test_equal_numbers_that_take_no_room_in_a_file_are_read_in_small_batches(tmp_path, form, options):
-    """Rows of 5,000 labels in a file of some kilobytes: the memory tells how many are read at a time."""
+def test_batches_of_compressed_lists_fit_into_the_memory(tmp_path, form, options):
+    """The number of rows in a batch follows from the memory, not from the size of the file: 400 rows of 5,000 equal
+    labels take less than 20 kB in the file.
+    """
     ids = pa.ListArray.from_arrays(pa.array(range(0, 2_000_001, 5000), pa.int32()), pa.array(np.zeros(2_000_000, int)))
     path, table = tmp_path / f"p.{form}", pa.table({"ids": ids})
     if form == "parquet":
@@ -226,8 +245,10 @@ def test_equal_numbers_that_take_no_room_in_a_file_are_read_in_small_batches(tmp
     assert dataset.batch_rows * 5000 <= loading.BATCH_CELLS * 2**26 / 10**9  # as much less as the memory is
 
 
-def test_a_list_beyond_the_memory_is_refused_before_it_is_read(tmp_path, scarce, monkeypatch):
-    """The end of a Parquet file tells how long its lists are."""
+def test_a_parquet_list_larger_than_the_memory_is_refused_unread(tmp_path, scarce, monkeypatch):
+    """A Parquet list that is larger than the memory is refused before any row is decoded, because the metadata at the
+    end of the file give the lengths of lists.
+    """
     write_rows(tmp_path / "p.parquet", "lists.parquet", [("q", ROOM + 1)])
     np.save(tmp_path / "y.npy", np.array([1]))
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)

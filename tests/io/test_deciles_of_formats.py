@@ -1,4 +1,4 @@
-"""The deciles of labels are the same from every format that holds the same data, also where their counts are equal."""
+"""The deciles of labels are the same from every format that holds the same data, also where counts are equal."""
 
 import csv
 import json
@@ -13,17 +13,18 @@ from written import values_of
 
 
 def deciles_by_loop(counts, key):
-    """Return the decile of each seen label: the most frequent first, of equal counts the first by name."""
+    """Return the decile of each seen label: the most frequent first, and of equal counts the first by name."""
     labels = iter(sorted(counts, key=lambda label: (-counts[label], key(label))))
-    left, found = sum(counts.values()), {}
+    remaining = sum(counts.values())
+    deciles = {}
     for decile in range(10, 0, -1):
-        held = 0
-        while held * decile < left:
+        taken = 0
+        while taken * decile < remaining:
             label = next(labels)
-            found[label] = f"decile_{decile}"
-            held += counts[label]
-        left -= held
-    return found
+            deciles[label] = f"decile_{decile}"
+            taken += counts[label]
+        remaining -= taken
+    return deciles
 
 
 def write(folder, form, run, target, train):
@@ -48,8 +49,10 @@ def write(folder, form, run, target, train):
     ("form", "stem"), [("trec", "doc"), ("trec", ""), ("mixed", ""), ("json", "doc"), ("csv", ""), ("python", "doc")]
 )
 @pytest.mark.slow
-def test_equal_counts_are_cut_by_name_in_every_format(tmp_path, form, stem):
-    """Buckets and values by decile are those of a loop by hand; names may be whole numbers, which ascend by value."""
+def test_deciles_order_equal_counts_by_name_in_every_format(tmp_path, form, stem):
+    """In every format, labels of equal counts are divided among deciles in the order of their names, and names that are
+    whole numbers ascend by value. The sizes of deciles and the recalls by decile equal those of plain loops.
+    """
     source = random.Random(3)
     items = [f"{stem}{number}" for number in range(5, 205)]
     key = str if stem else int
@@ -60,21 +63,21 @@ def test_equal_counts_are_cut_by_name_in_every_format(tmp_path, form, stem):
     if form == "python":
         metrics = [RecallAtK(10, buckets="deciles", scope="global")]
         report = evaluate(run, target, train_target=train, metrics=metrics, intervals=False)
-        found, sizes = report.scalars, {row.name: row.labels for row in report.buckets}
+        values, sizes = report.scalars, {row.name: row.labels for row in report.buckets}
     else:
         paths = write(tmp_path, form, run, target, train)
         words = ["--preds", paths[0], "--target", paths[1], "--train-target", paths[2], "--buckets", "deciles"]
         words += ["--metrics+=RecallAtK", "--metrics.k=10", "--out", tmp_path / "out", "--quiet"]
         assert main(["evaluate", *map(str, words)]) == 0
         report = json.loads((tmp_path / "out" / "report.json").read_text())
-        found, sizes = values_of(report), {row["name"]: row["labels"] for row in report["buckets"]}
+        values, sizes = values_of(report), {row["name"]: row["labels"] for row in report["buckets"]}
     for name in [f"decile_{number}" for number in range(1, 11)]:
         recalls = []
         for query, relevant in target.items():
-            wanted = {item for item in relevant if decile.get(item) == name}
+            relevant_items = {item for item in relevant if decile.get(item) == name}
             best = sorted(run[query], key=run[query].get, reverse=True)[:10]
-            if wanted:
-                recalls.append(len(wanted & {*best}) / len(wanted))
+            if relevant_items:
+                recalls.append(len(relevant_items & {*best}) / len(relevant_items))
         assert sizes[name] == [*decile.values()].count(name)
-        value = next(value for key, value in found.items() if key.endswith(f"recall@10/{name}"))
+        value = next(value for key, value in values.items() if key.endswith(f"recall@10/{name}"))
         assert value == pytest.approx(sum(recalls) / len(recalls), abs=1e-12), name

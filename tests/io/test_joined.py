@@ -1,4 +1,4 @@
-"""What a join leaves out or tells: predictions without a judgement, and a filter that was forgotten."""
+"""A join of predictions and targets: items without a judgement, forgotten filters, and names that differ."""
 
 import pytest
 
@@ -16,8 +16,11 @@ def mrr(*files, **options):
     return float(metric.compute())
 
 
-def test_judged_items_alone(write):
-    """As trec_eval -J: a has no judgement, as its grade is negative, so that c is the second; a query without a judged item keeps its row."""
+def test_judged_only_removes_items_without_a_judgement(write):
+    """With judged_only, items without a judgement are removed from the predictions, as by trec_eval -J; a negative
+    grade is no judgement, and a query without a judged item keeps its row. The relevant item c is then second: (1/2 +
+    0) / 2.
+    """
     pytrec_eval = pytest.importorskip("pytrec_eval")
     files = write("a.run", RUN), write("a.qrels", QRELS)
     qrels, run = (
@@ -31,15 +34,17 @@ def test_judged_items_alone(write):
     assert mrr(*files) == (1 / 3) / 2
 
 
-def test_rows_without_names_judge_no_item(write):
-    """Nothing says which item of another row is judged."""
+def test_judged_only_is_refused_where_files_name_no_query(write):
+    """judged_only is refused for files that name no query, because they do not tell which items of a row are judged."""
     files = write("p.xmc", "1 3\n0:1 1:2\n"), write("y.xmc", "1 3\n1:1\n")
     with pytest.raises(DataFileError, match="names no query, so that no item is judged; leave --judged-only out"):
         read(*files, judged_only=True)
 
 
-def test_a_forgotten_filter_is_told(write):
-    """Training names the same queries: the share of listed items that it holds, and the option; with it, nothing."""
+def test_a_note_names_the_filter_that_may_be_forgotten(write):
+    """If predictions list items of the same query in the training targets, a note gives their share, 1 of 3, and the
+    option --filter. There is no note with the filter, without common pairs, or if the training targets name no query.
+    """
     files = write("p.csv", "user,item,score\nu,a,3\nu,b,2\nv,c,1\n"), write("y.csv", "user,item\nu,b\nv,c\n")
     train = write("train.csv", "user,item\nu,a\nv,a\nw,c\n")
     (note,) = read(*files, train_target=train).notes
@@ -50,16 +55,19 @@ def test_a_forgotten_filter_is_told(write):
     assert read(*files, train_target=write("items.csv", "item\na\n")).notes == ()
 
 
-def test_steps_are_told_to_the_caller(write):
-    """on_progress hears the name of each step, and no context variable carries it."""
+def test_on_progress_receives_the_name_of_each_step(write):
+    """`on_progress` receives the name of each step of reading: each file, the comparison of queries and that of labels."""
     steps = []
     files = write("p.csv", "user,item,score\nu,a,3\n"), write("y.csv", "user,item\nu,a\n")
     read(*files, on_progress=lambda step, share: steps.append(step))
     assert {"reading p.csv", "reading y.csv", "comparing queries", "comparing labels"} <= set(steps)
 
 
-def test_names_without_a_common_label_are_shown(write):
-    """Two of each; whole numbers are mentioned only where labels are whole numbers."""
+def test_the_error_for_no_common_label_shows_labels_of_both_files(write):
+    """If no label is in both files, the error shows up to two labels of each.
+
+    The hint mentions --string-ids only if the labels are whole numbers.
+    """
     preds = write("p.csv", "user,item,score\nu,a,3\nu,b,2\nu,c,1\n")
     with pytest.raises(DataFileError) as caught:
         read(preds, write("y.csv", "user,item\nu,x\n"))

@@ -33,15 +33,17 @@ def write(tmp_path):
         ("c.tsv", "count\tlabel\tname\n7\t2\tx\n3\t0\ty\n"),
     ],
 )
-def test_counts_come_back_by_label(write, name, content):
-    """Counts in every format come back in the order of the label ids, 0 for a label that is left out."""
+def test_counts_are_read_in_the_order_of_label_ids(write, name, content):
+    """Training counts in every format are read in the order of label ids, with 0 for a label that the file leaves out."""
     counts = read_label_counts(write(name, content), num_labels=3)
     assert counts.tolist() == [3, 0, 7]
     assert counts.dtype == torch.int64
 
 
-def test_labels_by_name(write):
-    """Named labels get the place of their name."""
+def test_counts_of_named_labels_follow_the_label_names(write):
+    """Counts of named labels are read in the order of label_names; a label that label_names lacks is an error that
+    names the line.
+    """
     path = write("c.csv", "label,count\nb,7\na,3\n")
     assert read_label_counts(path, label_names=["b", "c", "a"]).tolist() == [7, 0, 3]
     with pytest.raises(DataFileError, match="line 2: unknown label 'b'"):
@@ -49,8 +51,8 @@ def test_labels_by_name(write):
 
 
 @pytest.mark.parametrize("name", ["item_id", "code", "label", "Doc-ID", "class"])
-def test_usual_names_of_the_column_of_labels(write, name):
-    """Beside counts any other column holds the labels."""
+def test_the_column_beside_the_counts_holds_the_labels(write, name):
+    """In a file of two columns, the one that is not the counts holds the labels, whatever its name."""
     assert read_label_counts(write("c.csv", f"{name},count\nb,7\na,3\n"), label_names=["a", "b"]).tolist() == [3, 7]
 
 
@@ -64,15 +66,17 @@ def test_usual_names_of_the_column_of_labels(write, name):
         ("page,clicks\nb,7\na,3\n", Columns(item="page")),
     ],
 )
-def test_columns_under_other_names(write, text, columns):
-    """Of two columns a known name, or a given one, says which is which; of more, both are named."""
+def test_known_or_named_columns_are_label_and_count(write, text, columns):
+    """Of two columns, one with a known name, or one that the user names, decides which is the label and which the
+    count. Among more columns the user names both.
+    """
     counts = read_label_counts(write("c.csv", text), label_names=["a", "b"], columns=columns)
     assert counts.tolist() == [3, 7]
 
 
 @pytest.mark.parametrize("labels", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
 def test_a_label_with_a_no_break_space_is_another_label(write, labels):
-    """Python's int() would read "0" with such a space behind it as 0."""
+    """A label with a no-break space behind it is refused as unknown, although int() of Python reads it as the number 0."""
     with pytest.raises(DataFileError, match="line 2: .*label '0\\\\xa0'"):
         read_label_counts(write("c.csv", "label,count\n0\u00a0,5\n1,1\n"), **labels)
 
@@ -101,8 +105,10 @@ def test_a_label_with_a_no_break_space_is_another_label(write, labels):
         ("c.md", "3", "is of no format for label counts"),
     ],
 )
-def test_errors_name_file_and_line(write, name, content, problem):
-    """Counts that are no counts, too few, repeated or unreadable are errors naming file and line."""
+def test_errors_in_counts_name_file_and_line(write, name, content, problem):
+    """Counts that are no whole numbers, too few, repeated or unreadable raise an error that names the file, and the
+    line or label where there is one.
+    """
     with pytest.raises(DataFileError, match=rf"{name}.*{problem}") as caught:
         read_label_counts(write(name, content), num_labels=3)
     assert caught.value.hint

@@ -1,6 +1,6 @@
-"""The law of readings: a file is read as its author meant it, or refused; the hint, followed, gives the right number.
+"""Every file is read as its author meant it, or refused with a hint that, if followed, gives the right number.
 
-Files are made up here, and what they mean is known before they are written. Nothing here looks at how a file is read.
+The files are random, and their meaning is decided before they are written. Nothing here depends on how a file is read.
 """
 
 import os
@@ -30,7 +30,7 @@ STRAYS = {
 
 
 class Case:
-    """Predictions and targets, the formats and names of both, and the role of each column."""
+    """Predictions and targets, the formats and column names of their files, and the role of each column."""
 
     def __init__(self, number):
         rng = self.rng = Random(number)
@@ -45,7 +45,7 @@ class Case:
         self.files = [self.file("preds"), self.file("target")]
 
     def name(self, role, taken):
-        """A known name, or an unknown one; strays never have a known name."""
+        """Return a name for a column of a role: a known name, or an unknown one."""
         plurals = [f"{name}s" for name in ALIASES["item"]]
         aliases = {"ids": [*ALIASES["ids"][:2], *plurals], "labels": [*ALIASES["labels"], *plurals]}.get(
             role, ALIASES.get(role)
@@ -54,7 +54,7 @@ class Case:
         return self.rng.choice([name for name in names if name not in taken])
 
     def file(self, kind):
-        """Return columns, and the name of each role."""
+        """Return the columns of a file, and the column of each role."""
         rng, roles, rows = self.rng, {}, []
         data = self.scores if kind == "preds" else self.gains
         value = {"preds": self.value, "target": "gain" if self.is_graded else "none"}[kind]
@@ -73,10 +73,10 @@ class Case:
             roles[role] = self.name(role, columns)
             columns[roles[role]] = cells
 
-        listed = "ids" if kind == "preds" else "labels"
+        list_role = "ids" if kind == "preds" else "labels"
         if self.lists:
             put("query", [query for query, _, _ in rows])
-            put(listed, [items for _, items, _ in rows])
+            put(list_role, [items for _, items, _ in rows])
             if value not in ("order", "none"):
                 put(value, [numbers for _, _, numbers in rows])
         else:
@@ -97,7 +97,7 @@ class Case:
         return {name: columns[name] for name in names}, roles
 
     def truth(self):
-        """NDCG at 3 by plain loops."""
+        """Return NDCG at 3 by plain loops."""
         from math import log2
 
         values = []
@@ -127,13 +127,13 @@ def value(files, options):
 
 
 def means_something_else(file, name):
-    """Whether a file has a column with a name that is not its query, so that the files cannot be joined by the name."""
+    """Whether the file has a column of this name that is not its query, so that the name cannot join the files."""
     columns, roles = file
     return name in columns and roles.get("query") != name
 
 
 def follow(error, case, options):
-    """Add the answers of a hint that agree with what the author meant, as a reader would type them."""
+    """Add to the options those of a hint that agree with what the author of the files meant."""
     own = 0 if error.path.stem == "p" else 1
     hint = error.hint.partition("; without a line of names")[0]
     if "--list-delimiter" in hint:
@@ -157,17 +157,17 @@ def follow(error, case, options):
 
 @pytest.fixture(scope="module")
 def counts():
-    """What became of the cases, printed at the end."""
+    """Count after how many tries the cases are right, and print the counts at the end."""
     results = Counter()
     yield results
     print(dict(results))
 
 
 @pytest.mark.parametrize("start", range(0, CASES, 40))
-def test_right_or_refused_and_right_at_the_next_try(tmp_path, start, counts):
-    """Each case gives the number of plain loops without an option, or is refused and gives it with what the hints say.
+def test_random_files_are_read_right_or_right_after_their_hints(tmp_path, start, counts):
+    """Each pair of files gives the number of plain loops, or is refused and gives it with the options of the hints.
 
-    Each file is refused at most once: a refusal asks all that is open.
+    Each file is refused at most once: a refusal asks for all that is undecided.
     """
     for number in range(start, min(start + 40, CASES)):
         case, options = Case(number), {}

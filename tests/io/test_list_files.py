@@ -1,4 +1,4 @@
-"""What a list in a file holds beside labels is refused: it would silently become a label."""
+"""Lists in files may hold labels only: anything else in them is refused, because it would silently become a label."""
 
 import json
 
@@ -23,8 +23,10 @@ LISTS = Columns(ids="ids", labels="labels")
 @pytest.mark.parametrize("cell", ["[11, 12, 13]", "['a', 'b']", '[""a"", ""b""]', " [] ", "['a'\n 'b']"])
 @pytest.mark.parametrize("delimiter", [",", " "])
 @pytest.mark.parametrize("first", ["11", None])
-def test_the_text_of_a_list_is_no_list(write, cell, delimiter, first):
-    """A list that pandas wrote into a cell is refused, in any row, whatever separates labels."""
+def test_bracketed_text_of_a_list_is_refused(write, cell, delimiter, first):
+    """A cell with the text of a Python list, as pandas writes one, is refused, in the first or a later row and with any
+    delimiter of lists.
+    """
     cells = [cell] if first is None else [first, cell]
     rows = "".join(f'{row},"{text}"\n' for row, text in enumerate(cells))
     preds, target = write("p.csv", "query,ids\n" + rows), write("y.csv", "query,labels\n0,11\n1,11\n")
@@ -35,8 +37,8 @@ def test_the_text_of_a_list_is_no_list(write, cell, delimiter, first):
     assert error.hint == "write JSON Lines or Parquet, or strip the brackets and quotes."
 
 
-def test_the_text_of_a_list_of_scores_is_no_list(write):
-    """The lists of scores are checked, too."""
+def test_bracketed_text_of_a_list_of_scores_is_refused(write):
+    """A column of scores with the text of a Python list is refused as well."""
     preds, target = write("p.csv", 'query,ids,scores\n0,a b,"[2, 1]"\n'), write("y.csv", "query,labels\n0,a\n")
 
     error = refusal(preds, target, columns=Columns(ids="ids", labels="labels", score="scores"), list_delimiter=" ")
@@ -45,19 +47,22 @@ def test_the_text_of_a_list_of_scores_is_no_list(write):
 
 
 def test_names_in_brackets_are_labels(write, rows_of):
-    """Brackets around single names of a longer list are parts of the names."""
+    """Brackets around single names within a longer list are part of the names."""
     preds, target = write("p.csv", "query,ids\n0,a [b] c\n"), write("y.csv", "query,labels\n0,[b] a\n")
 
     assert rows_of(read(preds, target, columns=LISTS, list_delimiter=" ")) == {0: ([1, 0, 2], [0, 1])}
 
 
-LISTED = "query,ids\nu,a b\nv,b c\n"
+LIST_LINES = "query,ids\nu,a b\nv,b c\n"
 
 
 @pytest.mark.parametrize(("separator", "labels"), [("|", "a|c"), (";", "a;c"), (",", '"a, c"'), ("\t", "a\tc")])
-def test_another_separator_in_entries_is_refused_until_the_file_has_its_own(write, rows_of, separator, labels):
-    """One separator for both files would make one label of "a|c": the file's own option says which it is."""
-    preds, target = write("p.csv", LISTED), write("y.csv", f"query,labels\nu,{labels}\nv,b\n")
+def test_a_list_with_another_separator_needs_its_own_delimiter(write, rows_of, separator, labels):
+    """A list whose entries hold another usual separator than the delimiter of both files is refused, because "a|c"
+    would be one label. The delimiter of the one file, --target-list-delimiter, decides whether there are two labels or
+    one.
+    """
+    preds, target = write("p.csv", LIST_LINES), write("y.csv", f"query,labels\nu,{labels}\nv,b\n")
 
     error = refusal(preds, target, list_delimiter=" ")
 
@@ -65,12 +70,15 @@ def test_another_separator_in_entries_is_refused_until_the_file_has_its_own(writ
     assert error.hint.endswith("or --target-list-delimiter ' '")
     options = {"list_delimiter": " ", "target_list_delimiter": separator}
     assert rows_of(read(preds, target, **options)) == {0: ([0, 1], [0, 2]), 1: ([1, 2], [1])}
-    whole = read(preds, target, preds_list_delimiter=" ", target_list_delimiter=" ~ ", missing="zero")
-    assert len(rows_of(whole)[0][1]) == 1
+    unsplit = read(preds, target, preds_list_delimiter=" ", target_list_delimiter=" ~ ", missing="zero")
+    assert len(rows_of(unsplit)[0][1]) == 1
 
 
 def test_each_file_may_have_its_own_separator_of_fields(write, rows_of):
-    """Predictions with commas beside targets of MovieLens with "::"; a file of one column asks for its own option."""
+    """Each file may have its own separator of fields, such as commas in predictions beside "::" in targets of
+    MovieLens. A file that the common separator leaves with one column is refused, and the hint names the option for
+    that file.
+    """
     preds, target = write("p.csv", "query,item,score\nu,a,.5\nu,b,.7\n"), write("ratings.dat", "u::a::3\nu::c::4\n")
     places = Columns(query="0", item="1", gain="2")
     options = {"target_format": "csv", "target_columns": places}
@@ -79,8 +87,8 @@ def test_each_file_may_have_its_own_separator_of_fields(write, rows_of):
     assert rows_of(read(preds, target, target_delimiter="::", **options)) == {0: ({1: 0.7, 0: 0.5}, {0: 3.0, 2: 4.0})}
 
 
-def test_a_json_file_of_lists_of_lists_is_named(write):
-    """A list of lists is neither a dict nor a list of objects: the error names the forms that are read."""
+def test_a_json_file_of_lists_of_lists_is_refused(write):
+    """A JSON file of lists of lists is refused, and the hint shows the forms of JSON that are read."""
     error = refusal(write("p.json", "[[1, 2], [3]]"), write("y.json", '{"0": [1]}'))
     assert error.problem == "holds a list of lists"
     assert error.hint.startswith('write {"query": {"item": 0.5}}')
@@ -105,8 +113,8 @@ NESTED = {"choices": ["Sports", "Politics"]}
         [[3], [4, NESTED]],
     ],
 )
-def test_an_object_among_labels_is_no_label(tmp_path, suffix, labels):
-    """Objects and lists among labels are refused: their text would be one label."""
+def test_objects_and_lists_among_labels_are_refused(tmp_path, suffix, labels):
+    """An object or a list in the place of a label is refused, because its text would become one label."""
     preds, target = tmp_path / f"p{suffix}", tmp_path / f"y{suffix}"
     rows = [{"query": str(row), "labels": entries} for row, entries in enumerate(labels)]
     answers = [{"query": str(row), "ids": ["a", "b", "3", "4"]} for row in range(2)]
@@ -119,36 +127,38 @@ def test_an_object_among_labels_is_no_label(tmp_path, suffix, labels):
     assert "among the items of 'labels'" in error.problem
 
 
-def test_an_object_far_behind_the_first_labels_is_no_label(write):
-    """An object is refused also where DuckDB does not look for types."""
+def test_an_object_among_labels_of_a_late_row_is_refused(write):
+    """An object among labels is refused also after 30,000 rows, where DuckDB no longer detects types."""
     rows = [{"query": str(row), "labels": ["a"]} for row in range(30_000)] + [{"query": "z", "labels": [NESTED]}]
     answers = [{"query": row["query"], "ids": ["a"]} for row in rows]
 
     assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
 
 
-def test_an_object_as_the_item_of_a_line_is_no_label(write):
-    """So it is where each object holds one item."""
+def test_an_object_as_the_item_of_a_line_is_refused(write):
+    """An object as the item of a line of JSON is refused."""
     rows = [{"query": "1", "item": "a"}, {"query": "2", "item": NESTED}]
     answers = [{"query": "1", "item": "a", "score": 1}, {"query": "2", "item": "b", "score": 1}]
 
     assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
 
 
-def test_an_object_far_behind_the_first_lines_is_no_label(write):
-    """So it is where each object holds one item, and where a gain comes late."""
+def test_objects_and_columns_of_late_lines_are_refused(write):
+    """In JSON with one item a line, an object as the item and a new column that may be the gain are refused also after
+    30,000 lines.
+    """
     rows = [{"query": str(row), "item": "a"} for row in range(30_000)]
     answers = write("p.jsonl", lines({**row, "score": 1} for row in rows))
 
     nested = write("y.jsonl", lines([*rows, {"query": "z", "item": NESTED}]))
-    late = write("z.jsonl", lines([*rows, {"query": "z", "item": "a", "note": 1}]))
+    late_column = write("z.jsonl", lines([*rows, {"query": "z", "item": "a", "note": 1}]))
 
     assert "choices" in refusal(answers, nested).problem
-    assert "'note' may be the gain" in refusal(answers, late).problem
+    assert "'note' may be the gain" in refusal(answers, late_column).problem
 
 
 def test_labels_in_braces_are_text(write, rows_of):
-    """Text that looks like an object is a label, as it is text in the file."""
+    """A string that looks like an object is a label, because it is a string in the file."""
     preds, target = [{"query": 1, "ids": ["b", '{"a": 1}']}], [{"query": 1, "labels": ['{"a": 1}']}]
 
     rows = rows_of(read(write("p.jsonl", lines(preds)), write("y.jsonl", lines(target))))
@@ -158,8 +168,10 @@ def test_labels_in_braces_are_text(write, rows_of):
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet", "dict", "objects", "lists"])
 @pytest.mark.parametrize("padded", ["preds", "target"])
-def test_padding_of_lists_is_no_label(tmp_path, suffix, padded):
-    """-1 among whole numbers is refused in every form of lists, and the message names padding."""
+def test_padding_in_lists_is_refused(tmp_path, suffix, padded):
+    """A -1 among the whole numbers of a list is refused in every form of lists, and the message suggests that it is
+    padding.
+    """
     lists = {"preds": [[5, 3], [7, 5]], "target": [[5, 3], [2, 7]]}
     lists[padded][1][1] = -1
     files = {}
@@ -188,8 +200,11 @@ def test_padding_of_lists_is_no_label(tmp_path, suffix, padded):
     assert padded in str(caught.value.path)
 
 
-def test_hints_for_files_of_recbole_and_ms_marco(write):
-    """A time is no gain, so that "none" comes first; hints for files without names name places and formats."""
+def test_hints_name_the_options_for_recbole_and_ms_marco(write):
+    """For a file of RecBole with a timestamp, the hint offers "none" for the gain first, because a time is no gain.
+
+    For files of MS MARCO, which have no names of columns, the hints name column numbers and formats.
+    """
     header = "user_id:token\titem_id:token\t"
     preds = write("p.tsv", f"{header}score:float\n1\ta\t.5\n")
 

@@ -1,4 +1,6 @@
-"""Names and declared formats decide: each rule of docs/inputs.md, in every format that has columns."""
+"""Column names and declared formats decide how a file is read: each rule of docs/inputs.md, in every format with
+columns.
+"""
 
 import json
 
@@ -15,14 +17,14 @@ FORMATS = ["csv", "tsv", "jsonl", "json", "parquet", "arrow", "frame", "table", 
 IN_MEMORY = ("frame", "table", "objects")
 PREDS = {"query": ["u", "u", "v", "v"], "item": ["a", "b", "c", "a"], "score": [0.1, 0.9, 0.2, 0.7]}
 TARGET = {"query": ["u", "v"], "item": ["b", "c"]}
-"""Recall at 1 is a half: b is the first of u, a of v."""
+"""Recall at 1 is a half: the first item of u is b, which is relevant, and that of v is a, which is not."""
 LISTS = {"query": ["u", "v"], "ids": [["b", "a"], ["a", "c"]]}
 LABELS = {"query": ["u", "v"], "labels": [["b"], ["c"]]}
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Return a function that writes columns in a format and returns the file, or what Python holds."""
+    """Return a function that writes columns in a format, and returns the path or the object in memory."""
 
     def write(name, columns, form):
         if form == "frame":
@@ -52,7 +54,7 @@ def refusal(*files, **options):
 
 
 def test_every_missing_file_is_reported(tmp_path):
-    """Both files are missing: the error holds the other one."""
+    """If both files are missing, one error names both."""
     error = refusal(tmp_path / "p.csv", tmp_path / "y.csv")
     assert [str(error.path), *(str(other.path) for other in error.others)] == [
         str(tmp_path / "p.csv"),
@@ -64,8 +66,8 @@ def test_every_missing_file_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_given_name_wins_and_must_be_there(write, form):
-    """Rule 1: of a known and another name the given one is read; one that is not there is refused, for its files."""
+def test_a_column_that_the_user_names_wins_and_must_exist(write, form):
+    """Rule 1: a column name that the user gives wins over known names, and a name that no column has is refused."""
     preds = write("p", {**PREDS, "better": [0.9, 0.1, 0.7, 0.2]}, form)
     target = write("y", TARGET, form)
     assert recall(preds, target) == 0.5
@@ -75,11 +77,11 @@ def test_a_given_name_wins_and_must_be_there(write, form):
 
 
 RANKS = {"u": {"a": 2, "b": 1, "c": 3}, "v": {"a": 1, "c": 2, "b": 3}}
-"""Ranks in the place of scores: recall at 1 is a half by rank, and 0 by score."""
+"""Ranks in the place of scores: recall at 1 is a half if they are read as ranks, and 0 as scores."""
 
 
 def write_run(path, form):
-    """Write the ranks as a run; TREC has the lines of a query in the order of their ranks."""
+    """Write the ranks as a run; TREC lists the items of a query in the order of their ranks."""
     lines = []
     for query, ranks in RANKS.items():
         lines += [f"{query} Q0 {item} 0 {rank} tag" for item, rank in sorted(ranks.items(), key=lambda pair: pair[1])]
@@ -96,8 +98,11 @@ def write_target(path, columns=TARGET):
 
 
 @pytest.mark.parametrize("form", ["json", "run"])
-def test_scores_of_a_run_that_number_its_items_are_noted_and_may_be_ranks(tmp_path, form):
-    """The number of a run is called "score": the note names the option with which it is a rank, or says the score."""
+def test_scores_of_a_run_that_look_like_ranks_bring_a_note(tmp_path, form):
+    """If the scores of a run number its items 1, 2, 3, a note says that they may be ranks and names the option that
+    reads them as ranks. The option for ranks or distances changes the order, and the option for scores removes the
+    note.
+    """
     preds, target = write_run(tmp_path, form), write_target(tmp_path)
     note = f"{preds}: the scores number the items of most queries, 1, 2, 3 …, as ranks do, and the highest is ranked "
     note += "first; if they are ranks, --preds-columns.rank score says so."
@@ -105,20 +110,25 @@ def test_scores_of_a_run_that_number_its_items_are_noted_and_may_be_ranks(tmp_pa
     assert recall(preds, target) == 0
     assert recall(preds, target, preds_columns=Columns(rank="score")) == 0.5
     assert recall(preds, target, preds_columns=Columns(distance="score")) == 0.5
-    said = read(preds, target, preds_columns=Columns(score="score"))
-    assert not any("as ranks do" in note for note in said.notes)
+    confirmed = read(preds, target, preds_columns=Columns(score="score"))
+    assert not any("as ranks do" in note for note in confirmed.notes)
 
 
-def test_scores_that_count_down_are_no_ranks(tmp_path):
-    """The first item of a query has its highest score, as Borda counts have."""
+def test_scores_that_count_down_bring_no_note_on_ranks(tmp_path):
+    """Scores that count down to 1, as Borda counts do, bring no note on ranks, because the first item of a query has
+    the highest score.
+    """
     (tmp_path / "p.json").write_text('{"u": {"b": 3, "a": 2, "c": 1}, "v": {"a": 3, "c": 2, "b": 1}}')
     target = write_target(tmp_path)
     assert not any("as ranks do" in note for note in read(tmp_path / "p.json", target).notes)
 
 
 @pytest.mark.parametrize("form", ["json", "run"])
-def test_a_given_name_is_refused_where_the_format_has_no_columns(tmp_path, form):
-    """Rule 1: a name for a run or qrels that is not its own would be ignored; "query" of all files is for the others."""
+def test_a_column_name_for_a_run_or_qrels_is_refused(tmp_path, form):
+    """Rule 1: a column name for a run or qrels is refused, because their format has no names and would ignore it.
+
+    A query column for all files is taken for the files that have columns.
+    """
     preds, target = write_run(tmp_path, form), write_target(tmp_path, {"wer": ["u", "v"], "item": ["b", "c"]})
     assert recall(preds, target, columns=Columns(query="wer")) == 0
     for columns in (Columns(rank="nosuch"), Columns(rank="order"), Columns(query="wer")):
@@ -131,8 +141,10 @@ def test_a_given_name_is_refused_where_the_format_has_no_columns(tmp_path, form)
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_given_query_is_for_the_files_that_have_it(write, form):
-    """Rule 1: the other file keeps its known name; if no file has it, that is an error."""
+def test_a_query_column_applies_to_the_files_that_have_it(write, form):
+    """Rule 1: a query column that the user names applies to the files that have it, and the other file keeps its known
+    name. If no file has it, it is refused.
+    """
     preds = write("p", {"member": PREDS["query"], "item": PREDS["item"], "score": PREDS["score"]}, form)
     target = write("y", {"user_id": TARGET["query"], "item": TARGET["item"]}, form)
     assert recall(preds, target, columns=Columns(query="member")) == 0.5
@@ -141,27 +153,33 @@ def test_a_given_query_is_for_the_files_that_have_it(write, form):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_none_or_two_known_names_are_refused(write, form):
-    """Rule 2: with the columns of the file and the options that decide, for each file."""
+def test_files_with_no_or_two_known_names_for_a_role_are_refused(write, form):
+    """Rule 2: a file with no known name for a role, or with two, is refused.
+
+    The error lists the columns and options of each file.
+    """
     preds = write("p", {"qid": PREDS["query"], **PREDS}, form)
     target = write("y", {"who": TARGET["query"], "item": TARGET["item"]}, form)
     error = refusal(preds, target)
-    (other,) = error.others
+    (target_error,) = error.others
     assert error.problem == "'qid' and 'query' could each be the query; its columns are 'qid', 'query', 'item', 'score'"
-    assert other.problem.startswith("no column is the query; its columns are 'who', 'item'")
+    assert target_error.problem.startswith("no column is the query; its columns are 'who', 'item'")
     if form in IN_MEMORY:
         assert error.hint == "drop all but one of 'qid' and 'query'"
-        assert other.hint == "rename a column to 'query'"
+        assert target_error.hint == "rename a column to 'query'"
     else:
         assert error.hint == "--preds-columns.query qid or --preds-columns.query query"
-        assert other.hint.startswith("--target-columns.query NAME")
+        assert target_error.hint.startswith("--target-columns.query NAME")
     names = {"preds_columns": Columns(query="qid"), "target_columns": Columns(query="who")}
     assert recall(preds, target, **names) == 0.5
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
-    """Rule 3: the first of this order is read; the order of lines only if the user says so."""
+    """Rule 3: of score, rank and distance the first that a file has is read, unless the user names another.
+
+    Without any the file is refused, unless the user says that the order of lines is the rank.
+    """
     target = write("y", TARGET, form)
     values = {"score": PREDS["score"], "rank": [2, 1, 2, 1], "distance": [0.9, 0.1, 0.8, 0.3]}
     expected = {"score": 0.5, "rank": 0.5, "distance": 0.5}
@@ -170,12 +188,12 @@ def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
         preds = write(f"p{role}", {**pairs, role: numbers}, form)
         assert recall(preds, target) == expected[role]
         assert read(preds, target).readings[0].value_role == role
-    every = write("every", {**pairs, **values}, form)
-    assert read(every, target).readings[0].value_role == "score"
-    assert read(every, target, columns=Columns(distance="distance")).readings[0].value_role == "distance"
-    bare = write("bare", pairs, form)
-    assert "no column is the score, rank or distance" in refusal(bare, target).problem
-    assert recall(bare, target, columns=Columns(rank="order")) == 0.5
+    with_all = write("every", {**pairs, **values}, form)
+    assert read(with_all, target).readings[0].value_role == "score"
+    assert read(with_all, target, columns=Columns(distance="distance")).readings[0].value_role == "distance"
+    without_value = write("bare", pairs, form)
+    assert "no column is the score, rank or distance" in refusal(without_value, target).problem
+    assert recall(without_value, target, columns=Columns(rank="order")) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -185,8 +203,11 @@ def test_predictions_need_a_score_a_rank_or_a_distance(write, form):
         *(("parquet", values) for values in ([False, True], [3, 5], ["de", "fr"], [0.5, 0.25])),
     ],
 )
-def test_targets_with_another_column_are_refused(write, form, stray):
-    """Rule 4: a 0/1 column under an unknown name is safe without looking at it; the user says which it is."""
+def test_targets_with_a_column_of_unknown_meaning_are_refused(write, form, stray):
+    """Rule 4: a column of an unknown name in targets is refused whatever it holds, because it may be the gain.
+
+    The user says whether it is the gain or not.
+    """
     preds = write("p", PREDS, form)
     target = write("y", {**TARGET, "clicked": stray}, form)
     error = refusal(preds, target)
@@ -204,21 +225,24 @@ def test_targets_with_another_column_are_refused(write, form, stray):
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
 def test_the_index_of_pandas_is_no_gain(write, name):
-    """Rule 4, in CSV, where it has a column."""
+    """Rule 4: the column that pandas writes to CSV for its index is not taken for a gain."""
     preds = write("p", PREDS, "csv")
     assert recall(preds, write("y", {name: [0, 1], **TARGET}, "csv")) == 0.5
 
 
-def test_an_index_without_a_name_is_no_column(write):
-    """A filtered or shuffled frame, in memory and as its Parquet file; a named index is a column."""
+def test_an_unnamed_index_of_a_frame_is_ignored(write):
+    """The index of a frame is a column only if it has a name; that of a filtered or shuffled frame is ignored."""
     shuffled = pd.DataFrame(TARGET).iloc[::-1]
     assert recall(pd.DataFrame(PREDS), shuffled) == 0.5
     assert recall(pd.DataFrame(PREDS), shuffled.set_index("query")) == 0.5
 
 
 @pytest.mark.parametrize("form", SEPARATORS)
-def test_places_say_that_there_is_no_line_of_names(tmp_path, form):
-    """Rule 5: lines are counted from the first; a line of names is refused."""
+def test_column_numbers_read_text_without_a_header(tmp_path, form):
+    """Rule 5: a text file without a header is read by column numbers from 0, and its first line is data.
+
+    With column numbers, a file that has a header is refused.
+    """
     separator = SEPARATORS[form]
     for name, columns in (("p", PREDS), ("y", TARGET)):
         lines = [separator.join(map(str, row)) for row in zip(*columns.values(), strict=True)]
@@ -232,8 +256,10 @@ def test_places_say_that_there_is_no_line_of_names(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_two_columns_are_one_key(write, form):
-    """Rule 6: head and relation; a comma in a cell does not mix them up."""
+def test_two_columns_may_form_the_query(write, form):
+    """Rule 6: two columns, such as head and relation, may form the query together, and a comma within a cell does not
+    mix them up.
+    """
     preds = write("p", {"head": ["x,y", "x"], "relation": ["z", "y,z"], "item": ["a", "b"], "score": [1.0, 1.0]}, form)
     target = write("y", {"relation": ["z", "y,z"], "head": ["x,y", "x"], "item": ["a", "c"]}, form)
     key = Columns(query="head,relation")
@@ -242,23 +268,29 @@ def test_two_columns_are_one_key(write, form):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_both_tables_name_their_queries_or_neither_does(write, tmp_path, form):
-    """Rule 7; an array names none, and row i is row i."""
+def test_tables_are_joined_only_if_both_name_their_queries(write, tmp_path, form):
+    """Rule 7: two tables are joined by query if both name their queries, and row by row if neither does.
+
+    If only one does, they are refused, and the user chooses by an option.
+    """
     delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     preds, target = write("p", LISTS, form), write("y", LABELS, form)
     assert recall(preds, target, **delimiter) == 0.5
-    bare = write("bare", {"labels": LABELS["labels"]}, form)
-    error = refusal(preds, bare, **delimiter)
+    unnamed = write("bare", {"labels": LABELS["labels"]}, form)
+    error = refusal(preds, unnamed, **delimiter)
     assert "names no query, but" in error.problem
     if form not in IN_MEMORY:
         assert error.hint == "--target-columns.query NAME joins by it, --columns.query none takes row i with row i"
-    assert recall(preds, bare, columns=Columns(query="none"), **delimiter) == 0.5
-    assert recall(write("b", {"ids": LISTS["ids"]}, form), bare, **delimiter) == 0.5
+    assert recall(preds, unnamed, columns=Columns(query="none"), **delimiter) == 0.5
+    assert recall(write("b", {"ids": LISTS["ids"]}, form), unnamed, **delimiter) == 0.5
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_column_in_common_may_be_the_query(write, form):
-    """Rule 8: without it a shuffled file would be silent."""
+def test_a_common_column_of_unknown_name_is_refused_as_a_possible_query(write, form):
+    """Rule 8: tables that share a column of an unknown name are refused until the user says whether it is the query.
+
+    In shuffled tables recall at 1 is 0.5 by query, and 0 row by row.
+    """
     delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     none = {"rank": "order", "gain": "none"} if delimiter else {}
     preds = write("p", {"playlist": ["u", "v"], "ids": LISTS["ids"]}, form)
@@ -272,8 +304,10 @@ def test_a_column_in_common_may_be_the_query(write, form):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "frame"])
-def test_a_column_of_each_may_be_the_query(write, form):
-    """Under two names, too: text and whole numbers may be queries."""
+def test_differently_named_columns_are_refused_as_possible_queries(write, form):
+    """Rule 8 holds for two columns of different unknown names as well: the tables are refused until the user names the
+    query of each, or says that there is none.
+    """
     preds = write("p", {"kunde": ["u", "v"], "ids": LISTS["ids"]}, form)
     target = write("y", {"playlist": ["v", "u"], "labels": LABELS["labels"][::-1]}, form)
     assert "'playlist' may be the query, and 'kunde' that of p" in refusal(preds, target).problem
@@ -283,8 +317,8 @@ def test_a_column_of_each_may_be_the_query(write, form):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_names_for_one_kind_of_file_are_added(write, form):
-    """Rule 10: a name for predictions alone leaves the others as they are."""
+def test_names_for_predictions_add_to_names_for_all_files(write, form):
+    """Rule 10: names for one kind of file, such as predictions, add to those for all files."""
     preds = write("p", {"stay": PREDS["query"], "code": PREDS["item"], "prob": PREDS["score"]}, form)
     target = write("y", {"stay": TARGET["query"], "code": TARGET["item"]}, form)
     keys = Columns(query="stay", item="code")
@@ -294,46 +328,51 @@ def test_names_for_one_kind_of_file_are_added(write, form):
 @pytest.mark.parametrize(
     ("role", "form"), [("gain", form) for form in FORMATS] + [("score", form) for form in ("jsonl", "parquet", "frame")]
 )
-def test_numbers_beside_lists(write, role, form):
-    """A list of numbers of a known name beside the items; any other list is refused until it is named."""
+def test_lists_of_numbers_need_a_known_or_given_name(write, role, form):
+    """A list of numbers beside a list of items is read as scores or gains if its name is known.
+
+    With an unknown name it is refused until the user says whether it counts.
+    """
     delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     preds = {**LISTS, "scores": [[0.1, 0.9], [0.7, 0.2]]}
     assert recall(write("p", preds, form), write("y", LABELS, form), **delimiter) == 0
     target = {**LABELS, "gains": [[0.0], [2.0]]}
     assert recall(write("q", LISTS, form), write("z", target, form), num_labels=None, **delimiter) == 0
-    odd = {
-        **(LISTS if role == "score" else LABELS),
-        "odd": [[0.1, 0.9], [0.7, 0.2]] if role == "score" else [[0.0], [1.0]],
-    }
-    files = (
-        (write("o", odd, form), write("y", LABELS, form))
-        if role == "score"
-        else (write("p", LISTS, form), write("o", odd, form))
-    )
+    if role == "score":
+        unknown = {**LISTS, "odd": [[0.1, 0.9], [0.7, 0.2]]}
+        files = write("o", unknown, form), write("y", LABELS, form)
+        none = Columns(rank="order")
+    else:
+        unknown = {**LABELS, "odd": [[0.0], [1.0]]}
+        files = write("p", LISTS, form), write("o", unknown, form)
+        none = Columns(gain="none")
     assert f"'odd' may be the {role}" in refusal(*files, **delimiter).problem
     assert recall(*files, columns=Columns(**{role: "odd"}), **delimiter) == 0
-    none = Columns(rank="order") if role == "score" else Columns(gain="none")
     assert recall(*files, columns=none, **delimiter) == 0.5
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "parquet", "arrow", "frame", "table", "objects"])
-def test_objects_with_an_item_and_a_number(write, form):
-    """A list of objects in a row, whose fields have the known names of their roles."""
+def test_lists_of_objects_with_an_item_and_a_score_are_read(write, form):
+    """A row may hold a list of objects, whose fields for item and score have known names."""
     best = [[{"label": "b", "score": 0.9}, {"label": "a", "score": 0.1}], [{"label": "a", "score": 0.7}]]
     preds = write("p", {"id": [1, 2], "predictions": best}, form)
     assert recall(preds, write("y", {"labels": LABELS["labels"]}, form)) == 0.5
 
 
-def test_text_needs_what_separates_its_lists(write):
-    """With blanks as a default "New York" would be two labels."""
+def test_lists_in_text_need_a_delimiter(write):
+    """Lists in a CSV file are refused until the user names their delimiter, because a default of blanks would make two
+    labels of "New York".
+    """
     preds = write("p", LISTS, "csv")
     error = refusal(preds, write("y", LABELS, "csv"))
     assert error.problem.startswith("'ids' holds lists, and nothing says what separates them")
     assert error.hint == "--list-delimiter C"
 
 
-def test_no_suffix_or_an_unknown_one_is_refused_with_the_list(tmp_path):
-    """.txt too: TREC and XMC both use it."""
+def test_files_without_a_known_suffix_are_refused(tmp_path):
+    """A file whose suffix does not tell the format is refused, and the hint lists the formats; .txt is such a suffix,
+    because TREC and XMC use it.
+    """
     for name in ("p.txt", "p"):
         (tmp_path / name).write_text("u Q0 b 1 1 me\n")
         error = refusal(tmp_path / name, tmp_path / name)
@@ -343,7 +382,9 @@ def test_no_suffix_or_an_unknown_one_is_refused_with_the_list(tmp_path):
 
 
 def test_scores_that_count_the_lines_are_refused(write):
-    """1, 2, 3 in each query may be ranks; either name decides."""
+    """Scores of a table that are 1, 2, 3 in each query are refused, because they may be ranks; the option for score or
+    rank decides.
+    """
     preds = write("p", {"query": ["u"] * 3, "item": ["a", "b", "c"], "score": [1, 2, 3]}, "csv")
     target = write("y", {"query": ["u"], "item": ["a"]}, "csv")
     assert refusal(preds, target).hint == "--columns.rank score or --columns.score score"
@@ -354,7 +395,9 @@ def test_scores_that_count_the_lines_are_refused(write):
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("second", ["rank", "distance"])
 def test_a_rank_that_contradicts_the_score_is_refused(write, form, second):
-    """Both have known names and order the items of a query differently; a given name decides, and ties are no error."""
+    """A rank or distance that orders the items of a query differently from the score is refused, and a column that the
+    user names decides. Equal scores or ranks are no contradiction.
+    """
     columns = {"query": ["u"] * 4 + ["v"], "item": list("abcda"), "score": [0.9, 0.5, 0.5, 0.1, 0.3]}
     target = write("y", {"query": ["u", "v"], "item": ["b", "a"]}, form)
     for ranks in ([1, 2, 3, 4, 1], [1, 3, 2, 4, 1], [1, 2, 2, 3, 1]):
@@ -371,8 +414,8 @@ def test_a_rank_that_contradicts_the_score_is_refused(write, form, second):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_ranks_beside_lists_that_contradict_the_scores_are_refused(write, form):
-    """In lists as in lines."""
+def test_a_list_of_ranks_that_contradicts_the_scores_is_refused(write, form):
+    """A list of ranks that orders items differently from the list of scores is refused, and the error names the row."""
     delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     lists = {**LISTS, "score": [[0.9, 0.1], [0.7, 0.2]]}
     labels = write("y", LABELS, form)
@@ -385,8 +428,8 @@ def test_ranks_beside_lists_that_contradict_the_scores_are_refused(write, form):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "parquet", "frame", "objects"])
-def test_a_rank_in_objects_that_contradicts_the_score_is_refused(write, form):
-    """In the objects of lists as in lines."""
+def test_ranks_in_objects_that_contradict_the_scores_are_refused(write, form):
+    """Ranks in a list of objects that order items differently from their scores are refused."""
     best = [[{"item": "b", "score": 0.9, "rank": 2}, {"item": "a", "score": 0.1, "rank": 1}]]
     preds, labels = write("p", {"predictions": best}, form), write("y", {"labels": [["b"]]}, form)
     assert refusal(preds, labels).problem == "'score' and 'rank' order the items differently"
@@ -396,7 +439,10 @@ def test_a_rank_in_objects_that_contradicts_the_score_is_refused(write, form):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_lists_whose_scores_rise_are_refused(write, form):
-    """They may be ranks or distances, of which the least is best; a given name decides, whatever the queries are."""
+    """Lists whose scores all rise are refused, because they may be ranks or distances, of which the least is best.
+
+    The option for score or distance decides, for lists with or without a query.
+    """
     delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     rising = {"ids": [["a", "b", "c"], ["c", "a"], ["b"]], "scores": [[0.1, 0.5, 0.9], [0.2, 0.7], [0.3]]}
     labels = {"labels": [["a"], ["c"], ["b"]]}
@@ -422,8 +468,8 @@ def test_lists_whose_scores_rise_are_refused(write, form):
         [[0.5, 0.5, 0.5], [0.2, 0.7], [0.3]],  # one step is chance
     ],
 )
-def test_lists_in_another_order_are_read(write, form, scores):
-    """Unsorted lists and those with the best first."""
+def test_lists_whose_scores_do_not_all_rise_are_read(write, form, scores):
+    """Lists of scores that fall, are unsorted or rise in one step only are read as scores."""
     delimiter = {"list_delimiter": " "} if form in SEPARATORS else {}
     preds = write("p", {"ids": [["a", "b", "c"], ["c", "a"], ["b"]], "scores": scores}, form)
     target = write("y", {"labels": [["a", "b", "c"], ["a", "c"], ["b"]]}, form)
@@ -434,8 +480,10 @@ def test_lists_in_another_order_are_read(write, form, scores):
 
 
 @pytest.mark.parametrize("role", ["query", "item", "score", "rank", "distance"])
-def test_every_known_name_of_predictions(write, role):
-    """In any spelling: the case, signs between words and what follows a colon do not count."""
+def test_every_known_name_of_predictions_is_read_in_any_spelling(write, role):
+    """Every known name of a column of predictions is read in any spelling: case, signs between words and a suffix after
+    a colon do not matter.
+    """
     target = write("y", TARGET, "csv")
     for name in ALIASES[role]:
         for spelling in (name, name.upper().replace("_", "-"), f"{name.title().replace('_', '')}:token"):
@@ -447,8 +495,8 @@ def test_every_known_name_of_predictions(write, role):
             assert recall(preds, target) == 0.5, spelling
 
 
-def test_every_known_name_of_gains_and_lists(write):
-    """Gains in lines, lists and their plurals in tables."""
+def test_every_known_name_of_gains_and_lists_is_read(write):
+    """Every known name of gains in lines is read, and every known name of lists and plural of an item name in tables."""
     preds = write("p", PREDS, "csv")
     for name in (*ALIASES["gain"], "score"):
         assert recall(preds, write("y", {**TARGET, name: [0, 1]}, "csv")) == 0
@@ -460,7 +508,7 @@ def test_every_known_name_of_gains_and_lists(write):
 
 
 def test_no_name_has_two_roles():
-    """Of lines; a plural may be a list and a name inside of objects."""
+    """No known name of a column of lines has two roles, and the plural "labels" is not a name of the gain."""
     seen = {}
     for role in ("query", "item", "score", "rank", "distance", "gain"):
         for name in ALIASES[role]:
@@ -468,8 +516,8 @@ def test_no_name_has_two_roles():
     assert not is_known("labels", ALIASES["gain"])
 
 
-def test_the_names_of_the_page_are_those_of_the_table(request):
-    """docs/inputs.md shows every known name."""
+def test_the_page_on_inputs_lists_every_known_name(request):
+    """docs/inputs.md lists every known name of each role."""
     page = (request.config.rootpath / "docs" / "inputs.md").read_text()
     for role, names in ALIASES.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{role}` | "))
@@ -478,7 +526,10 @@ def test_the_names_of_the_page_are_those_of_the_table(request):
 
 @pytest.mark.parametrize("form", ["csv", "json", "trec"])
 def test_label_names_number_the_labels_of_lines(tmp_path, form):
-    """A score stands in the column of its name, in any order of names; a label that they lack is refused."""
+    """With label_names, the id of a label is the place of its name, whatever the order of names.
+
+    A label that label_names lacks is refused.
+    """
     run, qrels = {"q": {"d1": 0.9, "d0": 0.5}}, {"q": {"d0": 1}}
     preds, target = tmp_path / f"p.{form}", tmp_path / f"y.{form}"
     if form == "json":

@@ -28,22 +28,24 @@ def paths(tmp_path):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 10])
-def test_stored_entries_come_back(paths, rows_of, batch_rows):
-    """Every stored entry comes back with its row, an empty row, unsorted columns and a stored zero included."""
+def test_every_stored_entry_is_read(paths, rows_of, batch_rows):
+    """Every stored entry of a CSR matrix is read with its row, in batches of any size; rows may be empty, columns
+    unsorted and stored values zero.
+    """
     dataset = read(*paths, batch_rows=batch_rows)
     assert rows_of(dataset) == dict(enumerate(zip(SCORES, GAINS, strict=True)))
     assert (dataset.num_rows, dataset.num_labels, dataset.label_names, dataset.row_names) == (4, 5, None, None)
 
 
-def test_sparse_arrays_bool_and_int_values(tmp_path, targets_of):
-    """Sparse arrays read like sparse matrices, and bool and int values are gains."""
+def test_sparse_arrays_and_bool_and_int_gains_are_read(tmp_path, targets_of):
+    """Sparse arrays of scipy are read like sparse matrices, and values of bool or int are gains."""
     for dtype in (bool, np.int8):
         sp.save_npz(tmp_path / "y.npz", sp.csr_array(csr([{1: 1}, {0: 1}], dtype=dtype)))
         assert targets_of(read_target(tmp_path / "y.npz")) == {0: {1: 1}, 1: {0: 1}}
 
 
 def test_very_uneven_rows_stay_sparse(tmp_path, rows_of):
-    """One long row among short ones does not pad the others: the batch is CSR."""
+    """A batch with one long row among short ones is CSR, so that the short rows are not padded."""
     rows = [{label: float(label) for label in range(400)}, *[{7: 1.0}] * 40]
     sp.save_npz(tmp_path / "preds.npz", csr(rows, 1000))
     sp.save_npz(tmp_path / "target.npz", csr([{7: 1.0}] * 41, 1000))
@@ -54,7 +56,7 @@ def test_very_uneven_rows_stay_sparse(tmp_path, rows_of):
 
 
 def test_other_layouts_are_refused(tmp_path, paths):
-    """A CSC matrix and an archive of arrays are refused, saying how to write CSR."""
+    """A CSC matrix and an archive of plain arrays are refused with a hint."""
     sp.save_npz(tmp_path / "csc.npz", csr(SCORES).tocsc())
     np.savez(tmp_path / "arrays.npz", a=np.zeros(3))
     for name, problem in (("csc", "format csc, not csr"), ("arrays", "holds the arrays .*, and no matrix of scipy")):
@@ -64,19 +66,19 @@ def test_other_layouts_are_refused(tmp_path, paths):
 
 
 @pytest.mark.slow
-def test_a_file_that_is_no_archive_is_closed(tmp_path, paths):
-    """Of a file cut short no handle stays open."""
+def test_a_damaged_file_is_refused_and_closed(tmp_path, paths):
+    """A file that is cut short is refused, and no handle of it stays open."""
     (tmp_path / "cut.npz").write_bytes(paths[0].read_bytes()[:-30])
-    with warnings.catch_warnings(record=True) as left:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(DataFileError, match=r"cut\.npz: cannot be read as a scipy CSR matrix"):
             read(tmp_path / "cut.npz", paths[1])
         gc.collect()
-    assert not [warning for warning in left if warning.category is ResourceWarning]
+    assert not [warning for warning in warned if warning.category is ResourceWarning]
 
 
 def test_inconsistent_arrays_are_refused(tmp_path, paths):
-    """Row boundaries that do not fit the shape or the entries are refused."""
+    """Row boundaries that do not fit the shape or the entries, and complex values are refused."""
     matrix = csr(SCORES)
     parts = {"data": matrix.data, "indices": matrix.indices, "shape": [4, 5], "format": b"csr"}
     np.savez(tmp_path / "a.npz", indptr=[0, 2, 2], **parts)
@@ -89,8 +91,8 @@ def test_inconsistent_arrays_are_refused(tmp_path, paths):
             list(read(tmp_path / f"{name}.npz", paths[1]))
 
 
-def test_wrong_values_name_the_row(tmp_path, paths):
-    """A column out of range, one that repeats, a NaN score and a negative gain are errors that name the row."""
+def test_errors_in_values_name_the_row(tmp_path, paths):
+    """A column out of range, a repeated column, a NaN score and a negative gain raise an error that names the row."""
     matrix = csr(SCORES)
     matrix.indices[2] = 5
     repeated = csr(SCORES)

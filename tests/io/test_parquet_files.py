@@ -28,8 +28,10 @@ def write(tmp_path):
 @pytest.mark.parametrize("batch_rows", [1, 2, 4, 100])
 @pytest.mark.parametrize("groups", [(3, 2), (7, 1), (2, 7)])
 @pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
-def test_ragged_lists_come_back(write, rows_of, batch_rows, groups, kind):
-    """Lists come back row by row, a missing list as an empty one, whatever the row groups of the two files."""
+def test_lists_of_any_length_are_read(write, rows_of, batch_rows, groups, kind):
+    """Lists of any length are read row by row, a missing list as an empty one, whatever the row groups of the two files
+    and the size of batches.
+    """
     preds = write("p.parquet", groups[0], kind, ids=IDS, scores=SCORES)
     target = write("y.parquet", groups[1], kind, labels=LABELS)
     rows = rows_of(read(preds, target, batch_rows=batch_rows))
@@ -39,8 +41,8 @@ def test_ragged_lists_come_back(write, rows_of, batch_rows, groups, kind):
     assert ranked == {row: (IDS[row] or [], sorted(LABELS[row])) for row in range(7)}
 
 
-def test_lists_of_one_length(tmp_path, rows_of):
-    """Fixed-size lists and lists of equal length read like any other."""
+def test_lists_of_equal_length_are_read(tmp_path, rows_of):
+    """Lists of a fixed size and lists of equal length are read like any other."""
     ids = np.arange(12).reshape(4, 3)
     table = pa.table({"ids": pa.FixedSizeListArray.from_arrays(pa.array(ids.ravel()), 3)})
     pq.write_table(table, tmp_path / "p.parquet")
@@ -49,8 +51,11 @@ def test_lists_of_one_length(tmp_path, rows_of):
     assert rows == {row: (ids[row].tolist(), ids[row].tolist()) for row in range(4)}
 
 
-def test_gains_and_column_names(tmp_path, rows_of):
-    """Gains need the number of labels; columns can have any name, and others are not looked at."""
+def test_gains_in_custom_columns_are_read(tmp_path, rows_of):
+    """Gains are read from columns that the user names, and other columns are not looked at.
+
+    Without the number of labels, gains beside ids are refused.
+    """
     preds, target = tmp_path / "p.parquet", tmp_path / "y.parquet"
     pq.write_table(pa.table({"a": [[1], [0]], "b": [["x"], ["y"]]}), preds)
     pq.write_table(pa.table({"c": [[1, 2], [0]], "d": [[0.5, 2.0], [1.0]]}), target)
@@ -64,7 +69,9 @@ def test_gains_and_column_names(tmp_path, rows_of):
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 def test_string_ids_are_numbered_alike_in_both_files(tmp_path, rows_of, kind):
-    """Strings are numbered in ascending order over both files, or by the names given."""
+    """Strings are numbered in ascending order over both files, or by label_names; a label that label_names lacks is
+    refused.
+    """
     preds, target = tmp_path / "p.parquet", tmp_path / "y.parquet"
     pq.write_table(pa.table({"ids": pa.array([["b", "a"], ["d"]], pa.list_(kind))}), preds)
     pq.write_table(pa.table({"labels": pa.array([["c"], ["a", "d"]], pa.list_(pa.string()))}), target)
@@ -77,8 +84,8 @@ def test_string_ids_are_numbered_alike_in_both_files(tmp_path, rows_of, kind):
         list(read(preds, target, label_names=["a", "b", "c"]))
 
 
-def test_names_over_files(tmp_path, targets_of):
-    """read_label_names gathers the strings of several files; whole numbers have no names."""
+def test_read_label_names_collects_names_of_several_files(tmp_path, targets_of):
+    """`read_label_names` collects the strings of several files in ascending order, and returns None for whole numbers."""
     for name, column, rows in (
         ("p", "ids", [["b"], ["a"]]),
         ("y", "labels", [["c", "a"], []]),
@@ -92,8 +99,8 @@ def test_names_over_files(tmp_path, targets_of):
     assert read_target(tmp_path / "n.parquet", label_names=names).num_labels == 3
 
 
-def test_rows_are_decoded_once(write, rows_of, monkeypatch):
-    """Over all ranks no row group is decoded twice when the files have row groups in common, nor all of them by one."""
+def test_ranks_decode_each_row_group_once(write, rows_of, monkeypatch):
+    """Over all ranks each row group is decoded once if cuts lie at row groups, and no rank decodes all of them."""
     decoded = []
     original = pq.ParquetFile.iter_batches
 
@@ -114,8 +121,8 @@ def test_rows_are_decoded_once(write, rows_of, monkeypatch):
         assert sorted(decoded) == sorted([*range(7), *range(4)])
 
 
-def test_looking_at_the_first_rows_decodes_no_others(tmp_path, monkeypatch):
-    """Opening lists with scores looks at the first 512 rows of a row group of 20,000: only their batch is decoded."""
+def test_opening_a_file_decodes_only_its_first_rows(tmp_path, monkeypatch):
+    """Opening lists with scores decodes only the first 512 rows, though their row group has 20,000."""
     decoded = []
     original = pq.ParquetFile.iter_batches
 
@@ -132,8 +139,8 @@ def test_looking_at_the_first_rows_decodes_no_others(tmp_path, monkeypatch):
     assert sum(decoded) == 512
 
 
-def test_a_row_group_is_never_held_whole(tmp_path):
-    """Of one row group of 20 MB a fraction is in memory at any time."""
+def test_a_row_group_is_read_in_part(tmp_path):
+    """Less than 8 MiB are in memory at any time while a row group of 20 MB is read."""
     ids = np.random.default_rng(0).permuted(np.tile(np.arange(128, dtype=np.int32), (40_000, 1)), axis=1)
     ids += np.random.default_rng(1).integers(2**20, size=(40_000, 1), dtype=np.int32)
     table = pa.table({"ids": pa.FixedSizeListArray.from_arrays(pa.array(ids.ravel()), 128).cast(pa.list_(pa.int32()))})
@@ -141,11 +148,11 @@ def test_a_row_group_is_never_held_whole(tmp_path):
     np.save(tmp_path / "y.npy", ids[:, 0])
     del table
     before = pa.total_allocated_bytes()
-    held = [
+    allocated = [
         pa.total_allocated_bytes() - before for _ in read(tmp_path / "p.parquet", tmp_path / "y.npy", batch_rows=256)
     ]
-    assert len(held) == 157
-    assert max(held) < 2**23
+    assert len(allocated) == 157
+    assert max(allocated) < 2**23
 
 
 @pytest.mark.parametrize(
@@ -171,8 +178,10 @@ def test_a_row_group_is_never_held_whole(tmp_path):
     ],
 )
 @pytest.mark.parametrize("batch_rows", [1, 8])
-def test_errors_name_file_and_row(tmp_path, columns, problem, batch_rows):
-    """Nulls, uneven lists, NaN, repeated and unknown ids, other types and row counts are errors naming file and row."""
+def test_errors_in_lists_name_file_and_row(tmp_path, columns, problem, batch_rows):
+    """Nulls, uneven lists, NaN, repeated or unknown ids, wrong types and unequal numbers of rows raise an error that
+    names the file, and the row where there is one.
+    """
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
     pq.write_table(pa.table({"labels": [[0], [1]]}), tmp_path / "y.parquet")
     with pytest.raises(DataFileError, match=problem) as caught:
@@ -182,7 +191,9 @@ def test_errors_name_file_and_row(tmp_path, columns, problem, batch_rows):
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
 def test_gains_keep_their_precision(tmp_path, kind):
-    """A gain of .7 in single or half precision is at least 0.7, in lines and in lists, of files and of frames."""
+    """A gain of 0.7 in half, single or double precision is at least a min_gain of 0.7, in lines and lists, and in files
+    and frames.
+    """
     preds = pd.DataFrame({"query": ["u", "u"], "item": ["a", "b"], "score": [0.9, 0.1]})
     lines = pd.DataFrame({"query": ["u"], "item": ["a"], "gain": np.array([0.7], kind)})
     targets = [lines]

@@ -1,4 +1,4 @@
-"""Folders of parts, patterns, partitions, lists of files: what opens, in which order, and what is refused."""
+"""Folders of parts, patterns, partitions and lists of files: what is read, in which order, and what is refused."""
 
 import gzip
 import shutil
@@ -30,13 +30,13 @@ def target(tmp_path):
 
 
 def split(count):
-    """Return the rows of each of some parts, of different lengths."""
+    """Return the rows of each part; parts differ in length."""
     cuts = sorted({0, ROWS, *(number * number % ROWS for number in range(1, count))})
     return [PREDS[start:stop] for start, stop in pairwise(cuts)]
 
 
 def write_parts(folder, count=12, name="part-{}.parquet"):
-    """Write the rows as parts, whose numbers have no leading zeros, beside what is no data."""
+    """Write the rows as parts, whose numbers have no leading zeros, beside files that are no data."""
     folder.mkdir(parents=True)
     for number, rows in enumerate(split(count)):
         path = folder / name.format(number)
@@ -48,18 +48,18 @@ def write_parts(folder, count=12, name="part-{}.parquet"):
 
 
 @pytest.mark.parametrize(("world_size", "batch_rows"), [(1, 4), (2, 1), (3, 100)])
-def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
-    """A folder, a pattern, partitions and a list of files hold the rows of one file in its order, on any processes.
+def test_parts_are_read_as_one_file(tmp_path, target, rows_of, world_size, batch_rows):
+    """A folder, a pattern, partitions and a list of files are read as one file with their rows in order, on each rank.
 
-    On one process each of them, on two and three every other one by turns.
+    On one process all of these are tried, on two and three every other one.
     """
     folder = write_parts(tmp_path / "folder")
     hive = write_parts(tmp_path / "hive", name="day={}/a.parquet")
     deep = write_parts(tmp_path / "deep" / "below")
-    listed = list(find(folder).parts)
-    assert [path.name for path in listed][-2:] == [f"part-{len(listed) - 2}.parquet", f"part-{len(listed) - 1}.parquet"]
+    paths = list(find(folder).parts)
+    assert [path.name for path in paths][-2:] == [f"part-{len(paths) - 2}.parquet", f"part-{len(paths) - 1}.parquet"]
     patterns = [str(folder / "part-*.parquet"), str(tmp_path / "deep" / "**" / "*.parquet"), f"{hive}/day=*"]
-    forms = (folder, hive, deep.parent, listed, list(map(str, listed)), f"file://{folder}", *patterns)
+    forms = (folder, hive, deep.parent, paths, list(map(str, paths)), f"file://{folder}", *patterns)
     for preds in forms if world_size == 1 else forms[world_size % 2 :: 2]:
         parts = [
             rows_of(read(preds, target, num_labels=5, rank=rank, world_size=world_size, batch_rows=batch_rows))
@@ -68,8 +68,8 @@ def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
         assert {row: value for part in parts for row, value in part.items()} == EXPECTED
 
 
-def test_parts_without_a_row_are_left_out(tmp_path, target, rows_of):
-    """A part of no rows, as Spark writes them, is no error, wherever it stands."""
+def test_parts_without_rows_are_skipped(tmp_path, target, rows_of):
+    """A part without rows, as Spark writes them, is skipped wherever it stands."""
     folder = write_parts(tmp_path / "folder", count=4)
     for name in ("part-", "part-00", "part-2a", "part-99"):
         pq.write_table(table(PREDS).slice(0, 0), folder / f"{name}.parquet")
@@ -77,8 +77,8 @@ def test_parts_without_a_row_are_left_out(tmp_path, target, rows_of):
 
 
 @pytest.mark.parametrize("suffix", ["npy", "xmc", "gz"])
-def test_parts_of_other_formats(tmp_path, target, rows_of, suffix):
-    """Arrays, text and compressed text come in parts too."""
+def test_arrays_and_text_are_read_in_parts(tmp_path, target, rows_of, suffix):
+    """Arrays, text and compressed text are read in parts."""
     folder = tmp_path / "folder"
     folder.mkdir()
     for number, rows in enumerate(split(5)):
@@ -93,16 +93,21 @@ def test_parts_of_other_formats(tmp_path, target, rows_of, suffix):
             (folder / f"{number}.xmc").write_text(text)
         else:
             (folder / f"{number}.xmc.gz").write_bytes(gzip.compress(text.encode()))
-    found = rows_of(read(folder, target, batch_rows=4))
-    kept = {row: ({i: s for i, s in preds.items() if s > -np.inf}, labels) for row, (preds, labels) in found.items()}
-    assert kept == EXPECTED
+    rows_read = rows_of(read(folder, target, batch_rows=4))
+    finite = {
+        row: ({i: s for i, s in preds.items() if s > -np.inf}, labels) for row, (preds, labels) in rows_read.items()
+    }
+    assert finite == EXPECTED
 
 
 CSV = "query,item,score\n"
 
 
-def test_lines_in_parts(tmp_path, rows_of):
-    """Lines of a query may lie in any of the parts; a note is given once, an error names the part and its own line."""
+def test_lines_of_a_query_may_lie_in_several_parts(tmp_path, rows_of):
+    """Lines of a query may lie in several parts.
+
+    An error names the part and the line in it, and label names are collected over all parts.
+    """
     (tmp_path / "p").mkdir()
     for number in range(3):
         lines = "".join(f"u{query},{(query + number) % 4},{number / 4}\n" for query in (3, 1, 2))
@@ -122,7 +127,7 @@ def test_lines_in_parts(tmp_path, rows_of):
 
 
 def test_parts_with_ranks_and_with_scores_are_refused(tmp_path):
-    """Lines and lists: the numbers of all parts mean the same."""
+    """Parts of which one has scores and another ranks are refused, for lines and for lists."""
     (tmp_path / "y.csv").write_text("query,item\na,x\nb,y\n")
     for name, value in (("0", "score"), ("1", "rank")):
         for folder in ("p", "l"):
@@ -140,7 +145,7 @@ def without_scores(folder):
     pq.write_table(table(PREDS[:3]).drop_columns(["scores"]), folder / "part-1.parquet")
 
 
-def of_strings(folder):
+def with_strings(folder):
     pq.write_table(pa.table({"ids": [["a"]], "scores": [[1.0]]}), folder / "part-1.parquet")
 
 
@@ -153,7 +158,7 @@ def empty(folder):
     (folder / "part-1.parquet").write_bytes(b"")
 
 
-def of_another_format(folder):
+def in_another_format(folder):
     (folder / "part-1.csv").write_text(CSV)
 
 
@@ -165,17 +170,19 @@ def with_a_wrong_row(folder):
     ("damage", "problem"),
     [
         (without_scores, r"part-1\.parquet: holds lists of whole numbers, but .*part-0\.parquet holds .* with a score"),
-        (of_strings, r"part-1\.parquet: holds lists of strings with a score, but .*part-0"),
+        (with_strings, r"part-1\.parquet: holds lists of strings with a score, but .*part-0"),
         (truncated, r"part-1\.parquet: cannot be read as Parquet"),
         (empty, r"part-1\.parquet: is empty"),
-        (of_another_format, r"part-1\.csv: is csv, but .*part-0\.parquet is parquet"),
+        (in_another_format, r"part-1\.csv: is csv, but .*part-0\.parquet is parquet"),
         (with_a_wrong_row, r"part-1\.parquet, row 0: holds the label id 9, but there are 5 labels"),
         (shutil.rmtree, r"folder: there is no such file"),
         (lambda folder: (folder / "part-2.parquet").unlink(), r"y\.parquet: holds 23 rows, but .*folder holds"),
     ],
 )
 def test_a_wrong_part_is_named(tmp_path, target, damage, problem):
-    """A part of another schema or format, cut short, empty or missing is an error that names it."""
+    """A part of another schema or format, one that is cut short, empty or missing, and one with a wrong row raise an
+    error that names the part or the folder.
+    """
     folder = write_parts(tmp_path / "folder", count=6)
     damage(folder)
     with pytest.raises(DataFileError, match=problem) as caught:
@@ -183,8 +190,8 @@ def test_a_wrong_part_is_named(tmp_path, target, damage, problem):
     assert caught.value.hint
 
 
-def test_nothing_found(tmp_path, target):
-    """A folder without data, a pattern that matches nothing and an empty list are refused."""
+def test_paths_without_data_are_refused(tmp_path, target):
+    """A folder without data, a pattern without a match and an empty list are refused."""
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "_SUCCESS").write_text("x")
     for preds, problem in ((tmp_path / "bare", "holds no files of data"), (tmp_path / "*.npz", "no file matches")):
@@ -194,15 +201,15 @@ def test_nothing_found(tmp_path, target):
         read([], target)
 
 
-def test_a_name_with_the_signs_of_a_pattern(tmp_path, target, rows_of):
-    """A file that is there is itself, whatever its name looks like."""
+def test_an_existing_path_is_not_read_as_a_pattern(tmp_path, target, rows_of):
+    """A path of an existing file is that file, though it holds the signs of a pattern."""
     pq.write_table(table(PREDS), tmp_path / "p[1]*.parquet")
     assert rows_of(read(tmp_path / "p[1]*.parquet", target, num_labels=5)) == EXPECTED
 
 
 @pytest.mark.parametrize("target_parts", [1, 2])
-def test_sequences_in_several_files(tmp_path, target_parts):
-    """Parts (B, T, L) of scores and (B, T) of labels are B x T rows, though the parts differ in B."""
+def test_parts_of_sequences_are_read_as_rows(tmp_path, target_parts):
+    """Parts (B, T, L) of scores and (B, T) of labels are read as B x T rows, though the parts differ in B."""
     scores, labels = np.random.default_rng(0).random((5, 3, 4), np.float32), np.arange(15).reshape(5, 3) % 4
     for name, array, cuts in (("p", scores, [2]), ("y", labels, [4][: target_parts - 1])):
         (tmp_path / name).mkdir()

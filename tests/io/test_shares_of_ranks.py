@@ -1,4 +1,4 @@
-"""Which rank reads which rows."""
+"""Rows of files are shared among ranks and regrouped into batches."""
 
 from itertools import chain, pairwise
 
@@ -18,20 +18,23 @@ IDS = [[0, 2], [1], [], [2, 1], [0], [1, 0, 2], [2]]
 
 
 class Grouped(Source):
-    """A source of which only the row groups matter."""
+    """A source that has row groups only."""
 
     def __init__(self, ends):
         self.num_rows = int(ends[-1])
         self.ends = np.array(ends)
 
     def batches(self, start, stop, size):
-        """Never called."""
+        """Raise an error, because shares are computed without reading."""
         raise NotImplementedError
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 9))
 def test_shares_cover_every_row_once(groups, world_size):
-    """Shares follow one another from the first row to the last, none of twice the average unless rows are too few."""
+    """Shares follow one another from the first row to the last.
+
+    None is twice the average or more, unless there are too few rows.
+    """
     source = Grouped(np.cumsum(groups))
     num_rows = source.num_rows
     shares = [share(rank, world_size, num_rows, source) for rank in range(world_size)]
@@ -43,7 +46,7 @@ def test_shares_cover_every_row_once(groups, world_size):
 
 
 def test_shares_end_where_row_groups_end():
-    """Cuts lie where row groups end in both files, else in one; a single group is cut in the middle."""
+    """Shares end where row groups of both files end, or else of one file; a single row group is cut in the middle."""
     assert share(0, 2, 12, Grouped([3, 6, 9, 12]), Grouped([4, 8, 12])) == (0, 6)
     assert share(0, 2, 12, Grouped([4, 8, 12]), Grouped([2, 4, 6, 8, 10, 12])) == (0, 4)
     assert share(1, 2, 12, Grouped([5, 12]), Grouped([12])) == (5, 12)
@@ -81,19 +84,19 @@ def write(tmp_path):
 @pytest.mark.parametrize("preds", ["npz", "npy", "pt", "parquet", "xmc"])
 @pytest.mark.parametrize("target", ["npz", "npy", "pt", "parquet", "xmc"])
 @pytest.mark.parametrize("world_size", [1, 3])
-def test_every_format_matches_every_other_on_any_number_of_ranks(write, rows_of, preds, target, world_size):
-    """Over all ranks each row is read once, and holds its labels, whatever the two formats."""
+def test_formats_combine_on_any_number_of_ranks(write, rows_of, preds, target, world_size):
+    """Each format of predictions goes with each format of targets, and over all ranks each row is read once."""
     paths = write(preds, "preds"), write(target, "target")
     parts = [rows_of(read(*paths, rank=rank, world_size=world_size, batch_rows=2)) for rank in range(world_size)]
     assert sorted(row for part in parts for row in part) == list(range(7))
     for part in parts:
-        for row, (found, relevant) in part.items():
-            assert sorted(found) == sorted(relevant) == sorted(IDS[row])
+        for row, (ids, relevant) in part.items():
+            assert sorted(ids) == sorted(relevant) == sorted(IDS[row])
 
 
 @pytest.mark.parametrize("form", ["npz", "npy", "pt", "parquet", "xmc"])
-def test_targets_alone_are_shared_too(write, targets_of, form):
-    """Targets read alone are the same rows on one rank and on three, and can be read twice."""
+def test_targets_alone_are_shared_among_ranks(write, targets_of, form):
+    """Targets that are read alone are the same rows on one rank as on three together, and can be read twice."""
     whole = read_target(write(form, "target"), batch_rows=2)
     assert targets_of(whole) == targets_of(whole)
     parts = [targets_of(read_target(write(form, "target"), rank=rank, world_size=3)) for rank in range(3)]
@@ -103,7 +106,7 @@ def test_targets_alone_are_shared_too(write, targets_of, form):
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=6), st.integers(1, 7))
 def test_rebatching_keeps_rows_and_order(parts, size):
-    """Rows regrouped into batches of one size are the same rows in the same order."""
+    """Rows that are regrouped into batches of one size are the same rows in the same order."""
     numbers = iter(range(1000))
     rows = [[[next(numbers) for _ in range(length)] for length in part] for part in parts]
     ragged = [
@@ -111,9 +114,9 @@ def test_rebatching_keeps_rows_and_order(parts, size):
     ]
     batches = list(rebatch(ragged, size))
     assert all(len(batch) == size for batch in batches[:-1])
-    found = [batch.ids[batch.offsets[row] : batch.offsets[row + 1]].tolist() for batch in batches
+    rebatched = [batch.ids[batch.offsets[row] : batch.offsets[row + 1]].tolist() for batch in batches
              for row in range(len(batch))]  # fmt: skip
-    assert found == list(chain(*rows))
+    assert rebatched == list(chain(*rows))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,7 @@ def test_rebatching_keeps_rows_and_order(parts, size):
         ({"format": "excel"}, "format='excel'"),
     ],
 )
-def test_wrong_arguments(write, options, problem):
-    """Arguments out of range are errors that name them."""
+def test_read_refuses_wrong_arguments_by_name(write, options, problem):
+    """`read` raises an error that names the argument if an argument is out of range."""
     with pytest.raises(ValueError, match=f"read: {problem}"):
         read(write("npy", "preds"), write("npy", "target"), **options)

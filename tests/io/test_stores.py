@@ -1,4 +1,4 @@
-"""Files in stores: one that fsspec knows, and what is told of one that cannot be opened."""
+"""Files in remote stores, and errors for addresses that cannot be opened."""
 
 import gzip
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ def lists(rows):
 
 @pytest.fixture(scope="module")
 def memory():
-    """Fill fsspec's store in memory with the same rows in several layouts; return the address of a path."""
+    """Fill fsspec's store in memory with the same rows in several layouts, and return a function from path to address."""
     system = fsspec.filesystem("memory")
     for number, row in enumerate(ROWS):
         with system.open(f"/data/parts/part-{number}.parquet", "wb") as file:
@@ -41,21 +41,25 @@ def memory():
     system.rm("/data", recursive=True)
 
 
-def test_every_layout_of_a_store(memory, rows_of):
-    """Folders, patterns, arrays and compressed lines; what pyarrow does not know is opened by fsspec."""
+def test_files_of_an_fsspec_store_are_read(memory, rows_of):
+    """Folders, patterns, arrays and compressed lines are read from a store that pyarrow does not know and fsspec does,
+    on each rank.
+    """
     for preds in ("parts", "parts/part-*.parquet", "parts/part-[0-2].parquet", "**/part-?.parquet"):
         for target in ("y.parquet", "y.npy"):
-            found = {}
+            rows = {}
             for rank in (0, 1):
-                found |= rows_of(read(memory(preds), memory(target), num_labels=3, rank=rank, world_size=2))
-            assert found == EXPECTED
+                rows |= rows_of(read(memory(preds), memory(target), num_labels=3, rank=rank, world_size=2))
+            assert rows == EXPECTED
     dataset = read(memory("runs/a.run.gz"), memory("runs/*.qrels"))
     assert (dataset.row_names, dataset.label_names) == (["q0", "q1", "q2"], ("2", "1", "0"))
     assert rows_of(dataset)[1] == ({0: 1.0}, {0: 1.0})
 
 
-def test_what_a_store_refuses(memory):
-    """Absent folders, files and matches, and wrong addresses are one error that shows no credentials."""
+def test_errors_of_a_store_show_no_credentials(memory):
+    """An absent file, a pattern without a match and an unknown protocol raise an error with a hint, which shows no
+    credentials of the address.
+    """
     for path, problem in (
         ("memory://me:very-secret@data/none.parquet", "data/none.parquet: there is no such file"),
         ("memory://me:very-secret@data/parts/*.csv", r"data/parts/\*.csv: no file matches"),
@@ -74,14 +78,17 @@ def test_what_a_store_refuses(memory):
         ("gs://bucket/a?anonymous=1", pa.ArrowException("no token"), "set GOOGLE_APPLICATION_CREDENTIALS"),
     ],
 )
-def test_what_a_store_lacks_is_named(address, raised, advice, monkeypatch):
-    """One sentence without the details of the client, and what to set; Google's gives up within seconds."""
+def test_errors_of_a_cloud_client_say_what_to_set(address, raised, advice, monkeypatch):
+    """An error of a cloud client becomes one sentence without technical details, with a hint on what to set.
+
+    Google's client has a limit on its retries.
+    """
     from tailmetrics.io import files
 
-    asked = []
+    uris = []
 
     def refuse(uri):
-        asked.append(uri)
+        uris.append(uri)
         raise raised
 
     files._system.cache_clear()
@@ -90,4 +97,4 @@ def test_what_a_store_lacks_is_named(address, raised, advice, monkeypatch):
         read(address, address)
     assert error.value.problem == f"cannot be opened: {str(raised).partition(' error_info')[0]}"
     assert error.value.hint.startswith(advice)
-    assert all(("retry_limit_seconds=" in uri) == uri.startswith("gs") for uri in asked)
+    assert all(("retry_limit_seconds=" in uri) == uri.startswith("gs") for uri in uris)

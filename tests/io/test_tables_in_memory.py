@@ -1,4 +1,4 @@
-"""DataFrames, Arrow tables and dicts of runs in the place of files."""
+"""DataFrames, Arrow tables and dicts of runs instead of files."""
 
 import pandas as pd
 import pyarrow as pa
@@ -16,26 +16,31 @@ def frame(rows=ROWS, names=("query", "item", "score")):
     return pd.DataFrame(rows, columns=list(names))
 
 
-def test_dicts_of_runs(rows_of):
-    """A run and judgements as pytrec_eval has them: names descend, for its ties; an empty list counts as an answer."""
+def test_dicts_of_runs_are_read(rows_of):
+    """A run and judgements are read as dicts like those of pytrec_eval.
+
+    Labels are numbered in descending order of names, as its ties need, and a query with an empty list is not missing.
+    """
     dataset = read(RUN, QRELS)
     assert (dataset.label_names, dataset.row_names, dataset.missing_queries) == (("c", "b", "a"), ["q1", "q2", "q3"], 0)
     assert rows_of(dataset) == {0: ({2: 0.5, 1: 2.0}, {1: 1.0}), 1: ({2: 1.0}, {0: 2.0}), 2: ({}, {2: 1.0})}
 
 
 @pytest.mark.parametrize(
-    "make", [frame, lambda: pa.Table.from_pandas(frame()), lambda: frame().astype({"query": "category"})]
+    "factory", [frame, lambda: pa.Table.from_pandas(frame()), lambda: frame().astype({"query": "category"})]
 )
-def test_tables(make, rows_of):
-    """A table holds one line per row, of pandas or Arrow, strings, categories or whole numbers."""
+def test_frames_and_arrow_tables_are_read(factory, rows_of):
+    """A table of pandas or Arrow with one line for each query and item is read; queries may be strings or categories."""
     target = frame([(q, i, g) for q, by in QRELS.items() for i, g in by.items()], ("query", "item", "gain"))
-    dataset = read(make(), target, missing="zero")
+    dataset = read(factory(), target, missing="zero")
     assert rows_of(dataset) == EXPECTED
     assert (dataset.missing_queries, dataset.unmatched_queries) == (1, 0)
 
 
-def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
-    """A table goes with a file that names its queries, and its columns may have usual names, which is said."""
+def test_tables_beside_files_are_read_by_known_or_custom_names(tmp_path, rows_of):
+    """A table is read beside a file that names its queries; its columns have known names or those that the user gives,
+    and the reading says which column has which role.
+    """
     (tmp_path / "y.csv").write_text("query,item,gain\nq1,b,1\nq2,c,2\n")
     dataset = read(frame(names=("user_id", "item_id", "score")), tmp_path / "y.csv")
     assert str(dataset.readings[0]) == "in memory: 'user_id' is the query, 'item_id' is the item, 'score' is the score"
@@ -49,25 +54,29 @@ LISTS = {"user": ["b", "a"], "items": [["x", "y"], ["z"]], "scores": [[0.1, 0.9]
 RELEVANT = {"user": ["a", "b"], "labels": [["z", "x"], ["y"]]}
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pa.table])
+@pytest.mark.parametrize("factory", [pd.DataFrame, pa.table])
 @pytest.mark.parametrize("lacking", [[], ["user"], ["scores"], ["user", "scores"]])
-def test_tables_of_lists_are_read_as_their_parquet_files(tmp_path, rows_of, make, lacking):
-    """A list in each row, with or without scores, joined by a column of queries or row by row."""
+def test_tables_of_lists_are_read_as_their_parquet_files(tmp_path, rows_of, factory, lacking):
+    """A table with lists in its rows is read as its Parquet file is, with or without scores, and joined by a column of
+    queries or row by row.
+    """
     columns = [{name: column for name, column in table.items() if name not in lacking} for table in (LISTS, RELEVANT)]
     for name, table in zip("py", columns, strict=True):
         pd.DataFrame(table).to_parquet(tmp_path / f"{name}.parquet")
-    read_back, dataset = read(tmp_path / "p.parquet", tmp_path / "y.parquet"), read(*map(make, columns))
+    read_back, dataset = read(tmp_path / "p.parquet", tmp_path / "y.parquet"), read(*map(factory, columns))
     assert rows_of(dataset) == rows_of(read_back)
     assert (dataset.row_names, dataset.label_names) == (read_back.row_names, read_back.label_names)
     assert dataset.num_rows == 2
 
 
-def test_a_long_table_may_hold_lists_besides(rows_of):
-    """Such as features of an item: the columns of single items are read, by their usual name or the given one."""
+def test_a_table_of_lines_may_have_a_column_of_lists(rows_of):
+    """A table with one item a line may have a column of lists, such as features of the item, which is ignored; the item
+    column has a known name or the one that the user gives.
+    """
     dataset = read(frame().assign(genres=[["g"]] * 3), QRELS)
     assert rows_of(dataset) == rows_of(read(frame(), QRELS))
-    named = frame(names=("query", "work", "score")).assign(genres=[["g"]] * 3)
-    assert rows_of(read(named, QRELS, preds_columns=Columns(item="work"))) == rows_of(dataset)
+    custom = frame(names=("query", "work", "score")).assign(genres=[["g"]] * 3)
+    assert rows_of(read(custom, QRELS, preds_columns=Columns(item="work"))) == rows_of(dataset)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +91,10 @@ def test_a_long_table_may_hold_lists_besides(rows_of):
         (frame([("q1", "a", 1.0), ("q1", "a", 2.0)]), ", query 'q1': holds the label 'a' twice"),
     ],
 )
-def test_a_table_that_does_not_fit(tmp_path, preds, problem):
-    """Missing values, other types and columns, and repeated items are errors of row and column, in memory and in Parquet."""
+def test_errors_in_tables_name_row_and_column(tmp_path, preds, problem):
+    """A missing value, a wrong type, a missing column and a repeated item raise an error that names the row or column,
+    in memory and in Parquet.
+    """
     with pytest.raises(ValueError, match=rf"^preds{problem}"):
         list(read(preds, QRELS))
     preds.to_parquet(tmp_path / "p.parquet")
@@ -103,7 +114,10 @@ def test_a_table_that_does_not_fit(tmp_path, preds, problem):
         (7, TypeError, "preds: is a int; pass the path of a file; a table"),
     ],
 )
-def test_what_does_not_fit_is_named(preds, kind, problem):
-    """What is no table and no dict of runs, and how a table is made one."""
+def test_other_objects_than_tables_and_runs_are_refused(preds, kind, problem):
+    """An object that is neither a table nor a dict of runs is refused, and so are a table and a run with wrong values.
+
+    The error says how to make a table of it, or which query is wrong.
+    """
     with pytest.raises(kind, match=problem):
         list(read(preds, QRELS))

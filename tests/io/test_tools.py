@@ -1,4 +1,4 @@
-"""Files as other programs write them: each row of the tables in docs/inputs.md, with the options that stand there."""
+"""Files as other tools write them: each row of the tables in docs/inputs.md, with the options given there."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ from written import values_of
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
 RUN = {"1": {"11": 0.9, "12": 0.5}, "2": {"13": 0.7, "11": 0.2}}
 QRELS = {"1": {"12": 1}, "2": {"13": 1}}
-"""Recall at 1 is a half: 13 comes first for 2, 12 second for 1."""
+"""Recall at 1 is a half: the relevant item 13 is first for query 2, and 12 is second for query 1."""
 ENTRIES = [(query, item, score) for query, by in RUN.items() for item, score in by.items()]
 RELEVANT = [(query, item) for query, by in QRELS.items() for item in by]
 JUDGED = [*((query, item, 1) for query, item in RELEVANT), ("1", "11", 0)]
@@ -151,7 +151,7 @@ ROWS = {
         ("y.npy", lambda path: np.save(path, np.array([2, 3]))),
     ),
 }
-"""Files without names of queries, row i belonging to row i."""
+"""Files without names of queries, of which row i belongs to row i."""
 
 
 def written(folder, file):
@@ -161,21 +161,22 @@ def written(folder, file):
 
 
 def value(folder, *words):
-    """Return recall at 1 of a command line."""
+    """Return the exit status of a command line, and recall at 1 if it succeeds."""
     metric = ["--metrics+=RecallAtK", "--metrics.k=1", "--quiet", "--overwrite", "--out", str(folder / "out")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         status = main(["evaluate", *metric, *map(str, words)])
-    return status, values_of(json.loads((folder / "out" / "report.json").read_text()))[
-        "recall@1"
-    ] if not status else None
+    if status:
+        return status, None
+    report = json.loads((folder / "out" / "report.json").read_text())
+    return status, values_of(report)["recall@1"]
 
 
 SECTION = PAGE.read_text().partition("### Files of other tools")[2].partition("\n### ")[0]
 READ_AS_THEY_ARE = {
     (tool, kind)
-    for kind, named in re.findall(r"^\| (preds|target|both) \| (.*) \|$", SECTION, re.MULTILINE)
-    for tool in re.sub(r" \([^)]*\)", "", named).split("; ")
+    for kind, tools in re.findall(r"^\| (preds|target|both) \| (.*) \|$", SECTION, re.MULTILINE)
+    for tool in re.sub(r" \([^)]*\)", "", tools).split("; ")
 }
 """(Tool, kind of file) that needs no option."""
 OPTIONS = {key: list[str]() for key in READ_AS_THEY_ARE} | {
@@ -188,8 +189,8 @@ OPTIONS = {key: list[str]() for key in READ_AS_THEY_ARE} | {
 
 
 @pytest.mark.parametrize("tool", PREDS)
-def test_predictions_as_a_tool_writes_them(tmp_path, tool):
-    """Beside TREC's qrels each gives a half, with the options of its row."""
+def test_predictions_of_each_tool_are_read(tmp_path, tool):
+    """The predictions that each tool writes are read with the options of its row: recall at 1 beside TREC qrels is 0.5."""
     (tmp_path / "y").mkdir()
     files = written(tmp_path, PREDS[tool]), written(tmp_path / "y", TARGETS["trec_eval"])
     options = [*OPTIONS[tool, "preds"], *OPTIONS["trec_eval", "target"]]
@@ -197,23 +198,25 @@ def test_predictions_as_a_tool_writes_them(tmp_path, tool):
 
 
 @pytest.mark.parametrize("tool", TARGETS)
-def test_targets_as_a_tool_writes_them(tmp_path, tool):
-    """Beside a run of TREC each gives a half, with the options of its row."""
+def test_targets_of_each_tool_are_read(tmp_path, tool):
+    """The targets that each tool writes are read with the options of its row: recall at 1 beside a TREC run is 0.5."""
     (tmp_path / "y").mkdir()
     files = written(tmp_path, PREDS["ir_datasets"]), written(tmp_path / "y", TARGETS[tool])
     assert value(tmp_path, "--preds", files[0], "--target", files[1], *OPTIONS[tool, "target"]) == (0, 0.5)
 
 
 @pytest.mark.parametrize("tool", ROWS)
-def test_rows_as_a_tool_writes_them(tmp_path, tool):
-    """The same of files of which row i belongs to row i."""
+def test_files_without_queries_of_each_tool_are_read(tmp_path, tool):
+    """Predictions and targets of tools that write no queries are read row by row with the options of their row: recall
+    at 1 is 0.5.
+    """
     preds, target = (written(tmp_path, file) for file in ROWS[tool])
     labels = ["--num-labels", 14] if tool == "napkinXC" else []
     assert value(tmp_path, "--preds", preds, "--target", target, *labels, *OPTIONS[tool, "both"]) == (0, 0.5)
 
 
-def test_the_table_of_the_page():
-    """Every tool that is tried here is in a table, and every tool in a table is tried."""
+def test_the_page_lists_every_tested_tool():
+    """Every tool that is tested here is in a table of docs/inputs.md, and every tool in a table is tested."""
     tools = (
         [(tool, "preds") for tool in PREDS] + [(tool, "target") for tool in TARGETS] + [(tool, "both") for tool in ROWS]
     )
@@ -222,8 +225,10 @@ def test_the_table_of_the_page():
 
 
 @pytest.mark.parametrize("tool", [tool for tool in PREDS if OPTIONS[tool, "preds"]])
-def test_a_refusal_names_the_options_of_the_row(tmp_path, tool, capsys):
-    """Without its options a file is refused, and the hint names an option of the row."""
+def test_the_hint_for_a_tool_names_an_option_of_its_row(tmp_path, tool, capsys):
+    """Predictions of a tool that needs options are refused without them, and the hint names the first option of its
+    row.
+    """
     (tmp_path / "y").mkdir()
     files = written(tmp_path, PREDS[tool]), written(tmp_path / "y", TARGETS["BEIR"])
     assert value(tmp_path, "--preds", files[0], "--target", files[1])[0] == 2
@@ -265,21 +270,24 @@ RAW = {
 
 
 @pytest.mark.parametrize("form", RAW)
-def test_conversions(tmp_path, monkeypatch, form):
-    """The line of the page makes a file that is read: recall at 1 is a half."""
+def test_each_conversion_of_the_page_gives_a_readable_file(tmp_path, monkeypatch, form):
+    """The line of Python that docs/inputs.md gives for a form that is not read makes a file that is: recall at 1 is
+    0.5.
+    """
     monkeypatch.chdir(tmp_path)
     for query, items in ((1, [12]), (2, [13])):
         (tmp_path / "parts" / f"query={query}").mkdir(parents=True)
         pq.write_table(pa.table({"item": items}), tmp_path / "parts" / f"query={query}" / "0.parquet")
     exec(LINES[form], {"json": json, "duckdb": duckdb, "pd": pd, **RAW[form]})
     (converted,) = (path for path in tmp_path.iterdir() if path.stem in "py")
-    text(json.dumps(RUN if converted.stem == "y" else QRELS))(
-        tmp_path / f"{'p' if converted.stem == 'y' else 'y'}.json"
-    )
+    if converted.stem == "y":
+        (tmp_path / "p.json").write_text(json.dumps(RUN))
+    else:
+        (tmp_path / "y.json").write_text(json.dumps(QRELS))
     files = {path.stem: path for path in tmp_path.iterdir() if path.stem in "py"}
     assert value(tmp_path, "--preds", files["p"], "--target", files["y"]) == (0, 0.5)
 
 
-def test_every_conversion_is_tried():
-    """The lines of the page are those above."""
+def test_every_conversion_of_the_page_is_tested():
+    """docs/inputs.md has exactly the conversions that are tested here."""
     assert sorted(LINES) == sorted(RAW)

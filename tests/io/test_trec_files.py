@@ -1,4 +1,4 @@
-"""TREC runs and qrels; tests/cli/test_trec.py holds their values against trec_eval itself."""
+"""TREC runs and qrels; tests/cli/test_trec.py compares their values with trec_eval itself."""
 
 import pytest
 
@@ -19,15 +19,20 @@ q1 0 d7 1
 """
 
 
-def test_documents_are_numbered_so_that_the_last_name_wins_ties(write):
-    """Label ids follow the names in descending order of their bytes: the lower id is trec_eval's winner."""
+def test_documents_are_numbered_in_descending_order_of_names(write):
+    """Documents are numbered in descending order of the bytes of their names, so that the lower id wins a tie, as the
+    last name does in trec_eval.
+    """
     dataset = read(write("a.run", RUN), write("a.qrels", QRELS))
     assert dataset.label_names == ("d9", "d7", "d3", "d2", "d10", "d1")
     assert dataset.num_labels == 6
 
 
 def test_documents_are_names_also_with_num_labels(write):
-    """A note says so where they look like label ids; string_ids=False takes them for these."""
+    """Documents are names also with num_labels, and a note says so if they look like label ids.
+
+    With string_ids=False they are label ids.
+    """
     paths = write("a.run", "q Q0 1 1 0.5 me\nq Q0 77 2 0.25 me\n"), write("a.qrels", "q 0 77 1\n")
     dataset = read(*paths, num_labels=3)
     assert dataset.label_names == ("77", "1")
@@ -37,15 +42,18 @@ def test_documents_are_names_also_with_num_labels(write):
 
 
 def test_rows_are_the_queries_of_both_files(write, rows_of):
-    """Queries missing from either file are left out and counted; a grade of 0 or less is no gain."""
+    """Rows are the queries that are in both files; those of one file only are left out and counted.
+
+    A negative grade is a gain of 0.
+    """
     dataset = read(write("a.run", RUN), write("a.qrels", QRELS))
     assert dataset.row_names == ["q2", "q1"]
     assert (dataset.num_rows, dataset.missing_queries, dataset.unmatched_queries) == (2, 1, 1)
     assert rows_of(dataset) == {0: ({5: 3.0}, {5: 0.0}), 1: ({3: 0.5, 4: 0.5, 2: 0.75}, {3: 2.0, 2: 0.0, 1: 1.0})}
 
 
-def test_missing_queries_can_count_as_zero(write, rows_of):
-    """With missing='zero' a query without predictions has an empty list."""
+def test_missing_queries_may_count_as_zero(write, rows_of):
+    """With missing='zero', a query without predictions has a row with an empty list."""
     dataset = read(write("a.run", RUN), write("a.qrels", QRELS), missing="zero")
     assert dataset.row_names == ["q2", "q1", "q4"]
     assert dataset.missing_queries == 1
@@ -55,7 +63,7 @@ def test_missing_queries_can_count_as_zero(write, rows_of):
 @pytest.mark.parametrize("missing", ["skip", "zero"])
 @pytest.mark.slow
 def test_ranks_share_the_queries(write, rows_of, missing):
-    """Every query is read by one rank, under the number it has without ranks."""
+    """Each query is read by one rank, and has the row number that it has without ranks."""
     paths = write("a.run", RUN), write("a.qrels", QRELS)
     whole = rows_of(read(*paths, missing=missing))
     shared = [rows_of(read(*paths, missing=missing, rank=rank, world_size=3)) for rank in range(3)]
@@ -63,8 +71,10 @@ def test_ranks_share_the_queries(write, rows_of, missing):
     assert {row: value for part in shared for row, value in part.items()} == whole
 
 
-def test_qrels_alone_and_names_over_files(write, targets_of):
-    """Training qrels read alone take the ids of the names given, in trec_eval's order over all files."""
+def test_training_qrels_are_numbered_by_the_names_of_all_files(write, targets_of):
+    """Training qrels that are read alone number their documents by the label names of all files, which are in
+    descending order. A document that the names lack is refused.
+    """
     paths = write("a.run", RUN), write("a.qrels", QRELS), write("train.qrels", "t1 0 d8 1\nt2 0 d2 1\n")
     names = read_label_names([paths[0]], *paths[1:])
     assert names == ("d9", "d8", "d7", "d3", "d2", "d10", "d1")
@@ -87,8 +97,10 @@ def test_qrels_alone_and_names_over_files(write, targets_of):
         (RUN, "\n \n", r"a\.qrels: holds no rows"),
     ],
 )
-def test_errors_name_the_line_or_the_query(write, run, qrels, problem):
-    """Malformed lines, repeated documents, NaN and files without a common query are errors naming line or query."""
+def test_errors_in_trec_files_name_the_line_or_the_query(write, run, qrels, problem):
+    """Malformed lines, repeated documents and NaN raise an error that names the line or the query; files without rows
+    or without a common query raise one that names the file.
+    """
     with pytest.raises(DataFileError, match=problem) as caught:
         list(read(write("a.run", run), write("a.qrels", qrels)))
     assert caught.value.hint

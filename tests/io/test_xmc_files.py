@@ -11,8 +11,10 @@ LABELS = "4 6\n3:1 \n0:1 5:2\n\n1:1\n"
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 10])
 @pytest.mark.parametrize("parsed", [1024, 1, 2])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, parsed, line_end):
-    """label:value lines read as written, an empty line as an empty row, however many are parsed at a time, with any line end."""
+def test_scores_and_labels_are_read(write, rows_of, monkeypatch, batch_rows, parsed, line_end):
+    """Lines of label:value are read as written, and an empty line is an empty row, in batches of any size, however many
+    lines are parsed at once and whatever ends a line.
+    """
     monkeypatch.setattr(xmc, "PARSED_ROWS", parsed)
     preds = write("p.xmc", SCORES.replace("\n", line_end))
     target = write("y.xmc", LABELS.replace("\n", line_end))
@@ -27,7 +29,9 @@ def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, parsed, line
 
 
 def test_data_files_give_their_labels(write, targets_of):
-    """Of 'labels features' lines the labels are read; a line without labels opens with a blank or a feature."""
+    """The labels of a data file of 'labels features' lines are read; a line without labels starts with a blank or a
+    feature.
+    """
     path = write("trn.xmc", "5 3 9\n1,8 0:0.5 2:1\n 1:0.5\n4\n0:1 2:3\n\n")
     dataset = read_target(path)
     assert (dataset.num_rows, dataset.num_labels) == (5, 9)
@@ -35,7 +39,7 @@ def test_data_files_give_their_labels(write, targets_of):
 
 
 def test_a_rank_parses_only_its_lines(write, rows_of):
-    """A broken line is seen by the rank whose row it is, and by no other."""
+    """A broken line is an error on the rank that reads its row, and on no other."""
     preds = write("p.xmc", SCORES.replace("5:1e-3", "5:x"))
     target = write("y.xmc", LABELS)
     assert rows_of(read(preds, target, rank=0, world_size=4)) == {0: ({0: 0.5, 3: -0.25}, {3: 1})}
@@ -46,14 +50,14 @@ def test_a_rank_parses_only_its_lines(write, rows_of):
 
 
 def test_the_last_line_may_lack_its_end(write, rows_of):
-    """A file without a newline at its end, and one with blank lines behind its rows, are whole."""
+    """A file without a newline at its end and one with blank lines after its rows are read in full."""
     for ending in ("", "\n\n  \n"):
         rows = rows_of(read(write("p.xmc", SCORES[:-1] + ending), write("y.xmc", LABELS)))
         assert rows[3][0] == {1: 2, 2: 0.5, 0: 1}
 
 
 def test_the_first_rows_may_be_empty_without_a_header(write, rows_of):
-    """A file without a header, in which the first rows have no prediction, reads as one in which others have none."""
+    """A file without a header may start with empty rows."""
     pairs = SCORES.split("\n", 1)[1]
     rows = rows_of(read(write("p.xmc", "\n \n" + pairs), write("y.xmc", "6 6\n\n1:1\n" + LABELS.split("\n", 1)[1])))
     assert rows[0] == ({}, {})
@@ -82,22 +86,26 @@ def test_the_first_rows_may_be_empty_without_a_header(write, rows_of):
         ("4 7\n\n\n\n\n", "y.xmc: target has 6 columns, but preds has 7"),
     ],
 )
-def test_errors_name_the_line(write, text, problem):
-    """Malformed lines, wrong headers, and rows too few or too many are errors that name the line."""
+def test_errors_in_xmc_files_name_the_line(write, text, problem):
+    """Malformed lines, wrong headers and wrong values raise an error that names the line; wrong numbers of rows or
+    columns raise one that names the file.
+    """
     with pytest.raises(DataFileError, match=problem) as caught:
         list(read(write("p.xmc", text), write("y.xmc", LABELS), batch_rows=2))
     assert caught.value.hint
 
 
-def test_bytes_that_are_not_text(write, tmp_path):
-    """Bytes that are not UTF-8 are an error naming the line."""
+def test_bytes_that_are_not_utf8_are_refused(write, tmp_path):
+    """Bytes that are not UTF-8 raise an error that names the line."""
     (tmp_path / "p.xmc").write_bytes(b"2 3\n1:1\n\xff:1\n")
     with pytest.raises(DataFileError, match="line 3: is not UTF-8 text"):
         list(read(tmp_path / "p.xmc", write("y.xmc", "2 3\n\n\n")))
 
 
-def test_malformed_labels_of_a_data_file(write):
-    """A label list with an empty or foreign entry is an error, not a row without labels."""
+def test_malformed_labels_of_a_data_file_are_refused(write):
+    """A list of labels with an entry that is empty or no whole number raises an error, and is not read as a row without
+    labels.
+    """
     for labels in ("1,,2", "a,2", "1,2:x", "+1,2", "0x1"):
         with pytest.raises(DataFileError, match=r"line 3: label .* is not a whole number"):
             list(read_target(write("trn.xmc", f"2 3 9\n1 0:1\n{labels} 0:1\n")))
