@@ -204,6 +204,11 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
     assert line.startswith("new against old: k: better (400 → 12, -388")
     assert line.endswith("Worse elsewhere: p@1 over all labels.")
     assert verdict(comparisons, lower_is_better=["k"]).startswith("new against old: better in k (400 → 12")
+    for argument in ("lower_is_better", "without_direction"):
+        with pytest.raises(ValueError, match=f"verdict: {argument} holds 'rank', which is no key; the keys are k, p@1"):
+            verdict(comparisons, **{argument: ["rank"]})
+    with pytest.raises(TypeError, match="lower_is_better='k' is one string"):
+        verdict(comparisons, lower_is_better="k")
 
 
 def test_without_a_direction_a_value_is_higher_and_not_better():

@@ -457,11 +457,13 @@ def _verdict_without_postfix(
     """Return the verdict, with keys and buckets without the postfix of the collection."""
     plain = [replace(comparison, key=comparison.key.removesuffix(postfix)) for comparison in comparisons]
     over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
+    keys = {comparison.key for comparison in comparisons}
+    without_direction = [key for key in facts.keys_with("has_no_direction") if key in keys]
     return str(
         verdict(
             plain,
             facts.buckets,
-            without_direction=[key.removesuffix(postfix) for key in facts.keys_with("has_no_direction")],
+            without_direction=[key.removesuffix(postfix) for key in without_direction],
             headline=headline.removesuffix(postfix),
             over_all=over_all,
         )

@@ -12,7 +12,7 @@ from tailmetrics._arguments import grouped, some_of
 from tailmetrics.significance.comparing import Comparison
 from tailmetrics.significance.estimating import ONE_LABEL, TWO_RUNS
 from tailmetrics.significance.interval import FEW, first_decimal
-from tailmetrics.significance.rows import covers
+from tailmetrics.significance.rows import check_names, covers
 
 BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW_ROWS, TOO_FEW_CLUSTERS = OUTCOMES = (
     "better",
@@ -62,13 +62,20 @@ def verdict(
         without_direction: Keys, with or without their bucket, for which neither a higher nor a lower value is better:
             the line then says "higher" and "lower".
 
+    Raises:
+        ValueError: If an argument names a key that was not compared.
+
     >>> from tailmetrics.significance import compare
     >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
     >>> worse = {"recall@1/decile_1": [0.0] * 10, "recall@1/decile_2": [1.0, 0.0] * 5}
     >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
     'new against old: recall@1: better in decile 1 (.000 → 1.000, +1.000 [+.383, +1.000]), no difference shown in 2.'
     """
-    writer = VerdictWriter(buckets, frozenset(lower_is_better), headline, over_all, frozenset(without_direction))
+    comparisons = list(comparisons)
+    keys = list(dict.fromkeys(comparison.key for comparison in comparisons))
+    lower_keys = check_names("verdict", "lower_is_better", lower_is_better, keys)
+    keys_without_direction = check_names("verdict", "without_direction", without_direction, keys)
+    writer = VerdictWriter(buckets, lower_keys, headline, over_all, keys_without_direction)
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in comparisons)
     lines = []
     for (run, baseline), pair in pairs.items():
