@@ -1,4 +1,4 @@
-"""Blind spots of a report: hits and rows in plain loops, what stands in their place, in every output, in any batches."""
+"""Blind spots of a report equal those of plain loops over rows, in every output and for any batches."""
 
 from collections import Counter
 
@@ -42,8 +42,11 @@ def accumulated(parts: list[list[int]], **arguments: object) -> Evaluation:
     return evaluations[0]
 
 
-def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its_place():
-    """Hits at the k of the metric, rows, expectation and q in plain loops; the labels listed in rows that miss it, counted."""
+def test_blind_spot_lists_the_labels_that_rows_rank_instead():
+    """A label that the model mostly takes for label 6 is a blind spot, with label 6 first among the labels in its
+    place. Hits, rows, expectation and q equal those of plain loops; the labels listed instead are counted in the
+    rows that miss it.
+    """
     scores, target = data()
     lists = scores.argsort(dim=1, descending=True, stable=True)[:, :K].tolist()
     hits = [
@@ -67,8 +70,8 @@ def test_a_label_that_is_taken_for_another_is_a_blind_spot_with_the_other_in_its
     assert [(entry["label"], entry["rows"]) for entry in spot.instead] == best
 
 
-def test_batches_orders_and_shares_make_no_difference():
-    """Three shares merged in another order of rows: the same report in JSON."""
+def test_blind_spots_do_not_depend_on_batches_or_row_order():
+    """A report of three shares, merged with their rows in another order, equals the report of one batch as JSON."""
     order = torch.randperm(N, generator=torch.Generator().manual_seed(1)).tolist()
     report, other = (
         accumulated(parts).report("").as_dict() for parts in ([list(range(N))], [order[:9], order[9:500], order[500:]])
@@ -78,8 +81,8 @@ def test_batches_orders_and_shares_make_no_difference():
 
 
 @pytest.mark.parametrize("renderer", [in_full, markdown, latex, page, lambda report: report._repr_html_()])
-def test_every_output_shows_it(renderer):
-    """The name, the bucket, hits and q, and labels with too few rows; all labels with their q in labels.csv."""
+def test_every_output_shows_blind_spots(renderer):
+    """Every output shows the bucket, expected hits and q of a blind spot, and how many labels have too few rows."""
     report = accumulated([list(range(N))]).report("")
     (spot,), text = report.blind_spots, " ".join(renderer(report).replace("│", " ").split())
     assert "lind spots" in text
@@ -91,8 +94,12 @@ def test_every_output_shows_it(renderer):
     assert shown_text in text or in_latex(shown_text) in text
 
 
-def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
-    """And without rows at hand, nothing stands in place of a label."""
+def test_labels_csv_has_q_of_every_label_and_reports_say_when_there_is_no_blind_spot():
+    """The labels table holds q and the expectation of every label.
+
+    A report without blind spots says that there are none. Without intervals, which need the rows, no label stands in
+    place of a blind spot; without buckets nothing is tested.
+    """
     header, lines = accumulated([list(range(N))]).report("").csv_tables()["labels"]
     tests = accumulated([list(range(N))]).report("").labels.tests
     for cells in lines:
@@ -111,8 +118,11 @@ def test_labels_csv_has_q_of_every_label_and_a_report_without_any_says_so():
     assert tm.evaluate(*data(), metrics=[tm.RecallAtK(K)]).blind_spots == ()
 
 
-def test_rows_in_clusters_are_no_trials():
-    """A label that is missed in 5 rows, each 60 times over: with clusters no blind spot is named, and a sentence says why."""
+def test_clustered_rows_are_not_tested_for_blind_spots():
+    """With clusters a report names no blind spot and says why: the test takes rows as independent.
+
+    Label 2 is missed in 5 rows, each repeated 60 times; without clusters it is a blind spot.
+    """
     target = torch.arange(6).repeat(5).repeat_interleave(60)
     scores = torch.nn.functional.one_hot(target, 6).double()
     scores[target == 2] = 1.0 - scores[target == 2]
@@ -123,8 +133,10 @@ def test_rows_in_clusters_are_no_trials():
     assert "Blind spots are not looked for: the test takes rows as independent" in markdown(report)
 
 
-def test_a_label_alone_in_its_bucket_does_not_lack_rows():
-    """It has no others to be compared with: the sentence on too few rows counts the labels of the other bucket alone."""
+def test_too_few_rows_leaves_out_a_label_alone_in_its_bucket():
+    """The sentence on too few rows does not count a label that is alone in its bucket, because it has no labels to be
+    compared with. Here it counts the 4 labels of the other bucket.
+    """
     target = torch.arange(5)
     report = tm.evaluate(
         torch.nn.functional.one_hot(target, 5).double(), target, metrics=[tm.RecallAtK(1)], labels=True,
@@ -133,8 +145,11 @@ def test_a_label_alone_in_its_bucket_does_not_lack_rows():
     assert report.labels.too_few_rows() == "too few rows to tell: 4 of 4 labels in few"
 
 
-def test_a_label_whose_others_have_no_row_lacks_rows():
-    """Of three labels of a bucket one has rows: it has nothing to be compared with, and counts as the others do."""
+def test_too_few_rows_counts_a_label_whose_bucket_has_no_other_rows():
+    """A label with rows counts as one with too few rows if the other labels of its bucket have none.
+
+    Here the bucket has 3 labels and only one has rows: 3 of 3 are counted.
+    """
     target = torch.tensor([0, 1, 2, 0, 1])
     report = tm.evaluate(
         torch.nn.functional.one_hot(target, 5).double(), target, metrics=[tm.RecallAtK(1)], labels=True,

@@ -1,4 +1,6 @@
-"""All labels of tables and dicts: the catalogue that label_names is, counts by place, and what is said of gaps."""
+"""The catalogue of tables and dicts: which labels it holds, what counts by place belong to, and which notes a report
+has.
+"""
 
 import random
 
@@ -10,8 +12,8 @@ import tailmetrics as tm
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.io import DataFileError
 
-SHOWN = {"u1": ["b", "c"], "u2": ["c", "d"]}
-WANTED = {"u1": {"b": 1}, "u2": {"b": 1}}
+LISTS = {"u1": ["b", "c"], "u2": ["c", "d"]}
+RELEVANT = {"u1": {"b": 1}, "u2": {"b": 1}}
 CATALOGUE = [*"gfdecba"]
 
 
@@ -24,16 +26,20 @@ def runs(lists):
     return {user: {item: -float(place) for place, item in enumerate(items)} for user, items in lists.items()}
 
 
-@pytest.mark.parametrize("make", [frame, runs])
-def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
-    """3 of 3 items that the data name are shown, and 3 of a catalogue of 7, whose Gini is of 2, 1, 1, 0, 0, 0, 0."""
+@pytest.mark.parametrize("factory", [frame, runs])
+def test_catalogue_is_label_names_or_the_labels_in_the_data(factory):
+    """The catalogue is label_names or, without it, the labels that the data name, which a warning says.
+
+    The lists show 3 of 3 labels that the data name, and 3 of 7 in label_names, whose Gini is that of 2, 1, 1, 0, 0, 0,
+    0.
+    """
     metrics = [tm.CatalogCoverageAtK(k=2), tm.GiniAtK(k=2)]
-    report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics)
+    report = tm.evaluate(factory(LISTS), RELEVANT, metrics=metrics)
     assert report.scalars["catalog_coverage@2"] == 1
     text = "The catalogue is the 3 labels that preds and the other arguments name. "
     end = "give all one catalogue: label_names=ITEMS. These are catalog_coverage@2, gini@2."
     assert any(warning.startswith(text) and warning.endswith(end) for warning in report.warnings)
-    report = tm.evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
+    report = tm.evaluate(factory(LISTS), RELEVANT, metrics=metrics, label_names=CATALOGUE)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
     assert report.scalars["gini@2"] == pytest.approx(2 * (2 * 1 + 4 * 2 + 8 * 1) / (2 * 7 * 4))
@@ -42,22 +48,25 @@ def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
 
 @pytest.mark.parametrize(("labels", "value"), [("all", 1 / 3), ("present", 1.0)])
 def test_a_mean_over_all_labels_counts_the_catalogue(labels, value):
-    """The one wanted label is found: 1 of the 3 that the data name, which is told, and 1 of 7; the mean of it is 1."""
+    """A mean over all labels divides by the size of the catalogue, and a warning says so if the data alone decide it.
+
+    One label is relevant and found: 1 of 3 without label_names, 1 of 7 with them; over labels with rows the mean is 1.
+    """
     metric = tm.RecallAtK(k=2, average="macro", labels=labels)
-    report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric)
+    report = tm.evaluate(frame({**LISTS, "u2": ["b", "d"]}), RELEVANT, metrics=metric)
     assert [*report.scalars.values()] == pytest.approx([value])
     text = (
         "The catalogue is the 3 labels that preds and the other arguments name. Before values that depend on its size"
     )
     assert any(warning.startswith(text) for warning in report.warnings) == (labels == "all")
-    report = tm.evaluate(frame({**SHOWN, "u2": ["b", "d"]}), WANTED, metrics=metric, label_names=CATALOGUE)
+    report = tm.evaluate(frame({**LISTS, "u2": ["b", "d"]}), RELEVANT, metrics=metric, label_names=CATALOGUE)
     assert [*report.scalars.values()] == pytest.approx([1 / 7 if labels == "all" else 1.0])
     assert not any("catalogue" in warning for warning in report.warnings)
 
 
-MADE = random.Random(0)
-MANY_LISTS = {f"u{row}": MADE.sample([f"i{item}" for item in range(40)], 8) for row in range(30)}
-MANY_WANTED = {user: {MADE.choice(items): 1, f"i{MADE.randrange(40)}": 1} for user, items in MANY_LISTS.items()}
+RANDOM = random.Random(0)
+MANY_LISTS = {f"u{row}": RANDOM.sample([f"i{item}" for item in range(40)], 8) for row in range(30)}
+MANY_RELEVANT = {user: {RANDOM.choice(items): 1, f"i{RANDOM.randrange(40)}": 1} for user, items in MANY_LISTS.items()}
 
 
 @pytest.mark.parametrize(
@@ -93,60 +102,73 @@ MANY_WANTED = {user: {MADE.choice(items): 1, f"i{MADE.randrange(40)}": 1} for us
     ],
     ids=repr,
 )
-def test_the_note_on_the_catalogue_names_the_values_that_change_with_it(metric):
-    """The same lists without and with 1,000 names of labels: the note stands exactly where the value changes."""
+def test_catalogue_note_names_exactly_the_values_that_depend_on_it(metric):
+    """The note on the catalogue names a value exactly if the value changes when 1,000 label_names replace the labels in
+    the data.
+    """
     names = [f"i{item}" for item in range(1000)]
-    report = tm.evaluate(runs(MANY_LISTS), MANY_WANTED, metrics=[metric])
-    whole = tm.evaluate(runs(MANY_LISTS), MANY_WANTED, metrics=[metric], label_names=names)
+    report = tm.evaluate(runs(MANY_LISTS), MANY_RELEVANT, metrics=[metric])
+    whole = tm.evaluate(runs(MANY_LISTS), MANY_RELEVANT, metrics=[metric], label_names=names)
     (key,) = metric.keys()
     depends = report.scalars[key] != pytest.approx(whole.scalars[key], abs=1e-12)
     assert any(f"These are {key}." in warning for warning in report.warnings) == depends
     assert not any("catalogue" in warning for warning in whole.warnings)
 
 
-@pytest.mark.parametrize("make", [frame, runs])
-def test_counts_and_buckets_by_place_belong_to_label_names(make):
-    """b, the one wanted label, has the count 9 whichever way counts are passed: it is found for one user of two."""
+@pytest.mark.parametrize("factory", [frame, runs])
+def test_counts_and_buckets_by_place_belong_to_label_names(factory):
+    """Counts and buckets by place follow the order of label_names.
+
+    However counts are passed, b, the one relevant label, has 9 rows and is found for one user of two.
+    """
     counts = {"b": 9, "c": 3, "g": 1}
     ordered = [counts.get(name, 0) for name in CATALOGUE]
     buckets = tm.LabelBuckets.thresholds(ordered, [1, 5])
     metrics = [tm.RecallAtK(k=2, buckets="thresholds:1,5", scope="global")]
     arguments = {"label_names": CATALOGUE, "metrics": metrics}
     for argument in ({"label_counts": counts}, {"label_counts": ordered}, {"buckets": buckets}):
-        report = tm.evaluate(make(SHOWN), WANTED, **arguments, **argument)
+        report = tm.evaluate(factory(LISTS), RELEVANT, **arguments, **argument)
         assert report.scalars["global_recall@2/5+"] == 0.5
         assert {row.name: row.labels for row in report.buckets if row.name} == {"5+": 1, "1-4": 2, "unseen": 4}
 
 
-def test_what_does_not_fit_the_catalogue_is_refused():
-    """A label beside the catalogue, one named twice, and metrics made for other labels."""
+def test_evaluate_refuses_data_that_do_not_fit_the_catalogue():
+    """evaluate raises an error if label_names lacks a label of the data or holds a label twice, or if a metric was made
+    for another number of labels.
+    """
     for names, problem in (
         (["a", "b", "c"], "label_names lacks 'd', which the data hold"),
         (["b"], "label_names lacks 'c', 'd', which the data hold"),
         ([*CATALOGUE, "a"], "label_names holds 'a' twice"),
     ):
         with pytest.raises(ValueError, match=problem):
-            tm.evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[tm.RecallAtK(k=1)])
+            tm.evaluate(frame(LISTS), RELEVANT, label_names=names, metrics=[tm.RecallAtK(k=1)])
     with pytest.raises(ValueError, match="CatalogCoverageAtK was made for 7 labels, but the data have 3; leave its"):
-        tm.evaluate(frame(SHOWN), WANTED, metrics=[tm.CatalogCoverageAtK(k=2, num_labels=7)], train_target=WANTED)
+        tm.evaluate(frame(LISTS), RELEVANT, metrics=[tm.CatalogCoverageAtK(k=2, num_labels=7)], train_target=RELEVANT)
 
 
-@pytest.mark.parametrize("make", [list, pd.Series, lambda rows: np.array([*rows])])
-@pytest.mark.parametrize("more", [{}, {"train_target": [[0, 1], [0]]}, {"labels": True}])
-def test_ids_are_places_in_label_names(make, more):
-    """Of 7 names 3 are shown, 3/7, with a training count or without; one name fewer than ids is refused always."""
-    preds, target = make([[5, 1], [1, 2]]), [[1], [1]]
+@pytest.mark.parametrize("factory", [list, pd.Series, lambda rows: np.array([*rows])])
+@pytest.mark.parametrize("arguments", [{}, {"train_target": [[0, 1], [0]]}, {"labels": True}])
+def test_label_ids_are_places_in_label_names(factory, arguments):
+    """Label ids are places in label_names: lists show 3 of 7 labels, with training targets and without.
+
+    An id beyond the last name is refused in every form.
+    """
+    preds, target = factory([[5, 1], [1, 2]]), [[1], [1]]
     metrics = [tm.CatalogCoverageAtK(k=2), tm.RecallAtK(k=2)]
-    report = tm.evaluate(preds, target, metrics=metrics, label_names=CATALOGUE, **more)
+    report = tm.evaluate(preds, target, metrics=metrics, label_names=CATALOGUE, **arguments)
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     text = "label_names holds 5 names, for the label ids 0 to 4, but preds or target holds the id 5. If these numbers"
     for rows in (preds, (np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[5, 1], [1, 2]]))):
         with pytest.raises(ValueError, match=text):
-            tm.evaluate(rows, target, metrics=[tm.RecallAtK(k=2)], label_names=[*"abcde"], **more)
+            tm.evaluate(rows, target, metrics=[tm.RecallAtK(k=2)], label_names=[*"abcde"], **arguments)
 
 
-def test_names_are_counted_against_rows_that_count_and_columns_of_scores():
-    """The ignored 99 is no label, nor is one of a masked row; 3 columns take 3 names."""
+def test_label_names_need_to_cover_only_rows_that_count():
+    """label_names must cover only the labels of rows that count, and each column of scores.
+
+    The ignored label 99 and a label of a masked row need no name; 3 names for 2 columns are refused.
+    """
     arguments = {"metrics": [tm.RecallAtK(k=1)], "label_names": [*"abc"]}
     assert tm.evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **arguments).scalars["recall@1"] == 1
     assert tm.evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **arguments).scalars["recall@1"] == 1
@@ -156,9 +178,12 @@ def test_names_are_counted_against_rows_that_count_and_columns_of_scores():
         tm.evaluate(np.array([[0.5, 0.1]]), [[0]], **arguments)
 
 
-@pytest.mark.parametrize("make", [runs, frame])
-def test_metrics_with_values_by_label_id_are_refused_without_label_names(make):
-    """Labels with names have no order, but that of label_names: buckets, counts, weights, thresholds and a tree."""
+@pytest.mark.parametrize("factory", [runs, frame])
+def test_metrics_with_values_by_label_id_are_refused_without_label_names(factory):
+    """Metrics with values by label id are refused for labels with names unless label_names gives their order.
+
+    This holds for buckets, counts, weights and trees.
+    """
     unnamed = tm.LabelTree([-1, 0, 0])
     for metric, argument in (
         (tm.RecallAtK(k=2, buckets=tm.LabelBuckets.deciles([9, 3, 0])), "buckets="),
@@ -167,11 +192,15 @@ def test_metrics_with_values_by_label_id_are_refused_without_label_names(make):
         (tm.NearMissAtK(k=1, tree=unnamed), "from_edges"),
     ):
         with pytest.raises(ValueError, match=argument):
-            tm.evaluate(make(SHOWN), WANTED, metrics=[metric])
+            tm.evaluate(factory(LISTS), RELEVANT, metrics=[metric])
 
 
-def test_gaps_between_ids_and_labels_without_a_count_are_said():
-    """2 of 100 ids occur in training; of names 3 of 4 have no count, of which nothing is a gap."""
+def test_evaluate_notes_gaps_between_ids_and_labels_without_a_count():
+    """A warning says how many label ids never occur in training, and how many named labels have no count.
+
+    98 of 100 ids have no count, so the numbers may have gaps; names have no gaps: 1 of 3 without a count brings no
+    warning, 3 of 4 does.
+    """
     lists, train = [[5, 99], [7, 5]], [[5], [99]]
     (note,) = [
         warning for warning in tm.evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in warning
@@ -185,16 +214,16 @@ def test_gaps_between_ids_and_labels_without_a_count_are_said():
     assert not any(
         "labels have no training count" in warning or "gaps" in warning for warning in report.warnings
     )  # 1 of 3
-    report = tm.evaluate(runs(SHOWN), {"u1": {"a": 1}, "u2": {"b": 1}}, label_counts={"c": 4})
+    report = tm.evaluate(runs(LISTS), {"u1": {"a": 1}, "u2": {"b": 1}}, label_counts={"c": 4})
     assert "3 of 4 labels have no training count and are unseen." in report.warnings
 
 
 def test_runs_are_compared_over_one_catalogue():
-    """compare_runs takes label_names, too: counts by its order are those of both runs."""
+    """compare_runs takes label_names as the one catalogue of all runs: label counts by place belong to it."""
     other = {"u1": ["e", "b"], "u2": ["b", "e"]}
     compared = compare_runs(
-        {"a": frame(SHOWN), "b": frame(other)},
-        WANTED,
+        {"a": frame(LISTS), "b": frame(other)},
+        RELEVANT,
         metrics=[tm.RecallAtK(k=2)],
         label_names=CATALOGUE,
         label_counts=[0, 0, 1, 2, 3, 9, 0],
@@ -204,10 +233,12 @@ def test_runs_are_compared_over_one_catalogue():
     assert compared.values["global_recall@2/decile_10"] == {"a": 0.5, "b": 1.0}
 
 
-def test_labels_of_other_names_are_refused_without_an_option_that_evaluate_lacks():
-    """No item of the predictions is wanted: two kinds of names; string_ids= is an argument of files."""
+def test_evaluate_refuses_targets_without_a_common_label():
+    """evaluate raises an error if target has no label in common with preds, and names the two spellings if they differ
+    by leading zeros. The error does not offer string_ids=, which only files have.
+    """
     with pytest.raises(DataFileError, match="has no label in common with preds: .* check that") as caught:
-        tm.evaluate(frame(SHOWN), {"u1": {"x": 1}, "u2": {"y": 1}}, metrics=[tm.RecallAtK(k=2)])
+        tm.evaluate(frame(LISTS), {"u1": {"x": 1}, "u2": {"y": 1}}, metrics=[tm.RecallAtK(k=2)])
     assert "string_ids" not in str(caught.value)
     with pytest.raises(DataFileError, match="target: has the label '7' where preds has '07'; write both alike.$"):
         tm.evaluate(frame({"u": ["07", "8"]}), {"u": {"7": 1, "8": 1}}, metrics=[tm.RecallAtK(k=2)])

@@ -1,4 +1,4 @@
-"""Blind spots of reports count only rows of which a list can hold all labels."""
+"""Blind spots count only rows whose labels all fit in a list."""
 
 import pytest
 import torch
@@ -22,7 +22,10 @@ def data():
 
 
 def test_a_perfect_model_has_no_blind_spot():
-    """Lists of five find a third of 15 labels, and no list could find more: no label is named, and the page says why."""
+    """A perfect model has no blind spot, although its lists of five hold a third of 15 relevant labels.
+
+    The page says that rows with more labels than a list can hold are left out.
+    """
     scores, target = data()
     report = tm.evaluate(scores, target, metrics=[tm.RecallAtK(K)], labels=True)
     assert report.blind_spots == []
@@ -31,8 +34,11 @@ def test_a_perfect_model_has_no_blind_spot():
     )
 
 
-def test_the_counts_are_those_of_a_loop_in_any_batches():
-    """Support and hits of the rows that are left out, in plain loops; shares are merged, and a mask drops rows."""
+def test_crowded_counts_equal_a_loop_in_any_batches():
+    """The support, hits and number of crowded rows, which are left out, equal those of plain loops.
+
+    This holds for merged shares and with a row mask.
+    """
     scores, target = data()
     target[40:60, 0] = 0
     mask = torch.arange(500) % 7 > 0
@@ -56,8 +62,8 @@ def test_the_counts_are_those_of_a_loop_in_any_batches():
 
 
 @pytest.mark.parametrize("k", [5, 15])
-def test_a_label_that_is_missed_in_other_rows_is_named(k):
-    """A label of rows of one label is never found: it stays a blind spot, with its rows and hits alone."""
+def test_label_missed_in_uncrowded_rows_is_a_blind_spot(k):
+    """A label that is never found in rows of one label stays a blind spot, with the rows and hits of those rows alone."""
     scores, target = data()
     scores[target[:, 25] == 1, 25] = -1
     spots = tm.evaluate(scores, target, metrics=[tm.RecallAtK(k)], labels=True).blind_spots
@@ -66,8 +72,10 @@ def test_a_label_that_is_missed_in_other_rows_is_named(k):
 
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("scope", ["global", "bucket"])
-def test_the_rows_that_are_left_out_are_those_of_the_deepest_list(scope, order):
-    """Of several metrics in any order: hits and crowded rows are those of the one list of a row, to its fifth place."""
+def test_crowded_rows_are_those_of_the_deepest_list(scope, order):
+    """With several metrics in any order, crowded rows are those with more labels than the deepest list of a row, here
+    of five. Hits in other rows are 0 in the head and 10 in the tail for each label.
+    """
     scores, target = data()
     buckets = tm.LabelBuckets.from_assignment(torch.arange(40) // 20, ["head", "tail"])
     metrics = [
@@ -78,6 +86,6 @@ def test_the_rows_that_are_left_out_are_those_of_the_deepest_list(scope, order):
     report = tm.evaluate(scores, target, metrics=metrics[::order], labels=True)
     assert report.labels.k == "5"
     assert report.labels.tests is not None
-    found_in_other_rows = report.labels.columns[f"hits@{K}"] - report.labels.crowded_hits
-    assert found_in_other_rows.tolist() == [0] * 20 + [10] * 20
+    hits_in_other_rows = report.labels.columns[f"hits@{K}"] - report.labels.crowded_hits
+    assert hits_in_other_rows.tolist() == [0] * 20 + [10] * 20
     assert report.blind_spots == []

@@ -1,4 +1,4 @@
-"""What a value of a report is divided by: a record says how many, and of what."""
+"""A record of a report states what its value is divided by: a number, and of what."""
 
 import math
 
@@ -19,7 +19,7 @@ def values(*metrics, **options):
 
 
 @pytest.mark.parametrize(
-    ("metric", "counted", "of"),
+    ("metric", "count", "unit"),
     [
         (tm.RecallAtK(k=2), 4, "rows"),
         (tm.RecallAtK(k=2, empty_target_action="skip"), 3, "rows with a relevant label"),
@@ -38,16 +38,21 @@ def values(*metrics, **options):
         (tm.PositiveCoverageAtK(k=2), 4, "labels with rows"),
         (tm.CalibrationErrorAtK(k=2), 8, "predictions"),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, tm.TopKMetric) else str(one),
+    ids=lambda argument: type(argument).__name__ if isinstance(argument, tm.TopKMetric) else str(argument),
 )
-def test_a_value_says_what_it_is_divided_by(metric, counted, of):
-    """Of four rows with 1, 2, 0 and 2 relevant labels of five; three labels are relevant once, one twice."""
-    (one,) = values(metric).values()
-    assert (one.count, one.count_of, one.interval) == (counted, of, None)
+def test_record_states_the_denominator_of_its_value(metric, count, unit):
+    """A record states the denominator of its value and what it counts.
+
+    The four rows have 1, 2, 0 and 2 relevant labels of five; three labels are relevant once, one twice.
+    """
+    (record,) = values(metric).values()
+    assert (record.count, record.count_of, record.interval) == (count, unit, None)
 
 
 def test_metrics_of_gains_count_the_rows_with_any_gain_beside_min_gain():
-    """Of three rows with gains of 5, 2 and none two have a gain, and one a gain of at least 4; captions say so, too."""
+    """With min_gain, metrics of gains count the rows with any gain, and other metrics those with a gain of at least
+    min_gain. Of three rows, with gains 5, 2 and none, these are two and one; captions say the same.
+    """
     target = torch.tensor([[5.0, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0, 0, 0, 0, 0]])
     metrics = [
         tm.RecallAtK(2, min_gain=4, buckets=BUCKETS, scope="global"),
@@ -68,8 +73,12 @@ NOTHING_RELEVANT = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 0, 
 
 @pytest.mark.parametrize("metric", [tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK])
 @pytest.mark.parametrize(("labels", "tail"), [("present", None), ("union", 0.0), ("all", 0.0)])
-def test_a_macro_average_is_left_out_where_it_averages_no_label(metric, labels, tail):
-    """Of present labels there is none in the tail; a predicted label, or any label of all, has 0: values, reports, gaps."""
+def test_macro_average_over_no_label_is_nan(metric, labels, tail):
+    """A macro average of a bucket is NaN, and so is the gap, if it averages over no label.
+
+    No label of the tail is relevant, so the mean over present labels is NaN there; over predicted labels or all labels
+    it is 0.
+    """
     average = metric(2, average="macro", labels=labels, buckets=BUCKETS)
     report = tm.evaluate(PREDS, NOTHING_RELEVANT, metrics=[average], intervals=False)
     (key,) = (key for key in report.scalars if key.endswith("/tail"))
@@ -83,24 +92,29 @@ def test_a_macro_average_is_left_out_where_it_averages_no_label(metric, labels, 
 
 
 def test_denominators_are_by_bucket_and_group_of_rows():
-    """The head is relevant in two rows, the tail in one; the group "b" has the last two rows."""
+    """Denominators are counted for each bucket and each group of rows.
+
+    The head is relevant in two rows and the tail in one; the group "b" has the last two rows.
+    """
     groups = ["a", "a", "b", "b"]
     records = values(tm.RecallAtK(k=2, buckets=BUCKETS, row_groups=["a", "b"]), row_groups=groups)
     by_key = {
         key.removeprefix("recall@2/"): (record.count, record.count_of) for key, record in records.items() if "/" in key
     }
-    what = "rows with a relevant label"
+    unit = "rows with a relevant label"
     assert {key: by_key[key] for key in ("head", "tail", "a/head", "b/head", "b/tail")} == {
-        "head": (2, what),
-        "tail": (1, what),
-        "a/head": (2, what),
-        "b/head": (0, what),
-        "b/tail": (1, what),
+        "head": (2, unit),
+        "tail": (1, unit),
+        "a/head": (2, unit),
+        "b/head": (0, unit),
+        "b/tail": (1, unit),
     }
 
 
 def test_a_mean_times_its_denominator_is_the_sum_of_its_rows():
-    """Of every metric with values of rows: what the value divides by is what the rows that count are."""
+    """For a metric with values of rows, the denominator is the number of rows that count, and value times denominator
+    is the sum over rows.
+    """
     metrics = [
         tm.PrecisionAtK(k=2),
         tm.NDCGAtK(k=3, buckets=BUCKETS),
@@ -121,12 +135,12 @@ def test_a_mean_times_its_denominator_is_the_sum_of_its_rows():
         assert records[key].value * records[key].count == pytest.approx(total)
 
 
-def test_an_interval_stands_beside_its_value():
-    """With intervals, a value has the two ends that ``report.intervals`` has."""
+def test_record_has_the_interval_of_its_value():
+    """With intervals, a record has the interval that ``report.intervals`` has under its key."""
     generator = torch.Generator().manual_seed(0)
     preds, target = torch.rand(60, 5, generator=generator), torch.rand(60, 5, generator=generator) < 0.4
     report = tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=2)])
-    sure, record = report.intervals["recall@2"], report.by_key["recall@2"]
-    assert (record.value, record.interval) == (report.scalars["recall@2"], sure)
-    assert sure.low < record.value < sure.high
+    interval, record = report.intervals["recall@2"], report.by_key["recall@2"]
+    assert (record.value, record.interval) == (report.scalars["recall@2"], interval)
+    assert interval.low < record.value < interval.high
     assert (record.count, record.count_of) == (60, "rows")

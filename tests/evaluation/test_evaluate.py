@@ -38,14 +38,16 @@ def metrics():
     return [tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5, buckets=BUCKETS)]
 
 
-def reported():
-    """What a report of these metrics has: what is by bucket over all labels, too."""
+def expected_metrics():
+    """Return the metrics of a report of `metrics()`: those by bucket are expected_metrics over all labels, too."""
     return [*metrics(), tm.RecallAtK(k=5)]
 
 
 @pytest.mark.slow
-def test_the_root_does_not_import_what_makes_reports():
-    """Importing the package brings in neither reports nor what they need; asking for ``evaluate`` does."""
+def test_importing_the_package_does_not_import_reports():
+    """Importing the package imports neither reports nor their dependencies; reading ``tailmetrics.evaluate`` imports
+    reports, and still no plotting or statistics. An unknown attribute raises AttributeError.
+    """
     code = (
         "import sys, torch, torchmetrics; before = set(sys.modules); import tailmetrics; "
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
@@ -61,10 +63,12 @@ def test_the_root_does_not_import_what_makes_reports():
 
 
 @pytest.mark.slow
-def test_every_form_of_input_gives_the_same():
-    """Dense, sparse, ids and candidates in batches of any size: one ranking, one report, to the last bit."""
+def test_every_form_of_input_gives_the_same_report():
+    """Dense scores, sparse scores, ids and candidates have the same values to the last bit, and the same counts, in
+    batches of any size.
+    """
     scores, mask = data()
-    expected = computed(reported(), scores, mask)
+    expected = computed(expected_metrics(), scores, mask)
     ids = scores.argsort(dim=1, descending=True)
     relevant = [row.nonzero()[:, 0].tolist() for row in mask]
     width = max(map(len, relevant))
@@ -90,17 +94,17 @@ def test_every_form_of_input_gives_the_same():
 
 
 def test_row_mask_drops_rows():
-    """Rows that do not count are neither in the values nor in the counts, with and without buckets."""
+    """Rows that row_mask drops are neither in the values nor in the number of rows, with buckets and without."""
     scores, mask = data()
     keep = torch.arange(N) % 3 > 0
-    for chosen, whole in ((metrics(), reported()), ([tm.PrecisionAtK(k=1)], [tm.PrecisionAtK(k=1)])):
+    for chosen, whole in ((metrics(), expected_metrics()), ([tm.PrecisionAtK(k=1)], [tm.PrecisionAtK(k=1)])):
         report = tm.evaluate(scores, mask, metrics=chosen, row_mask=keep, batch_rows=8)
         assert report.scalars == pytest.approx(computed(whole, scores[keep], mask[keep]), abs=0, nan_ok=True)
         assert report.rows == int(keep.sum())
 
 
-def test_metrics_stay_as_they_are():
-    """Neither what a metric has counted nor what it leaves open is touched."""
+def test_evaluate_leaves_the_metrics_unchanged():
+    """evaluate neither changes the state of a metric nor binds its open arguments."""
     scores, mask = data()
     metric, open_metric = tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets="deciles")
     metric.update(scores[:1], mask[:1])
@@ -111,8 +115,11 @@ def test_metrics_stay_as_they_are():
     assert not open_metric.is_bound
 
 
-def test_defaults():
-    """Without metrics: precision and nDCG overall, and four metrics by bucket once labels can be told apart."""
+def test_default_metrics():
+    """Without metrics, evaluate reports precision and nDCG overall.
+
+    With buckets or training counts it adds recall@10 and four metrics by bucket.
+    """
     scores, mask = data()
     overall = ["precision@1", "precision@3", "precision@5", "ndcg@10"]
     assert list(tm.evaluate(scores, mask).scalars) == overall
@@ -126,22 +133,25 @@ def test_defaults():
         assert list(report.by_bucket["global_recall@10"]) == list(BUCKETS.names)
 
 
-def test_buckets_complete_what_is_open():
-    """Metrics by bucket stay as they are given; ``buckets`` adds the others by bucket, counts alone do not."""
+def test_buckets_argument_adds_metrics_by_bucket():
+    """The buckets argument adds each metric by bucket that has no buckets of its own; label counts alone add none."""
     scores, mask = data()
     metrics = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets="deciles"), tm.RecallAtK(k=5)]
     counts = training_counts()
-    for training, added_metrics in (
+    for arguments, added_metrics in (
         ({"label_counts": counts}, []),
         ({"buckets": "deciles", "label_counts": counts}, [tm.PrecisionAtK(k=1, buckets=BUCKETS, scope="global")]),
     ):
-        report = tm.evaluate(scores, mask, metrics=metrics, **training)
+        report = tm.evaluate(scores, mask, metrics=metrics, **arguments)
         expected = [tm.PrecisionAtK(k=1), tm.RecallAtK(k=5, buckets=BUCKETS), tm.RecallAtK(k=5), *added_metrics]
         assert report.scalars == pytest.approx(computed(expected, scores, mask), abs=0, nan_ok=True)
 
 
-def test_buckets_look_at_the_one_list():
-    """Two labels of the tail never come first: none is found among the top 1 of a row, in any form of the request."""
+def test_values_by_bucket_use_the_one_list_of_a_row():
+    """Values by bucket count hits in the one list of a row, in evaluate and compare_runs.
+
+    The two labels of the tail never come first, so the tail has the value 0.
+    """
     scores, target = torch.tensor([[3.0, 2.0, 1.0]]).repeat(4, 1), torch.tensor([0, 0, 1, 2])
     arguments = {"metrics": [tm.AccuracyAtK(k=1)], "buckets": "thresholds:1,5:head,tail", "label_counts": [9, 1, 1]}
     report = tm.evaluate(scores, target, **arguments)
@@ -152,8 +162,10 @@ def test_buckets_look_at_the_one_list():
     assert compared.values["global_accuracy@1/tail"] == {"one": 0.0, "other": 0.0}
 
 
-def test_training_targets_tell_the_number_of_rows_beside_buckets():
-    """Propensities need it: of buckets by name, too, they are those of the bound metric."""
+def test_propensities_use_the_number_of_training_rows_beside_buckets():
+    """Propensities use the number of training rows, however buckets are passed: the value is that of the metric bound
+    to the LabelFrequency.
+    """
     scores, target = torch.eye(4), torch.tensor([0, 1, 2, 3])
     trained = torch.tensor([0, 0, 1, 2, 3])
     frequency = tm.LabelFrequency(4)
@@ -166,8 +178,8 @@ def test_training_targets_tell_the_number_of_rows_beside_buckets():
             assert report.scalars["psr@1"] == expected["psr@1"]
 
 
-def test_buckets_and_counts_together():
-    """The buckets are those given; the counts are for the frequency curve."""
+def test_label_counts_beside_buckets_are_in_the_report():
+    """With buckets and label_counts, the report holds the counts, for the frequency curve."""
     scores, mask = data()
     plain = tm.LabelBuckets.from_assignment(BUCKETS.assignment, BUCKETS.names)
     report = tm.evaluate(scores, mask, buckets=plain, label_counts=training_counts())
@@ -178,8 +190,11 @@ WHOLE = ("TieRateAtK", "PersonalizationAtK")
 """Metrics of whole rows or lists, which refuse buckets."""
 
 
-def test_what_metrics_warn_of_is_in_every_report():
-    """Probabilities read as logits are told after a merge, from states as engines send them, and after a new start."""
+def test_reports_keep_warnings_of_metrics_across_merges_and_states():
+    """A warning of a metric is in its report after a merge, after a state is loaded, and after a new start.
+
+    Here the metric warns that its scores look like probabilities.
+    """
     scores, target = torch.full((4, 5), 0.2), torch.tensor([0, 1, 2, 3])
     first, second, third = (Evaluation([tm.CrossEntropy(num_labels=5)]) for _ in range(3))
     first.update(scores, target)
@@ -195,7 +210,9 @@ def test_what_metrics_warn_of_is_in_every_report():
 
 
 def test_states_of_another_evaluation_are_refused_and_change_nothing():
-    """Of other metrics, incomplete, of another shape, and none at all; the report is as before."""
+    """load_state_dict refuses states that are of other metrics, empty, incomplete or of another shape, and leaves the
+    evaluation unchanged.
+    """
     scores, mask = data()
     evaluation, other = (
         Evaluation([tm.RecallAtK(k=3), tm.RecallAtK(k=k, average="macro", num_labels=NUM_LABELS)]) for k in (1, 2)
@@ -205,14 +222,14 @@ def test_states_of_another_evaluation_are_refused_and_change_nothing():
     states, scalars = evaluation.state_dict(), evaluation.report("").scalars
     counts = states["counts.counts"]
     without_counts = {name: state for name, state in states.items() if name != "counts.counts"}
-    for wrong, message in (
+    for wrong_states, message in (
         (other.state_dict(), "of other metrics, buckets or counts"),
         ({}, "of other metrics, buckets or counts"),
         (without_counts, "of counts counts is missing|of counts counts is a?n? ?None"),
         ({**states, "counts.counts": counts[:-1]}, "of counts counts is"),
     ):
         with pytest.raises(ValueError, match=rf"^Evaluation.load_state_dict: .*({message})"):
-            evaluation.load_state_dict(wrong)
+            evaluation.load_state_dict(wrong_states)
         assert evaluation.report("").scalars == scalars
     assert all(
         torch.equal(evaluation.state_dict()[name], state) for name, state in states.items() if torch.is_tensor(state)
@@ -220,7 +237,7 @@ def test_states_of_another_evaluation_are_refused_and_change_nothing():
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "text"),
     [
         (torch.tensor([[0.6, 0.3, 0.1, 0.0]]), " and add up to 1 in each row, as probabilities do"),
         (torch.tensor([[0.9, 0.8, 0.1, 0.0]]), ", as probabilities do"),  # sigmoid, cosine, a rounded softmax
@@ -228,29 +245,35 @@ def test_states_of_another_evaluation_are_refused_and_change_nothing():
         (torch.tensor([[0.9, 0.8, 0.1, 1.5]]), None),
     ],
 )
-@pytest.mark.parametrize("read", ["class", "function"])
-def test_scores_in_the_range_of_probabilities_are_told(scores, said, read):
-    """A softmax of numbers from 0 to 1 says little, whatever they add up to: of 1 beside three 0 it is e / (e + 3)."""
+@pytest.mark.parametrize("caller", ["class", "function"])
+def test_cross_entropy_warns_of_scores_that_look_like_probabilities(scores, text, caller):
+    """Metrics and functions that take a softmax of scores warn if the scores lie between 0 and 1, and say whether they
+    add up to 1. The largest probability that such scores can have is in the text: of 1 beside three 0 it is e / (e +
+    3). Equal scores and scores beyond 1 bring no warning.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        (tm.CalibrationErrorAtK(k=1).update if read == "class" else tm.functional.cross_entropy)(
+        (tm.CalibrationErrorAtK(k=1).update if caller == "class" else tm.functional.cross_entropy)(
             scores, torch.tensor([0])
         )
     texts = [str(warning.message) for warning in caught]
-    assert len(texts) == (said is not None)
+    assert len(texts) == (text is not None)
     highest = f"each at most {e / (e + 3):.2g}."
-    assert not texts if said is None else (f"lie between 0 and 1{said}" in texts[0] and highest in texts[0])
+    assert not texts if text is None else (f"lie between 0 and 1{text}" in texts[0] and highest in texts[0])
 
 
-def test_a_loss_beside_values_of_labels():
-    """Labels, which have columns of their own, and the cross-entropy, ln L of equal scores, are in one report."""
+def test_cross_entropy_and_values_of_labels_are_in_one_report():
+    """A report holds the cross-entropy, which is ln L of equal scores, beside the values of each label."""
     report = tm.evaluate(torch.zeros(12, 4), torch.arange(12) % 4, metrics=[tm.CrossEntropy()], labels=True)
     assert report.scalars["cross_entropy"] == pytest.approx(log(4))
     assert report.labels.columns["support"].tolist() == [3, 3, 3, 3]
 
 
 def test_infinite_values_of_two_buckets_have_no_interval():
-    """Rows whose label has no probability: the loss is infinite in both buckets, and the gap is no number."""
+    """Infinite values of two buckets have no interval, and neither has their gap, which is no number.
+
+    The relevant labels have a score of -inf, so that the loss is infinite.
+    """
     scores, target = torch.zeros(24, 4), torch.arange(24) % 4
     scores[torch.arange(24), target] = -inf
     report = tm.evaluate(
@@ -262,8 +285,10 @@ def test_infinite_values_of_two_buckets_have_no_interval():
     assert {interval.reason for interval in report.intervals.values()} == {"no finite value"}
 
 
-def test_padding_is_told_of_the_first_batch_alone():
-    """Ranked ids of sequences that end in 0, a label nowhere else, in two batches: one warning."""
+def test_evaluate_warns_of_padding_once():
+    """evaluate warns once of sequences that end in label 0, which occurs nowhere else, also if they come in two
+    batches.
+    """
     ids, target = torch.arange(1, 4).expand(8, 5, 3), torch.randint(1, 30, (8, 5))
     target[:, 3:] = 0
     with warnings.catch_warnings(record=True) as caught:
@@ -275,38 +300,45 @@ def test_padding_is_told_of_the_first_batch_alone():
 @pytest.mark.parametrize(
     "form", [lambda mask: mask, lambda mask: mask.float(), lambda mask: mask.nonzero()[:, 1:].view(20, 2)]
 )
-def test_relevant_labels_that_a_filter_covers_are_told(form):
-    """6 of 40 relevant labels have a score of -inf: a note says 15.0%; without them there is none."""
+def test_evaluate_notes_relevant_labels_with_a_score_of_minus_infinity(form):
+    """A note gives the share of relevant labels with a score of -inf, here 6 of 40, 15.0%.
+
+    Without such labels there is no note.
+    """
     scores, mask = torch.rand(20, 9, generator=torch.Generator().manual_seed(1)), torch.zeros(20, 9, dtype=torch.bool)
     mask[:, [2, 5]] = True
     scores[:, 0] = -torch.inf  # not relevant
-    for covered, share in ((6, "15.0% of the relevant labels have a score of -inf and count as missed"), (0, "")):
+    for filtered, share in ((6, "15.0% of the relevant labels have a score of -inf and count as missed"), (0, "")):
         scores[:, 2] = torch.rand(20)
-        scores[:covered, 2] = -torch.inf
+        scores[:filtered, 2] = -torch.inf
         notes = tm.evaluate(scores, form(mask), metrics=[tm.RecallAtK(k=9)], batch_rows=7).notes
         assert any("have a score of -inf" in note for note in notes) == bool(share)
         assert not share or any(share in note for note in notes)
 
 
-def test_training_is_given_once():
-    """Counts beside training targets of other counts are refused: one of the two would be left out."""
+def test_train_target_beside_label_counts_is_refused():
+    """train_target and label_counts together are refused, because one of the two would be ignored."""
     with pytest.raises(ValueError, match="^evaluate: both train_target= and label_counts= are given; pass"):
         tm.evaluate(torch.rand(2, 3), torch.tensor([0, 1]), label_counts=[3, 2, 1], train_target=torch.tensor([0, 2]))
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WHOLE])
-def test_buckets_break_every_metric_down_where_none_is(name):
-    """A metric given without buckets is reported as one that was made with them, of the one list of each row."""
+def test_buckets_argument_breaks_down_every_metric(name):
+    """With the buckets argument, a metric without buckets also has the values of the same metric made with these
+    buckets and scope="global".
+    """
     scores, mask = data()
-    own = {"scope": "global"} if "scope" in signature(REGISTRY[name]).parameters else {}
+    arguments = {"scope": "global"} if "scope" in signature(REGISTRY[name]).parameters else {}
     report = tm.evaluate(scores, mask, metrics=[registered(name), tm.TieRateAtK(k=1)], buckets=BUCKETS)
-    expected = computed([registered(name), tm.TieRateAtK(k=1), registered(name, buckets=BUCKETS, **own)], scores, mask)
+    expected = computed(
+        [registered(name), tm.TieRateAtK(k=1), registered(name, buckets=BUCKETS, **arguments)], scores, mask
+    )
     assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
-    """A metric whose class refuses buckets stands beside the breakdown of the others."""
+def test_metrics_without_bucket_values_are_reported_overall(name):
+    """With buckets, a metric whose class refuses buckets is reported overall, beside the other metrics by bucket."""
     scores, mask = data()
     report = tm.evaluate(scores, mask, metrics=[registered(name), tm.PrecisionAtK(k=1)], buckets=BUCKETS)
     assert list(report.by_bucket) == ["global_precision@1"]
@@ -314,7 +346,9 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
 
 
 def test_a_comparison_shows_the_values_of_the_reports():
-    """To the last bit, overall and by bucket, although sums of fractions of rows depend on their order."""
+    """A comparison shows the values of the reports to the last bit, overall and by bucket, although sums of fractions
+    depend on the order of rows.
+    """
     generator = torch.Generator().manual_seed(1)
     target = torch.rand(300, 40, generator=generator) < 0.1
     runs = {name: torch.randn(300, 40, generator=generator) + target for name in "ab"}
@@ -356,23 +390,25 @@ def test_a_comparison_shows_the_values_of_the_reports():
         ({"intervals": 0.9}, "intervals=0.9 is not a whole number"),
     ],
 )
-def test_errors_say_what_to_do(change, message):
-    """What does not fit is refused before anything is ranked, rows beyond the other's end included."""
+def test_evaluate_refuses_wrong_arguments(change, message):
+    """evaluate raises an error that names the wrong argument and says what to pass."""
     scores, _ = data()
     arguments = {"preds": scores, "target": torch.zeros(50, dtype=torch.int64), "batch_rows": 50, **change}
     with pytest.raises((TypeError, ValueError), match=message):
         tm.evaluate(**arguments)
 
 
-def test_no_rows_at_all():
-    """An evaluation of nothing has no values, and says so."""
+def test_evaluate_without_rows_has_nan_values():
+    """A report of no rows has 0 rows, and its values are NaN."""
     report = tm.evaluate(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), metrics=[tm.NDCGAtK(k=2)])
     assert report.rows == 0
     assert str(report.scalars["ndcg@2"]) == "nan"
 
 
-def test_positives_are_those_that_the_values_count():
-    """Of gains 3, 1 and 2 two reach min_gain=2: these are the positives in all and by bucket, where metrics agree."""
+def test_positives_count_gains_of_at_least_min_gain():
+    """Positives, in all and by bucket, count gains of at least min_gain if all metrics have the same min_gain, and all
+    gains otherwise. Of gains 3, 1 and 2 two reach min_gain=2.
+    """
     gains = torch.tensor([[3.0, 0, 1], [0, 2, 0]])
     buckets = tm.LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
     for levels, positives in (((2,), [1, 1]), ((None,), [1, 2]), ((2, None), [1, 2])):
@@ -382,8 +418,10 @@ def test_positives_are_those_that_the_values_count():
         assert report.positives == sum(positives)
 
 
-def test_rows_without_a_label_of_min_gain_are_told() -> None:
-    """One of three rows has a gain of 4: recall counts the others as 0, and skip leaves them out; nDCG reads all."""
+def test_evaluate_notes_rows_without_a_label_of_min_gain() -> None:
+    """A warning counts the rows without a gain of min_gain, and says in which metrics they count as 0 and which leave
+    them out. One of three rows has a gain of 4: recall is 1/3, or 1 with skip; nDCG counts every gain and is 2/3.
+    """
     scores, gains = torch.eye(3), torch.diag(torch.tensor([4.0, 3.0, 0.0]))
     level = {"k": 1, "min_gain": 4}
     metrics = [
@@ -405,11 +443,13 @@ def test_rows_without_a_label_of_min_gain_are_told() -> None:
     assert not any("min_gain" in warning for warning in tm.evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
 
 
-@pytest.mark.parametrize(("empty", "is_said"), [(0, False), (1, False), (2, True)])
-def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> None:
-    """Of 100 rows one without a relevant label moves no mean by more than a hundredth of it; two do, in every metric."""
+@pytest.mark.parametrize(("num_empty", "has_warning"), [(0, False), (1, False), (2, True)])
+def test_evaluate_warns_of_rows_without_a_relevant_label(num_empty: int, has_warning: bool) -> None:
+    """evaluate warns of rows without a relevant label if they are more than one in a hundred, and says for each metric
+    whether they count as 0 or are left out.
+    """
     target = torch.zeros(100, 1, dtype=torch.int64)
-    target[:empty] = -1
+    target[:num_empty] = -1
     metrics = [tm.NDCGAtK(k=1, empty_target_action="skip"), tm.MRR(k=1)]
     report = tm.evaluate(torch.eye(3)[torch.zeros(100, dtype=torch.int64)], target, metrics=metrics)
     warnings = [warning for warning in report.warnings if "rows have no relevant label" in warning]
@@ -419,12 +459,15 @@ def test_rows_without_a_relevant_label_are_told(empty: int, is_said: bool) -> No
             "2 of 100 rows have no relevant label, and are left out of ndcg_skip@1.",
             "2 of 100 rows have no relevant label, and count as 0 in mrr@1; empty_target_action='skip' leaves them out.",
         ]
-        * is_said
+        * has_warning
     )
 
 
-def test_rows_positives_and_groups_of_ids_are_counted() -> None:
-    """Also where nobody says how many labels there are: 3 rows with 4 labels, 2 of them French, 1 of no language."""
+def test_report_counts_rows_positives_and_groups_of_ids() -> None:
+    """A report counts rows, positives and rows by group, also of ids without a number of labels.
+
+    There are 3 rows with 4 labels; 2 rows are French, 1 has no language.
+    """
     metrics = [tm.HitRateAtK(k=1, row_groups=["en", "fr"])]
     ids, target = torch.tensor([[0], [1], [7]]), torch.tensor([[0, -1], [2, 3], [5, -1]])
     report = tm.evaluate(ids, target, metrics=metrics, row_groups=[1, 1, -1])
@@ -433,8 +476,10 @@ def test_rows_positives_and_groups_of_ids_are_counted() -> None:
 
 
 @pytest.mark.parametrize("groups", [["en", "de", "de", None], [0, 1, 1, -1], {"a": "en", "b": "de", "c": "de"}])
-def test_a_group_has_its_own_rows_in_whichever_order_a_metric_names_groups(groups: Any) -> None:
-    """Hits are 1 in English, 0 and 1 in German, and 0 in no language; a metric without names is by group, too."""
+def test_values_by_row_group_do_not_depend_on_the_order_of_groups(groups: Any) -> None:
+    """Values by row group are those of the group's rows, in any order in which a metric names the groups, and also for
+    a metric that names none. Hits are 1 in English, 0 and 1 in German, and 0 in no language.
+    """
     metrics = [tm.RecallAtK(1), tm.HitRateAtK(1, row_groups=["en", "de"])]
     lists = {"a": ["x"], "b": ["x"], "c": ["y"], "d": ["y"]}
     target = {"a": ["x"], "b": ["y"], "c": ["y"], "d": ["x"]}
@@ -446,7 +491,7 @@ def test_a_group_has_its_own_rows_in_whichever_order_a_metric_names_groups(group
 
 
 @pytest.mark.parametrize(
-    ("place", "problem"),
+    ("arguments", "problem"),
     [
         (["recall@2"], "there is no 'recall@2'; choose one of 'recall@1'"),
         (["recall@1", "head"], "there is no 'recall@1' in bucket 'head'; choose one of 'global_recall@1'"),
@@ -454,14 +499,17 @@ def test_a_group_has_its_own_rows_in_whichever_order_a_metric_names_groups(group
         (["recall@1", "", "en"], "there is no group 'en'"),
     ],
 )
-def test_a_value_that_a_report_does_not_have_is_an_error(place: list[str], problem: str) -> None:
-    """A misspelt key would be NaN, as a bucket in which nothing is relevant is."""
+def test_report_value_refuses_unknown_names(arguments: list[str], problem: str) -> None:
+    """Report.value raises an error for a key, bucket or group that the report does not have, and names the choices.
+
+    It does not return NaN, which is the value of a bucket in which nothing is relevant.
+    """
     halves = tm.LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"])
     report = tm.evaluate(torch.eye(3), torch.tensor([0, 1, 0]), buckets=halves, metrics=[tm.RecallAtK(1)])
     assert [report.value("recall@1"), report.value("global_recall@1", "head")] == [2 / 3, 2 / 3]
     assert isnan(report.value("global_recall@1", "tail"))
     with pytest.raises(ValueError, match=f"Report.value: {problem}"):
-        report.value(*place)
+        report.value(*arguments)
 
 
 def test_buckets_that_no_metric_takes_are_refused() -> None:
@@ -476,25 +524,34 @@ def test_buckets_that_no_metric_takes_are_refused() -> None:
 
 
 def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
-    """Its rows would count in another group."""
+    """A row group that a metric with named groups does not name is refused, because its rows would count in another
+    group.
+    """
     metrics = [tm.RecallAtK(1), tm.HitRateAtK(1, row_groups=["en", "de"])]
     with pytest.raises(ValueError, match="row_groups holds 'fr', which is none of en, de"):
         tm.evaluate([["x"], ["y"]], [["x"], ["x"]], metrics=metrics, row_groups=["en", "fr"])
 
 
-def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
-    """Scores of two rows in one bin tell nothing of their order: an area of one label is off by 1/2, of two by 1/4."""
+def test_evaluate_warns_of_areas_from_bins_with_their_error_bound() -> None:
+    """A warning states how far an area may be off because scores share a bin.
+
+    Two rows in one bin have no order: the area of one label is off by up to 0.5. Scores in different bins bring no
+    warning.
+    """
     target = torch.tensor([[True, True], [False, False]])
     metrics = [tm.LabelAUC(num_labels=2), tm.LabelAUC(num_labels=2, buckets=tm.LabelBuckets.deciles([9, 1]))]
-    for second, off in ((0.5002, True), (4.0, False)):
+    for second, has_warning in ((0.5002, True), (4.0, False)):
         report = tm.evaluate(torch.tensor([[0.5001, 1.0], [second, 9.0]]), target, metrics=metrics)
         text = "values may be off by up to 0.5 (macro_auc/decile_10). error_bounds()"
-        assert any(text in warning for warning in report.warnings) is off
+        assert any(text in warning for warning in report.warnings) is has_warning
 
 
-@pytest.mark.parametrize("wrong", ["numbers", "order", "nothing"])
-def test_what_is_worse_than_equal_scores_is_told(wrong):
-    """Targets numbered from 1, or distances, make a sure model worse than chance: ln L, and k / L of a list of k."""
+@pytest.mark.parametrize("fault", ["numbers", "order", "nothing"])
+def test_evaluate_warns_of_values_worse_than_chance(fault):
+    """A warning names the metrics that are worse than with equal scores for all labels: ln L for the cross-entropy, k /
+    L for a list of k. Targets numbered from 1 and distances in place of scores make a sure model worse than that;
+    equal scores bring no warning.
+    """
     target = torch.arange(200) % (NUM_LABELS - 1)
     noise = torch.rand(200, NUM_LABELS, generator=torch.Generator().manual_seed(0))
     scores = 30 * torch.nn.functional.one_hot(target, NUM_LABELS) + noise * 0.1
@@ -505,33 +562,36 @@ def test_what_is_worse_than_equal_scores_is_told(wrong):
     }
     metrics = [tm.AccuracyAtK(k=5), tm.CrossEntropy(), tm.RecallAtK(k=5, buckets="deciles")]
     groups = ["a", "b"] * 100
-    report = tm.evaluate(*batches[wrong], metrics=metrics, label_counts=training_counts(), row_groups=groups)
-    assert (report.scalars["cross_entropy"] > log(NUM_LABELS) + 1e-6) == (wrong != "nothing")
+    report = tm.evaluate(*batches[fault], metrics=metrics, label_counts=training_counts(), row_groups=groups)
+    assert (report.scalars["cross_entropy"] > log(NUM_LABELS) + 1e-6) == (fault != "nothing")
     notes = [
         warning.partition(". Look")[0]
         for warning in report.warnings
         if "Look whether preds and target number" in warning
     ]
-    worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(wrong)
+    worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(fault)
     assert notes == ([f"Worse than with equal scores for all labels: {worse}"] if worse else [])
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_logits_with_the_axes_of_tokens_and_labels_swapped_are_told(swapped):
-    """[B, V, T] with T = V is read as [B, T, V]; what is sure of the right token is then worse than ln V."""
+def test_evaluate_warns_of_swapped_token_and_label_axes(swapped):
+    """Logits [B, V, T] with T = V bring a note that asks whether the last axis is that of labels, because a sure model
+    is then worse than ln V. The note survives the transfer of states; without the swap there is none.
+    """
     tokens = torch.randint(9, (4, 9), generator=torch.Generator().manual_seed(0))
     logits = 5.0 * torch.nn.functional.one_hot(tokens, 9)
     evaluation = Evaluation(tm.CrossEntropy())
     evaluation.update(logits.transpose(1, 2) if swapped else logits, tokens)
-    elsewhere = Evaluation(tm.CrossEntropy())
-    elsewhere.load_state_dict(evaluation.state_dict())
-    has_note = any("whether the last axis of scores is that of labels" in note for note in elsewhere.report("").notes)
+    copy = Evaluation(tm.CrossEntropy())
+    copy.load_state_dict(evaluation.state_dict())
+    has_note = any("whether the last axis of scores is that of labels" in note for note in copy.report("").notes)
     assert has_note is swapped
 
 
-def test_rows_that_miss_a_recall_are_told() -> None:
-    """Of four lists of two labels, three end before half of the relevant ones; they count as 100 // 2, and it is said.
+def test_k_for_recall_warns_of_rows_that_do_not_reach_the_recall() -> None:
+    """A warning states the share of rows that do not reach the recall within their list, and the number that they count as.
 
+    Of four lists of two labels three end before half of the relevant ones; they count as 100 // 2.
     Label 9, the only one of decile_10, is relevant in rows 1 to 3 and never listed; label 0 in row 0, where it is.
     """
     preds = torch.tensor([[0, 1], [2, 1], [3, 1], [4, 1]])
@@ -552,15 +612,17 @@ def test_rows_that_miss_a_recall_are_told() -> None:
         if "do not reach" in warning
     ]
     assert note.startswith("median_k_for_recall@0.5: 75.0% of the rows do not reach")
-    comparison = compare_runs({"some": preds, "all": target}, target, metrics=metrics, resamples=100)
-    assert [warning for warning in comparison.warnings if warning.startswith("some: median_k_for_recall@0.5, mean_k")]
+    comparison = compare_runs({"part": preds, "all": target}, target, metrics=metrics, resamples=100)
+    assert [warning for warning in comparison.warnings if warning.startswith("part: median_k_for_recall@0.5, mean_k")]
 
 
-def test_a_comparison_holds_the_values_of_the_reports():
-    """Also where they are by convention: NaN where nothing is relevant or no label is, and 0 for 0 / 0 of all labels.
+def test_comparison_and_reports_have_the_same_values_of_empty_buckets():
+    """Values of reports and comparisons agree, also where they are a convention: NaN where nothing is relevant or a bucket
+
+    has no label, and 0 for 0 / 0 of all labels.
 
     Label 0 (head) is relevant in eight rows, label 2 (mid) in four; nothing is relevant in the tail, and the last
-    bucket has no label. One run shows label 0 alone, the other what is relevant.
+    bucket has no label. One run shows label 0 alone, the other the relevant label.
     """
     target = torch.tensor([0] * 8 + [2] * 4)
     runs = {"one": torch.zeros_like(target)[:, None], "right": target[:, None]}
@@ -601,8 +663,10 @@ def test_a_comparison_holds_the_values_of_the_reports():
     assert bool(row_values["share/empty"].isnan().all())
 
 
-def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
-    """A metric by bucket, made where none is, and one over all labels leave out the same rows."""
+def test_added_metrics_use_the_ignore_index_of_the_collection():
+    """Metrics that evaluate adds, by bucket or over all labels, use the ignore_index of the collection: they leave out
+    the same row.
+    """
     scores, target = torch.eye(6), torch.tensor([0, 1, 2, -1, 4, 5])
     for arguments in ({}, {"buckets": "deciles", "scope": "global"}):
         collection = tm.TopKCollection([tm.AccuracyAtK(k=1, **arguments)], ignore_index=-1)
@@ -612,7 +676,10 @@ def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
 
 @pytest.mark.parametrize("macro", [None, "of_averages"])
 def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
-    """Of 40 labels some have no row: over all labels they count 0, and each bucket says how many labels have a row."""
+    """A report of a macro average over all labels says how many labels have no row and count 0, and what a perfect
+    model can reach. Each bucket shows how many of its labels have rows. Over present labels a perfect model reaches
+    1.
+    """
     counts = (200 / torch.arange(1, 41)).long()
     target = torch.multinomial(counts.float(), 60, replacement=True, generator=torch.Generator().manual_seed(0))
     perfect = torch.nn.functional.one_hot(target, 40)
@@ -648,25 +715,33 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
     assert meaning == f"{start}the mean over the labels that are relevant in some row"
 
 
-def test_calibration_says_how_sure_predictions_are_and_how_often_right():
-    """By hand: five predictions of e^2 / (e^2 + 3), two of them right; of the bucket are those whose label is in it."""
+def test_calibration_caption_states_mean_probability_and_share_right():
+    """The caption of a calibration error states, by bucket, the number of predictions, their mean probability and the
+    share that is right; the meaning says over- or under-confident. By hand: five predictions of e^2 / (e^2 + 3), two
+    of them right; a prediction counts in the bucket of its label.
+    """
     scores, target = 2 * torch.eye(4)[[0, 0, 1, 3, 0]], torch.tensor([0, 1, 2, 3, 3])
     buckets = tm.LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
-    sure = e**2 / (e**2 + 3)
+    probability = e**2 / (e**2 + 3)
     report = tm.evaluate(scores, target, metrics=[tm.CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
     for stem, text in (
-        ("calibration_error@1", f"head 4 ({sure:.4f}, 0.2500), tail 1 ({sure:.4f}, 1.0000)"),
-        ("calibration_error@4", f"head 10 ({(4 * sure + 6 * (1 - sure) / 3) / 10:.4f}, 0.2000), tail 10 "),
+        ("calibration_error@1", f"head 4 ({probability:.4f}, 0.2500), tail 1 ({probability:.4f}, 1.0000)"),
+        (
+            "calibration_error@4",
+            f"head 10 ({(4 * probability + 6 * (1 - probability) / 3) / 10:.4f}, 0.2000), tail 10 ",
+        ),
     ):
         assert f"; predictions (their mean probability, the share that is right): {text}" in report.facts(stem).caption
-    text = f"over-confident on average: predictions have a mean probability of {sure:.4f}, and 0.4000 of them are right"
+    text = f"over-confident on average: predictions have a mean probability of {probability:.4f}, and 0.4000 of them are right"
     assert report.facts("calibration_error@1").meaning == text
     report = tm.evaluate(scores / 9 - 1, target, metrics=[tm.CalibrationErrorAtK()])
     assert report.facts("calibration_error@1").meaning.startswith("under-confident on average")
 
 
-def test_calibration_says_nothing_of_no_predictions_and_of_no_bias():
-    """Two rows of two equal scores, one right: .5 and .5. The bucket of label 1 has no prediction, neither has no row."""
+def test_calibration_without_bias_or_predictions():
+    """A calibration error without bias is called neither over- nor under-confident; a bucket without predictions shows
+    dashes, and without rows there is no meaning. Two rows of two equal scores, one right: 0.5 and 0.5.
+    """
     buckets = tm.LabelBuckets.from_assignment([0, 1], ["head", "tail"])
     metrics = [tm.CalibrationErrorAtK(), tm.CalibrationErrorAtK(buckets=buckets)]
     report = tm.evaluate(torch.zeros(2, 2), torch.tensor([0, 1]), metrics=metrics)
@@ -675,8 +750,10 @@ def test_calibration_says_nothing_of_no_predictions_and_of_no_bias():
     assert Evaluation([tm.CalibrationErrorAtK()]).report("no rows").facts("calibration_error@1").meaning == ""
 
 
-def test_rows_that_ignore_index_leaves_out_count_with_their_batch():
-    """Of a batch that a metric refuses, no row counts as left out; sequences are rows of tokens."""
+def test_rows_left_out_by_ignore_index_are_counted_once_per_accepted_batch():
+    """A report counts the rows that ignore_index leaves out, with the tokens of sequences as rows, and counts none of a
+    batch that a metric refuses.
+    """
     evaluation = Evaluation([tm.RecallAtK(1, num_labels=4, ignore_index=-100, empty_target_action="error")])
     evaluation.update(torch.eye(4)[:3], torch.tensor([0, -100, 2]))
     with pytest.raises(ValueError, match="no relevant label"):
@@ -686,21 +763,28 @@ def test_rows_that_ignore_index_leaves_out_count_with_their_batch():
     assert "2 of 5 rows are left out by ignore_index=-100." in evaluation.report("b").warnings
 
 
-def test_visits_of_a_user_as_lines_of_one_query():
-    """A place that a user visits twice is refused with what keeps all visits: to drop one would count users."""
+def test_repeated_label_of_a_query_is_refused_with_a_hint():
+    """A label that a query holds twice is refused.
+
+    The hint says how to keep all visits of a user, because dropping one would count users.
+    """
     pd = pytest.importorskip("pandas")
     visits = pd.DataFrame({"query": ["u", "u", "u"], "item": ["a", "b", "a"]})
     preds = visits.drop_duplicates().assign(score=[1.0, 0.5])
     with pytest.raises(ValueError, match=r"^target, .*: holds the label 'a' twice") as caught:
         tm.evaluate(preds, visits, metrics=tm.RecallAtK(k=1))
     assert "such as a visit of a user, drop none: make each a row, by a column 'query'" in caught.value.hint
-    for names in ({"preds": [["a", "a"]], "target": [["a"]]}, {"preds": [["a"]], "target": [["a", "a"]]}):
+    for arguments in ({"preds": [["a", "a"]], "target": [["a"]]}, {"preds": [["a"]], "target": [["a", "a"]]}):
         with pytest.raises(ValueError, match="row 0: holds the label 'a' twice"):
-            tm.evaluate(**names, metrics=tm.RecallAtK(k=1))
+            tm.evaluate(**arguments, metrics=tm.RecallAtK(k=1))
 
 
-def test_a_cut_off_beyond_short_lists_is_no_alarm():
-    """Half of the rows find their document in lists of 20; equal scores of all 150 would find 100 / 150 within 100."""
+def test_short_lists_bring_no_warning_of_values_worse_than_chance():
+    """A cut-off beyond the end of the lists brings no warning of values worse than chance; one within the lists does.
+
+    Half of the rows find their document in lists of 20; equal scores of all 150 documents would find 100 / 150 within
+    100.
+    """
     documents = [f"d{number}" for number in range(150)]
     qrels = {f"q{row}": {documents[row]: 1} for row in range(100)}
     lists = {
@@ -732,8 +816,10 @@ REPEATED = {"names": [["a", "b", "a"], ["b", "c"]], "ids": [[0, 1, 0], [1, 2]]}
 
 
 @pytest.mark.parametrize("form", ["names", "ids", "table"])
-def test_what_the_error_of_a_repeated_label_advises_is_taken(form):
-    """By hand: 1 of 3 places and 1 of 2 are hits, the second place of the label a miss; said to evaluate or to a metric."""
+def test_duplicates_first_accepts_repeated_labels(form):
+    """A list that repeats a label is refused with the advice duplicates='first', which evaluate, compare_runs and
+    metrics take. By hand: 1 of 3 places and 1 of 2 are hits, and the second place of a label is a miss.
+    """
     relevant = {"names": [["a"], ["c"]], "ids": [[0], [2]], "table": {"q": {"a": 1}, "r": {"c": 1}}}[form]
     queries, items = zip(
         *[(query, item) for query, row in zip("qr", REPEATED["names"], strict=True) for item in row], strict=True
@@ -752,19 +838,22 @@ def test_what_the_error_of_a_repeated_label_advises_is_taken(form):
         assert runs.values["precision@3"] == {"one": pytest.approx(5 / 12), "two": pytest.approx(5 / 12)}
 
 
-def test_a_report_is_about_a_metric_of_which_more_is_better() -> None:
-    """Accuracy stands before a calibration error, whose buckets are by the label that is predicted."""
+def test_headline_is_a_metric_of_which_more_is_better() -> None:
+    """The headline of a report is a metric of which more is better: accuracy, although a calibration error comes first."""
     scores, target = torch.eye(4).repeat(5, 1) * 3, torch.arange(20) % 4
     metrics = [tm.CalibrationErrorAtK(k=1), tm.AccuracyAtK(k=1)]
     report = tm.evaluate(scores, target, metrics=metrics, label_counts=[9, 5, 2, 1], buckets="thresholds:1,3,6")
     assert report.headline == "global_accuracy@1"
 
 
-def test_values_of_labels_are_added_where_members_count_a_part():
-    """An F1 counts hits, predictions and support of each label; a recall alone lacks predictions."""
+def test_label_values_are_added_if_members_lack_a_count():
+    """Metrics of each label are added unless a member counts hits, predictions and support of each label, as F1 does.
+
+    Recall alone lacks predictions.
+    """
     f1, recall = (kind(k=[2, 3], average="macro", num_labels=4) for kind in (tm.F1AtK, tm.RecallAtK))
-    whole = tm.TopKCollection([f1])
-    assert with_label_values(whole) is whole
+    collection = tm.TopKCollection([f1])
+    assert with_label_values(collection) is collection
     for metrics in ([recall], [recall, f1]):
         _, *added = list(with_label_values(tm.TopKCollection(metrics)).members().values())[len(metrics) - 1 :]
         assert [(type(metric), metric.cutoffs, metric.average) for metric in added] == [
@@ -772,8 +861,10 @@ def test_values_of_labels_are_added_where_members_count_a_part():
         ]
 
 
-def test_three_metrics_need_few_metric_objects(monkeypatch):
-    """The three, their copies, one by bucket of each, sums, counts and references: 13."""
+def test_evaluate_creates_few_metric_objects(monkeypatch):
+    """evaluate of three metrics creates at most 16 metric objects: the three, their copies, one by bucket of each,
+    sums, counts and references are 13.
+    """
     created = []
     new = ExactMetric.__new__
 
@@ -789,8 +880,10 @@ def test_three_metrics_need_few_metric_objects(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["list", "collection"])
-def test_metrics_keep_the_batches_that_they_have_seen(kind):
-    """Copies refer to the states of the metrics until they are reset: a used metric goes on as if nothing had happened."""
+def test_evaluate_keeps_the_states_of_used_metrics(kind):
+    """evaluate of metrics that have been updated reports only its own rows, and leaves the states of the metrics
+    unchanged.
+    """
     scores, mask = data()
     metrics = [tm.RecallAtK(3, num_labels=NUM_LABELS), tm.LabelAUC(num_labels=NUM_LABELS)]
     used = metrics if kind == "list" else tm.TopKCollection(metrics)
@@ -807,7 +900,11 @@ def test_metrics_keep_the_batches_that_they_have_seen(kind):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("form", ["scores", "candidates", "dicts", "flat"])
 def test_rows_of_one_grade_are_counted_in_a_note(form):
-    """Two of four queries: all of their documents have grade 2; one document alone has one order, and does not count."""
+    """A note counts the rows in which all labels have one grade, because any order of them has the nDCG 1.
+
+    In two of four queries all documents have grade 2; a query of one document does not count. Recall alone brings no
+    note.
+    """
     grades = {"q0": [2, 2], "q1": [2, 1], "q2": [2, 2], "q3": [1]}
     run = {
         query: {f"{query}-{place}": 1.0 - place for place in range(len(row_grades))}

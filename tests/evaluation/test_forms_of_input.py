@@ -24,8 +24,8 @@ def metrics():
     return [tm.PrecisionAtK(1, denominator="k"), tm.RecallAtK(2), tm.NDCGAtK(3), tm.MAP(), tm.MRR()]
 
 
-def peer():
-    """What pytrec_eval says, averaged over the queries."""
+def expected_values():
+    """Return the values of pytrec_eval, averaged over the queries."""
     measures = {"P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank"}
     report = pytrec_eval.RelevanceEvaluator(QRELS, measures).evaluate(RUN)
     keys = ("P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank")
@@ -33,7 +33,7 @@ def peer():
 
 
 def frame(run, value):
-    """A DataFrame with the usual names of columns."""
+    """Return a DataFrame with usual names of columns."""
     rows = [(query, item, number) for query, items in run.items() for item, number in items.items()]
     return pd.DataFrame(rows, columns=["user_id", "item_id", value])
 
@@ -48,20 +48,23 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("batch_rows", [1, 4096])
-def test_tables_and_dicts(form, batch_rows):
-    """The numbers of pytrec_eval, whatever holds the run, in batches of any size."""
+def test_tables_and_dicts_give_the_numbers_of_pytrec_eval(form, batch_rows):
+    """Dicts, DataFrames and Arrow tables give the numbers of pytrec_eval, in batches of any size.
+
+    The readings name a query column that was guessed.
+    """
     report = tm.evaluate(*FORMS[form], metrics=metrics(), batch_rows=batch_rows)
-    assert list(report.scalars.values()) == pytest.approx(peer(), abs=1e-9)
+    assert list(report.scalars.values()) == pytest.approx(expected_values(), abs=1e-9)
     assert report.rows == 3
-    guessed = [text for text in report.readings if "'user_id' is the query" in text]
-    assert len(guessed) == {"dicts": 0, "mixed": 1}.get(form, 2)
+    notes = [text for text in report.readings if "'user_id' is the query" in text]
+    assert len(notes) == {"dicts": 0, "mixed": 1}.get(form, 2)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_two_swapped_are_told(form):
-    """Judgements first, as ranx and pytrec_eval take them; nothing is said of a run first, or of a run of whole scores.
+def test_evaluate_warns_of_swapped_arguments(form):
+    """Judgements passed in place of predictions bring a warning; predictions first, or predictions with whole scores, do not.
 
-    The columns of frames have names: judgements are no predictions.
+    The columns of tables have names: judgements are refused as predictions, because no column is the score.
     """
     run, qrels = FORMS[form]
     if form in ("frames", "arrow"):
@@ -77,20 +80,22 @@ def test_the_two_swapped_are_told(form):
         assert not any("swapped" in warning for warning in tm.evaluate(*right, metrics=metrics()).warnings)
 
 
-def test_training_targets_tell_the_deciles():
-    """Labels have their names; counts are those of training; the rarest decile is of labels that it showed once."""
+def test_training_targets_define_the_deciles():
+    """train_target counts labels by name, and the counts define the deciles: of a, b, c and d with 3, 1, 1 and 0 rows,
+    a is in decile_10.
+    """
     report = tm.evaluate(RUN, QRELS, train_target=TRAIN, metrics=[tm.RecallAtK(2)], labels=True)
     by_name = {report.labels.names[label]: label for label in range(4)}
     counts = report.labels.columns["count"].tolist()
     assert {name: counts[label] for name, label in by_name.items()} == {"a": 3, "b": 1, "c": 1, "d": 0}
     assert report.by_bucket["global_recall@2"]["decile_10"] == 1.0  # a, in q1
-    assert report.scalars["recall@2"] == pytest.approx(peer()[1], abs=1e-9)
+    assert report.scalars["recall@2"] == pytest.approx(expected_values()[1], abs=1e-9)
 
 
-def test_groups_by_query():
-    """A dict from query to group; a query that it lacks counts only overall, and a note names it.
+def test_row_groups_and_clusters_by_query():
+    """row_groups may be a dict from query to group; a query that it lacks counts only overall, and a note names it.
 
-    A query without a cluster would be independent of the others, or not: it is refused.
+    clusters that lack a query are refused, because nothing says whether the query is independent.
     """
     groups = {"q1": "en", "q2": "de"}
     report = tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], row_groups=groups)
@@ -104,8 +109,10 @@ GROUPS_OF_USERS = {11: "en", 12: "de", 13: None}
 
 
 @pytest.mark.parametrize("form", ["dict", "series in another order", "series with more users"])
-def test_groups_by_users_that_are_numbers(form):
-    """Numbers name queries as texts do; a Series is joined by its index, whatever its order."""
+def test_row_groups_join_numeric_queries_by_name(form):
+    """Row groups are joined to queries that are numbers: from a dict, and from a Series by its index, whatever its
+    order.
+    """
     users = {"q1": 11, "q2": 12, "q3": 13}
     run, qrels = (
         frame(table, value).replace({"user_id": users}) for table, value in ((RUN, "score"), (QRELS, "rating"))
@@ -117,7 +124,7 @@ def test_groups_by_users_that_are_numbers(form):
 
 
 def test_a_series_beside_arrays_is_in_the_order_of_the_rows():
-    """Rows without names: what a filtered frame calls them says nothing."""
+    """A Series of row groups beside arrays is read in the order of the rows; its index is ignored."""
     groups = pd.Series(["en", "de"], index=[1, 0])
     report = tm.evaluate(torch.eye(2), torch.tensor([0, 0]), metrics=[tm.PrecisionAtK(1)], row_groups=groups)
     assert (report.scalars["precision@1/en"], report.scalars["precision@1/de"]) == (1.0, 0.0)
@@ -133,18 +140,22 @@ def test_a_series_beside_arrays_is_in_the_order_of_the_rows():
         (pd.DataFrame({"user": ["q1"], "group": ["en"]}), "row_groups is a table; pass one column of it"),
     ],
 )
-def test_groups_that_cannot_be_joined(groups, message):
-    """An index that lacks queries, other users, two groups of a user, a whole table."""
+def test_row_groups_that_cannot_be_joined_are_refused(groups, message):
+    """Row groups are refused if their index lacks queries, names other users or holds a query twice, and if they are a
+    whole table.
+    """
     with pytest.raises((ValueError, TypeError), match=f"evaluate: {message}"):
         tm.evaluate(RUN, QRELS, metrics=[tm.RecallAtK(2)], row_groups=groups)
 
 
-@pytest.mark.parametrize("names", [False, True])
-def test_lists_of_lists(names):
-    """Ranked labels of each row, of any length, as numbers or names."""
+@pytest.mark.parametrize("has_names", [False, True])
+def test_lists_of_ranked_labels(has_names):
+    """evaluate takes lists of ranked labels of any length, as numbers or names, for predictions, targets and training
+    targets.
+    """
     preds, target = [[3, 1, 0], [2], [0, 1]], [[1], [0, 2], [3]]
     train = [[0, 1], [0], [2, 3]]
-    if names:
+    if has_names:
         preds, target, train = ([[f"n{label}" for label in row] for row in rows] for rows in (preds, target, train))
     report = tm.evaluate(preds, target, train_target=train, metrics=[tm.PrecisionAtK(1), tm.RecallAtK(2)])
     assert report.scalars["precision@1"] == pytest.approx((0 + 1 + 0) / 3)
@@ -153,15 +164,18 @@ def test_lists_of_lists(names):
 
 
 def test_names_on_one_side_alone_are_refused():
-    """One error that says what to pass."""
+    """Names of labels beside ids of labels are refused with an error that says what to pass."""
     with pytest.raises(
         TypeError, match="target is int64 \\[1\\], but other arguments hold names of labels; pass a table"
     ):
         tm.evaluate([["c"]], torch.zeros(1, dtype=torch.int64))
 
 
-def test_runs_compared():
-    """A dict of runs by name: each value is that of evaluate."""
+def test_compare_runs_has_the_values_of_evaluate():
+    """compare_runs takes a dict of at least two runs by name; each value is that of evaluate.
+
+    A name that is no text is refused.
+    """
     other = {query: dict.fromkeys(items, 0.5) | {"c": 1.0} for query, items in RUN.items()}
     compared = compare_runs({"one": RUN, "other": other}, QRELS, metrics=[tm.RecallAtK(2)], resamples=100)
     for name, run in (("one", RUN), ("other", other)):
@@ -174,26 +188,28 @@ def test_runs_compared():
         compare_runs({"one": RUN}, QRELS)
 
 
-def test_a_comparison_says_what_to_know_of_its_runs():
-    """Ties of one run, told as those of that run, and what is true of all runs once; metrics may be a generator."""
+def test_comparison_shows_the_warnings_of_its_runs():
+    """A comparison shows a warning of one run under the name of the run, and a warning of all runs once, in every
+    output. metrics may be a generator; an unknown argument is refused.
+    """
     other, short = {"q1": dict.fromkeys("abc", 0.5)}, {"q1": RUN["q1"]}
     arguments = {"metrics": (metric for metric in [tm.RecallAtK(1)]), "resamples": 100}
     compared = compare_runs({"one": short, "other": other}, QRELS, **arguments)
     left_out = f"{len(QRELS) - 1} queries of target have no predictions in preds: left out; missing='zero' counts"
-    tied = "other: Rows are cut inside a tie (100.0% at rank 1)"
+    tie_warning = "other: Rows are cut inside a tie (100.0% at rank 1)"
     assert any(warning.startswith(left_out) for warning in compared.warnings)
-    (warning_on_ties,) = (warning for warning in compared.warnings if warning.startswith(tied))
-    assert warning_on_ties.endswith("whatever the model.")  # a comparison shows no other orders
-    assert tied in str(compared)
-    assert tied in compared._repr_html_()
+    (full_warning,) = (warning for warning in compared.warnings if warning.startswith(tie_warning))
+    assert full_warning.endswith("whatever the model.")  # a comparison shows no other orders
+    assert tie_warning in str(compared)
+    assert tie_warning in compared._repr_html_()
     assert json.loads(json.dumps(compared.as_dict()))["warnings"] == list(compared.warnings)
     with pytest.raises(TypeError, match="compare_runs: intervals is not taken; it takes runs, target, metrics"):
         compare_runs({"one": RUN, "other": RUN}, QRELS, intervals=True)
 
 
 @pytest.mark.parametrize("form", ["list", "dict", "series"])
-def test_rows_of_a_cluster_are_drawn_together(form):
-    """All rows of one user are one cluster, in any form."""
+def test_clusters_of_all_rows_are_one_cluster(form):
+    """Rows with the same cluster are one cluster, whether clusters are a list, a dict or a Series."""
     other = {query: dict.fromkeys(items, 0.5) | {"c": 1.0} for query, items in RUN.items()}
     users = {"list": ["u"] * 3, "dict": dict.fromkeys(RUN, "u"), "series": pd.Series(dict.fromkeys(RUN, "u"))}
     runs, options = {"one": RUN, "other": other}, {"metrics": [tm.RecallAtK(2)], "resamples": 100}
@@ -202,8 +218,12 @@ def test_rows_of_a_cluster_are_drawn_together(form):
 
 
 @pytest.mark.parametrize("form", ["sequences", "rows", "list", "flat"])
-def test_intervals_of_sequences_that_are_alike(form):
-    """By hand: Student's t of the 40 sequences' sums over 25 rows each; for single rows it is half as wide."""
+def test_intervals_by_sequence_use_clusters(form):
+    """With sequences as clusters an interval is Student's t of the 40 sums of sequences over 25 rows each, by hand.
+
+    Without clusters it is less than 0.6 times as wide, and a warning says that tokens are taken as independent.
+    compare_runs counts the same clusters.
+    """
     generator = torch.Generator().manual_seed(0)
     target = torch.randint(20, (40, 30), generator=generator)
     above = (2 + 1.5 * torch.randn(40, 1, generator=generator)).expand(40, 30)[:, :, None]
@@ -218,29 +238,29 @@ def test_intervals_of_sequences_that_are_alike(form):
     }
     options = {"metrics": [tm.AccuracyAtK(k=1), tm.KForRecall(1.0)], "ignore_index": -100}
     if form == "flat":
-        clusters, shaped = numbers.repeat_interleave(30), (scores.reshape(-1, 20), target.reshape(-1))
+        clusters, batch = numbers.repeat_interleave(30), (scores.reshape(-1, 20), target.reshape(-1))
     else:
-        clusters, shaped = clusters_by_form[form], (scores, target)
-    report = tm.evaluate(*shaped, clusters=clusters, **options)
+        clusters, batch = clusters_by_form[form], (scores, target)
+    report = tm.evaluate(*batch, clusters=clusters, **options)
     interval, half = report.intervals["accuracy@1"], stats.t.ppf(0.975, 39) * right.std(ddof=1) / 40**0.5
     assert (interval.low, interval.high) == pytest.approx((right.mean() - half, right.mean() + half))
     assert (interval.n, interval.clusters) == (1000, 40)
     assert report.intervals["median_k_for_recall@1"].reason == "a median is resampled"
     assert "for 40 independent clusters of rows" in " ".join(in_full(report).split())
-    drawn = tm.evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
-    assert [drawn_interval.clusters for drawn_interval in drawn.values()] == [40, 40]
-    alone = tm.evaluate(*shaped, **options)
-    width = alone.intervals["accuracy@1"].high - alone.intervals["accuracy@1"].low
+    resampled = tm.evaluate(*batch, clusters=clusters, intervals=200, **options).intervals
+    assert [resampled_interval.clusters for resampled_interval in resampled.values()] == [40, 40]
+    unclustered = tm.evaluate(*batch, **options)
+    width = unclustered.intervals["accuracy@1"].high - unclustered.intervals["accuracy@1"].low
     assert width < 0.6 * 2 * half
-    is_noted = any("of one sequence are taken for independent" in warning for warning in alone.warnings)
-    assert is_noted == (form != "flat")
+    has_warning = any("of one sequence are taken for independent" in warning for warning in unclustered.warnings)
+    assert has_warning == (form != "flat")
     assert not any("independent: where" in warning for warning in report.warnings)
-    compared = compare_runs({"a": shaped[0], "b": -shaped[0]}, shaped[1], clusters=clusters, resamples=200, **options)
+    compared = compare_runs({"a": batch[0], "b": -batch[0]}, batch[1], clusters=clusters, resamples=200, **options)
     assert compared.comparisons[0].interval.clusters == 40
 
 
-def test_clusters_of_another_length_are_told_beside_the_sequences():
-    """What was passed is named, not what it becomes where each entry is taken for a sequence."""
+def test_clusters_of_another_length_are_refused_beside_the_sequences():
+    """Clusters of the wrong length are refused with their shape and the number of sequences and tokens."""
     scores, target = torch.rand(4, 6, 9), torch.randint(9, (4, 6))
     with pytest.raises(
         ValueError, match=r"clusters is of shape \[20\] for 4 sequences of 6 tokens; .*padding included"
@@ -248,8 +268,10 @@ def test_clusters_of_another_length_are_told_beside_the_sequences():
         tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1)], clusters=range(20))
 
 
-def test_two_labels_to_ignore_are_refused():
-    """The metric's would win in silence, and padding by the other would count."""
+def test_two_ignore_indexes_are_refused():
+    """An ignore_index of evaluate that differs from that of a metric is refused, because one of them would be ignored
+    in silence. Equal ones leave out 3 of 24 rows.
+    """
     scores, target = torch.rand(4, 6, 9), torch.arange(24).reshape(4, 6) % 9
     for own_index, other in ((-100, 0), (0, -100)):
         with pytest.raises(
@@ -259,8 +281,8 @@ def test_two_labels_to_ignore_are_refused():
     assert tm.evaluate(scores, target, metrics=[tm.AccuracyAtK(k=1, ignore_index=0)], ignore_index=0).rows == 24 - 3
 
 
-def test_intervals_are_asked_for():
-    """Wilson's interval of 30 of 40 rows, as scipy has it; rows of a group have one of their own."""
+def test_intervals_overall_and_by_row_group():
+    """An interval of a hit rate is Wilson's as in scipy, here of 30 of 40 rows. Each row group has its own interval."""
     from scipy.stats import binomtest
 
     scores = torch.eye(4)[torch.arange(40) % 4]
@@ -273,8 +295,10 @@ def test_intervals_are_asked_for():
     assert "±" in report._repr_html_()
 
 
-def test_buckets_by_a_text_and_one_name_for_each_row():
-    """``buckets="deciles"`` are those of the counts; a list of names has the one relevant label of each row."""
+def test_buckets_as_text_and_targets_as_one_name_per_row():
+    """buckets may be a text such as "deciles", which stands for the buckets of the label counts and is refused without
+    counts. A target may be a list with the one relevant name of each row.
+    """
     counts, scores, target = [9, 4, 2, 1], torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
     for text, buckets_of_text in (
         ("deciles", tm.LabelBuckets.deciles(counts)),
@@ -295,8 +319,8 @@ def test_buckets_by_a_text_and_one_name_for_each_row():
     assert report.scalars == {"precision@1": pytest.approx(1 / 3), "recall@2": pytest.approx(2 / 3)}
 
 
-def test_sequences_as_a_model_returns_them():
-    """Scores (B, T, L) with targets, masks and groups (B, T) are B x T rows, in `evaluate` and in `compare_runs`."""
+def test_sequences_are_rows_of_tokens():
+    """Scores (B, T, L) with targets, masks and groups (B, T) are B x T rows, in `evaluate` and `compare_runs`."""
     generator = torch.Generator().manual_seed(0)
     scores, target = torch.randn(2, 3, 5, generator=generator), torch.tensor([[0, 4, -1], [2, 2, 1]])
     groups, mask = [["a", "a", "b"], ["b", "b", "a"]], torch.tensor([[True, True, False], [True, True, True]])
@@ -317,7 +341,9 @@ def test_sequences_as_a_model_returns_them():
 
 @pytest.mark.parametrize("ignored", [None, -100])
 def test_training_tokens_are_counted_one_by_one(ignored):
-    """(B, T) tokens where T is L: with scores (B, T, L) beside ids (B, T), or a label that is ignored, they are ids."""
+    """Training targets (B, T) with T = L are counted as ids, token by token, beside scores (B, T, L) or with an
+    ignore_index. Without a sequence axis they are refused, because they may be ids or gains.
+    """
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(2, 3, 5, generator=generator)
     target, train = torch.tensor([[0, 1, 2], [3, 4, 1]]), torch.tensor([[0, 1, 1, 0, 0], [0, 2, 2, 3, 0]])
@@ -345,7 +371,9 @@ def test_training_tokens_are_counted_one_by_one(ignored):
 
 
 def test_more_labels_than_tables_name_are_refused():
-    """Two items are named: a catalogue of three would need the id of the third."""
+    """A metric made for more labels than tables or dicts name is refused: a catalogue of three would need the name of
+    the third label.
+    """
     preds, target = {"u": {"a": 2.0, "b": 1.0}}, {"u": {"a": 1}}
     with pytest.raises(ValueError, match=r"CatalogCoverageAtK was made for 3 labels, but the data have 2; leave"):
         tm.evaluate(preds, target, metrics=[tm.CatalogCoverageAtK(k=1, num_labels=3)])
@@ -354,9 +382,11 @@ def test_more_labels_than_tables_name_are_refused():
     }
 
 
-def test_a_metric_that_waits_for_counts_names_the_arguments_that_bring_them():
-    """Nothing counts labels here: one error of the metric, of what evaluate takes, and none of what makes its interval."""
-    for metric, said in (
+def test_metric_without_counts_names_the_missing_arguments():
+    """A metric that needs training counts or the number of labels raises one error, which names the arguments of
+    evaluate that bring them.
+    """
+    for metric, problem in (
         (
             tm.CatalogCoverageAtK(k=1),
             "num_labels is not known yet; pass label_names= or train_target=, or pass num_labels=",
@@ -367,12 +397,14 @@ def test_a_metric_that_waits_for_counts_names_the_arguments_that_bring_them():
         ),
         (tm.RecallAtK(k=1, buckets="deciles"), "has no label counts yet; pass label_counts= or train_target=, or pass"),
     ):
-        with pytest.raises(ValueError, match=f"{type(metric).__name__}: .*{said}"):
+        with pytest.raises(ValueError, match=f"{type(metric).__name__}: .*{problem}"):
             tm.evaluate([[0, 1]], [[1]], metrics=[metric])
 
 
-def test_errors_of_tables_name_what_can_be_done_to_a_table():
-    """evaluate takes no columns=: a hint renames or drops columns, and has no option of the command line."""
+def test_table_errors_offer_changes_to_the_table():
+    """Errors about the columns of a table say which column to rename or drop, and never name an option of the command
+    line.
+    """
     target = pd.DataFrame({"user": [1], "item": [2]})
     lists = pd.DataFrame({"user": [1], "item": [2], "scores": [[0.5, 0.2]]})
     member = pd.DataFrame({"member": [1, 2], "ids": [[2], [3]]})
@@ -397,7 +429,7 @@ LISTS = pd.DataFrame({"user": [1, 2], "movie_ids": [[7, 9], [8, 3]]})
 RELEVANT = pd.DataFrame({"user": [2, 1], "movie_ids": [[8], [9]]})
 
 
-@pytest.mark.parametrize("make", [lambda table: table, pa.Table.from_pandas])
+@pytest.mark.parametrize("factory", [lambda table: table, pa.Table.from_pandas])
 @pytest.mark.parametrize(
     ("preds", "target", "first"),
     [
@@ -413,9 +445,13 @@ RELEVANT = pd.DataFrame({"user": [2, 1], "movie_ids": [[8], [9]]})
         ),  # one table holds both
     ],
 )
-def test_tables_of_lists(make, preds, target, first):
-    """The list is the order where there is no score; whole numbers are names, as in other tables."""
-    preds, relevant = make(preds), make(preds if target is None else target)
+def test_tables_with_lists_of_labels(factory, preds, target, first):
+    """A table may hold a list of labels per row.
+
+    Lists are joined by user, or row by row without one; without scores the list is the order, and whole numbers are
+    names as in other tables.
+    """
+    preds, relevant = factory(preds), factory(preds if target is None else target)
     arguments = {"row_mask": {"1": False, "2": True}, "label_counts": {7: 3, 8: 2, 9: 1, 3: 1}}
     report = tm.evaluate(preds, relevant, metrics=[tm.RecallAtK(k=[1, 2])], train_target=relevant)
     assert [report.scalars[f"recall@{k}"] for k in (1, 2)] == [
@@ -427,7 +463,10 @@ def test_tables_of_lists(make, preds, target, first):
 
 
 def test_lists_beside_a_table_of_lists_are_its_rows():
-    """Whatever the table says its rows are called; indexes that differ tell another order."""
+    """Lists beside a table of lists are its rows, in order, which a warning says.
+
+    Tables without a query whose indexes differ are refused.
+    """
     metrics = [tm.RecallAtK(k=1)]
     report = tm.evaluate(LISTS, [[7], [8]], metrics=metrics)
     assert report.scalars["recall@1"] == 1
@@ -439,14 +478,16 @@ def test_lists_beside_a_table_of_lists_are_its_rows():
         tm.evaluate(LISTS[["movie_ids"]], LISTS[["movie_ids"]][::-1], metrics=metrics)
 
 
-def test_lists_of_whole_numbers_of_numpy_are_lists_of_ids():
-    """Such as the rows of a column of arrays."""
+def test_lists_of_numpy_integers_are_lists_of_ids():
+    """Lists of NumPy integers, such as the rows of a column of arrays, are lists of ids."""
     preds, target = [[np.int64(1), np.int32(2)], [3]], [[np.int64(2)], [np.uint8(3)]]
     assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).scalars["recall@1"] == 0.5
 
 
-def test_arrays_that_nobody_may_write_to_are_read_without_a_warning(recwarn):
-    """Counts and groups are copied; torch, which warns of them once in a process, is made to warn always."""
+def test_read_only_arrays_bring_no_warning(recwarn):
+    """Read-only arrays of counts and groups bring no warning about writing. torch, which warns once in a process, is
+    made to warn always.
+    """
     counts, groups = np.array([3, 1]), np.array([0, 1])
     counts.flags.writeable = groups.flags.writeable = False
     torch.set_warn_always(True)
@@ -465,10 +506,15 @@ def test_arrays_that_nobody_may_write_to_are_read_without_a_warning(recwarn):
 
 
 def test_missing_queries_are_left_out_or_count_as_empty_lists():
-    """By hand: two queries of three are answered, one of them right; a query without a target is told, too."""
+    """With missing='skip' a query without predictions is left out, and with missing='zero' it counts as an empty list;
+    notes count these queries and those without a target. Two queries of three are answered, one of them right: 1/2
+    and 1/3. Runs that answer different queries are refused without missing='zero'.
+    """
     preds = {"a": {"x": 1.0}, "b": {"x": 1.0}, "d": {"x": 1.0}}
     target = {"a": {"x": 1}, "b": {"y": 1}, "c": {"x": 1}}
-    skip, zero = (tm.evaluate(preds, target, metrics=[tm.PrecisionAtK(1)], missing=text) for text in ("skip", "zero"))
+    skip, zero = (
+        tm.evaluate(preds, target, metrics=[tm.PrecisionAtK(1)], missing=option) for option in ("skip", "zero")
+    )
     assert (skip.scalars["precision@1"], zero.scalars["precision@1"]) == (1 / 2, 1 / 3)
     assert skip.notes == (
         "1 query of target has no predictions in preds: left out; missing='zero' counts them as empty lists.",
@@ -483,28 +529,33 @@ def test_missing_queries_are_left_out_or_count_as_empty_lists():
 
 
 @pytest.mark.parametrize(
-    "make", [dict, lambda run: frame(run, "score"), lambda run: frame(run, "score").to_dict("records")]
+    "factory", [dict, lambda run: frame(run, "score"), lambda run: frame(run, "score").to_dict("records")]
 )
 @pytest.mark.parametrize("argument", [{"row_groups": ["A", "B"]}, {"row_mask": [True, False]}, {"clusters": [1, 2]}])
-def test_values_in_the_order_of_rows_need_one_order(make, argument):
-    """Predictions of b and a beside targets of a and b: a list would be read in the order of one of them."""
+def test_arguments_by_row_are_refused_if_orders_differ(factory, argument):
+    """A list of row groups, masks or clusters is refused if preds and target name the queries in different orders; a
+    dict by query is taken.
+    """
     runs, qrels = {"b": {"y": 0.2}, "a": {"x": 0.5, "y": 0.1}}, {"a": {"x": 1}, "b": {"x": 1}}
-    turned = dict(reversed(runs.items()))
-    assert tm.evaluate(make(turned), make(qrels), metrics=[tm.RecallAtK(1)], **argument).rows
+    reordered = dict(reversed(runs.items()))
+    assert tm.evaluate(factory(reordered), factory(qrels), metrics=[tm.RecallAtK(1)], **argument).rows
     name = next(iter(argument))
     with pytest.raises(ValueError, match=f"{name} is in the order of the rows, but .* pass a dict by query"):
-        tm.evaluate(make(runs), make(qrels), metrics=[tm.RecallAtK(1)], **argument)
+        tm.evaluate(factory(runs), factory(qrels), metrics=[tm.RecallAtK(1)], **argument)
     by_query = {name: dict(zip("ab", argument[name], strict=True))}
-    whole = tm.evaluate(make(turned), make(qrels), metrics=[tm.RecallAtK(1)], **argument)
-    assert tm.evaluate(make(runs), make(qrels), metrics=[tm.RecallAtK(1)], **by_query).scalars == whole.scalars
+    whole = tm.evaluate(factory(reordered), factory(qrels), metrics=[tm.RecallAtK(1)], **argument)
+    assert tm.evaluate(factory(runs), factory(qrels), metrics=[tm.RecallAtK(1)], **by_query).scalars == whole.scalars
 
 
-def test_scores_go_with_names_of_their_columns():
-    """Targets and training targets as lists of names, where label_names says which column each is."""
+def test_label_names_name_the_columns_of_scores():
+    """Beside scores, targets and training targets may be lists of names, where label_names names the columns.
+
+    Names beyond label_names and names that label_names holds twice are refused. metrics may be a single metric.
+    """
     scores, names = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]]), ["A01", "B02", "C03"]
-    ids = tm.evaluate(scores, [[0], [2, 1]], train_target=[[0, 1], [0]], label_names=names)
-    named = tm.evaluate(scores, [["A01"], ["C03", "B02"]], train_target=[["A01", "B02"], ["A01"]], label_names=names)
-    assert repr(named.scalars) == repr(ids.scalars)
+    by_id = tm.evaluate(scores, [[0], [2, 1]], train_target=[[0, 1], [0]], label_names=names)
+    by_name = tm.evaluate(scores, [["A01"], ["C03", "B02"]], train_target=[["A01", "B02"], ["A01"]], label_names=names)
+    assert repr(by_name.scalars) == repr(by_id.scalars)
     with pytest.raises(ValueError, match=r"'D04', which is none of label_names; .* of the lowest score, -inf, so that"):
         tm.evaluate(scores, [["A01"], ["D04"]], label_names=names)
     for argument in ({"target": [["A01"], ["B02"]]}, {"target": [[0], [2]], "label_counts": {"A01": 3, "B02": 1}}):
@@ -512,12 +563,14 @@ def test_scores_go_with_names_of_their_columns():
             tm.evaluate(scores, label_names=["A01", "B02", "A01"], **argument)
     with pytest.raises(TypeError, match="columns A01, B02, C03, none of queries; .* table.to_numpy()"):
         tm.evaluate(scores, pd.DataFrame(scores.numpy(), columns=names))
-    alone = tm.evaluate(scores, [[0], [2, 1]], metrics=tm.RecallAtK(k=1))  # no list around it
-    assert alone.scalars == {"recall@1": (1 + 1 / 2) / 2}
+    single = tm.evaluate(scores, [[0], [2, 1]], metrics=tm.RecallAtK(k=1))  # no list around it
+    assert single.scalars == {"recall@1": (1 + 1 / 2) / 2}
 
 
 def test_lists_of_arrays_and_arrays_of_names():
-    """Rows as a table of Parquet gives them, arrays in a list, of ids or names, are lists of lists; 1 of 2 is right."""
+    """Lists of arrays, as Parquet gives them, Series of arrays and arrays of names are lists of lists; 1 of 2 rows is
+    right. Series with different indexes are refused.
+    """
     ids, names = [[1, 2], [3]], [["b", "c"], ["d"]]
     target_ids, target_names = [[1], [2]], [["b"], ["c"]]
     pairs = [([array(row) for row in ids], target_ids) for array in (np.array, torch.tensor)]
@@ -530,7 +583,7 @@ def test_lists_of_arrays_and_arrays_of_names():
         tm.evaluate(pd.Series(names), pd.Series(["b", "c"], index=[1, 0]), metrics=[tm.RecallAtK(k=1)])
 
 
-TRAINED = {"query": ["u", "u", "u", "v"], "item": ["a", "b", "a", "b"]}
+TRAINING_LINES = {"query": ["u", "u", "u", "v"], "item": ["a", "b", "a", "b"]}
 
 
 @pytest.mark.parametrize(
@@ -538,22 +591,27 @@ TRAINED = {"query": ["u", "u", "u", "v"], "item": ["a", "b", "a", "b"]}
     [
         ({"u": ["a", "b", "a"], "v": ["b"]}, [2, 2]),
         ([["a", "b", "a"], ["b"]], [2, 2]),
-        (pa.table(TRAINED), [2, 2]),
-        (pa.table({**TRAINED, "gain": [1, 2, 0, 3]}), [1, 2]),  # what is not relevant does not count
-        (pa.table({**TRAINED, "gain": [1, 2, 5, 3]}), [2, 2]),
+        (pa.table(TRAINING_LINES), [2, 2]),
+        (pa.table({**TRAINING_LINES, "gain": [1, 2, 0, 3]}), [1, 2]),  # what is not relevant does not count
+        (pa.table({**TRAINING_LINES, "gain": [1, 2, 5, 3]}), [2, 2]),
         (pa.table({"query": ["u", "v"], "labels": [["a", "b", "a"], ["b"]]}), [2, 2]),
     ],
 )
-def test_a_label_that_training_repeats_counts_as_often_as_it_stands_there(train, counts):
-    """As in tensors and LabelFrequency: dicts, lists, lines and lists in tables."""
+def test_repeated_training_labels_count_each_time(train, counts):
+    """A label that a training row repeats counts each time, in dicts, lists, lines and tables of lists as in tensors.
+
+    A label of gain 0 does not count.
+    """
     tensor = torch.tensor([[0, 1, 0], [1, -1, -1]])
     ids = tm.evaluate([[0, 1]], [[0]], metrics=tm.RecallAtK(k=1), train_target=tensor).label_counts
     report = tm.evaluate([["a", "b"]], [["a"]], metrics=tm.RecallAtK(k=1), train_target=train)
     assert (report.label_counts.tolist(), ids.tolist()) == (counts, [2, 2])
 
 
-def test_a_series_beside_a_frame_names_queries_or_rows() -> None:
-    """Grouped by query, it has another order than the frame: reset_index() joins them, tolist() takes row i for row i."""
+def test_series_beside_a_frame_needs_its_index() -> None:
+    """A Series target beside a DataFrame is refused if its index is not that of preds. reset_index() joins it by query,
+    and tolist() takes it row by row; a Series with the index of preds is read directly.
+    """
     preds = pd.DataFrame({"qid": ["b", "a"], "items": [["x", "y"], ["z", "w"]]})
     lines = pd.DataFrame({"qid": ["b", "a"], "item": ["x", "z"]})
     grouped, metrics = lines.groupby("qid")["item"].apply(list).rename("labels"), [tm.RecallAtK(k=2)]
@@ -568,7 +626,9 @@ def test_a_series_beside_a_frame_names_queries_or_rows() -> None:
 
 
 def test_lists_of_names_are_one_for_each_row() -> None:
-    """Two lists beside four, and lines of query, item and score that look like lists, are refused."""
+    """Lists of names must have one list per row: two lists beside four are refused, and so are lines of query, item and
+    score.
+    """
     with pytest.raises(
         ValueError, match="preds holds 2 rows and target holds 4 rows; pass a list of names for each row"
     ):
@@ -577,8 +637,8 @@ def test_lists_of_names_are_one_for_each_row() -> None:
         tm.evaluate([("u1", "a", 0.5), ("u2", "c", 0.3)], [("u1", "a"), ("u2", "c")], metrics=[tm.RecallAtK(k=1)])
 
 
-def test_distances_in_objects_are_least_first() -> None:
-    """The name says that the least is the best."""
+def test_distances_in_objects_rank_the_least_first() -> None:
+    """Objects with a field "distance" rank the least distance first."""
     distances = [{"a": 0.9, "b": 0.1}, {"a": 0.2, "b": 0.7}]
     target = pd.DataFrame({"qid": ["u1", "u2"], "item_id": ["b", "a"]})
     lists = [[{"id": item, "distance": number} for item, number in row.items()] for row in distances]
@@ -586,8 +646,10 @@ def test_distances_in_objects_are_least_first() -> None:
     assert tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)]).overall["recall@1"] == 1.0
 
 
-def test_a_path_is_refused_with_what_reads_files(tmp_path):
-    """`evaluate` takes data in memory; the error names the function and the command that read files."""
+def test_evaluate_refuses_paths(tmp_path):
+    """evaluate takes data in memory: a path, or the data set of a file, raises an error that names the function and the
+    command that read files.
+    """
     path = tmp_path / "run.json"
     path.write_text(json.dumps(RUN))
     dataset = read(path, QRELS)
@@ -597,7 +659,10 @@ def test_a_path_is_refused_with_what_reads_files(tmp_path):
 
 
 def test_names_are_not_taken_for_ranks_or_scores():
-    """Each list ranks all five names, as ranks of five labels would; of numbers a warning asks, of names none does."""
+    """Lists of ids that rank all labels bring a warning that they may be ranks; lists of names do not.
+
+    A name that is in every target and no list brings a warning about padding.
+    """
     generator = torch.Generator().manual_seed(0)
     ids = torch.stack([torch.randperm(5, generator=generator) for _ in range(30)])
     names = [["abcde"[label] for label in row] for row in ids.tolist()]
@@ -612,8 +677,11 @@ def test_names_are_not_taken_for_ranks_or_scores():
     assert "take the name of this label out of the lists" in warning
 
 
-def test_a_weighted_metric_says_how_evaluate_takes_weights():
-    """A ranking holds the weights; by hand, the one row found weighs 3 of 4."""
+def test_weighted_metrics_need_a_ranking_with_weights():
+    """A weighted metric is refused without weights, and the error says to pass a ranking that holds them.
+
+    Weights without a weighted metric are refused. By hand: the row that is found weighs 3 of 4.
+    """
     scores, target = torch.eye(2), torch.tensor([0, 0])
     metrics = [tm.RecallAtK(k=1, weighted=True)]
     with pytest.raises(ValueError, match="evaluate takes rank.preds, target, row_weights=weights. in place of preds"):

@@ -1,4 +1,4 @@
-"""Intervals of averages over labels: of the value that the metric has, the same in any batches, shares and orders."""
+"""Intervals of averages over labels: of the values of the metrics, and the same in any batches, shares and orders."""
 
 import math
 import re
@@ -51,8 +51,10 @@ def accumulated(parts: list[list[int]]) -> Evaluation:
     return evaluation
 
 
-def test_what_rows_add_makes_the_value_of_the_metric() -> None:
-    """For each metric, bucket and group of rows: precision to areas, cut-offs and thresholds."""
+def test_row_labels_reproduce_the_value_of_every_metric() -> None:
+    """The rows that intervals are made of give the value of the metric, for each metric, bucket, row group, cut-off and
+    threshold.
+    """
     evaluation = accumulated([list(range(50)), list(range(50, N))])
     scalars = {key: float(value) for key, value in evaluation.scalars().items()}
     scores, target, groups = data()
@@ -69,12 +71,15 @@ def test_what_rows_add_makes_the_value_of_the_metric() -> None:
     assert checked == len(scalars)
 
 
-def test_reports_have_them_and_resampled_ones_agree() -> None:
-    """Every scalar has an interval; resampled ends lie within a fifth of the quick ones."""
+def test_quick_and_resampled_intervals_over_labels_agree() -> None:
+    """Reports have quick intervals and resampled intervals for the same keys, and their widths agree within a quarter.
+
+    A value lies within its interval.
+    """
     scores, target, _ = data()
-    chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
+    selected_metrics = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
     quick, resampled = (
-        tm.evaluate(scores, target, metrics=chosen, intervals=interval).intervals for interval in (None, 2000)
+        tm.evaluate(scores, target, metrics=selected_metrics, intervals=interval).intervals for interval in (None, 2000)
     )
     assert {*quick} == {*resampled}
     for key, interval in quick.items():
@@ -83,39 +88,46 @@ def test_reports_have_them_and_resampled_ones_agree() -> None:
         assert (interval.high - interval.low) == pytest.approx(width, rel=0.25, nan_ok=True), key
 
 
-def test_models_are_compared_by_them() -> None:
-    """Macro recall and area of two models, with the change of the gap, and a verdict by bucket that stands first."""
+def test_averages_over_labels_of_models_are_compared() -> None:
+    """compare_runs compares macro recall and areas of two models, with the change of the gap; the verdict starts with
+    macro recall by bucket. Values are those of evaluate.
+    """
     scores, target, _ = data()
     worse = torch.randn(N, L, generator=torch.Generator().manual_seed(3))
-    chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
-    report = compare_runs({"worse": worse, "better": scores}, target, metrics=chosen, resamples=999)
+    selected_metrics = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
+    report = compare_runs({"worse": worse, "better": scores}, target, metrics=selected_metrics, resamples=999)
     comparisons = {comparison.key: comparison for comparison in report.comparisons}
     assert comparisons["macro_auc"].significant
     assert comparisons["macro_auc"].difference > 0
     assert comparisons["macro_recall@3/gap"].statistic == "gap"
     assert report.verdict is not None
     assert report.verdict.startswith("better against worse: macro_recall@3: better over all labels (")
-    alone = tm.evaluate(scores, target, metrics=chosen, intervals=False).scalars
-    assert comparisons["macro_auc"].value == pytest.approx(alone["macro_auc"])
+    scalars = tm.evaluate(scores, target, metrics=selected_metrics, intervals=False).scalars
+    assert comparisons["macro_auc"].value == pytest.approx(scalars["macro_auc"])
 
 
-def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that a mask drops add nothing; with more labels than are kept there is no interval, and nothing wrong."""
+def test_intervals_over_labels_leave_out_masked_rows_and_too_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masked rows do not count in an interval.
+
+    With more labels per row than are kept there is no quick interval, and resampled intervals are refused.
+    """
     scores, target, _ = data()
     keep = torch.arange(N) < 60
-    chosen = [tm.RecallAtK(3, average="macro", num_labels=L)]
-    masked = tm.evaluate(scores, target, metrics=chosen, row_mask=keep).intervals["macro_recall@3"]
-    cut = tm.evaluate(scores[:60], target[:60], metrics=chosen).intervals["macro_recall@3"]
+    selected_metrics = [tm.RecallAtK(3, average="macro", num_labels=L)]
+    masked = tm.evaluate(scores, target, metrics=selected_metrics, row_mask=keep).intervals["macro_recall@3"]
+    cut = tm.evaluate(scores[:60], target[:60], metrics=selected_metrics).intervals["macro_recall@3"]
     assert (masked.low, masked.high, masked.n) == (pytest.approx(cut.low), pytest.approx(cut.high), 60)
     for module in ("row_values", "row_labels"):
         monkeypatch.setattr(f"tailmetrics.evaluation.{module}.MOST", 20)
-    assert "macro_recall@3" not in tm.evaluate(scores, target, metrics=chosen).intervals
+    assert "macro_recall@3" not in tm.evaluate(scores, target, metrics=selected_metrics).intervals
     with pytest.raises(ValueError, match="macro_recall@3: rows have more than 20 predicted or relevant labels"):
-        tm.evaluate(scores, target, metrics=chosen, intervals=100)
+        tm.evaluate(scores, target, metrics=selected_metrics, intervals=100)
 
 
 def test_areas_of_too_many_rows_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An area codes each label of each row: a table of rows leaves it out above the largest number of codes."""
+    """A table of rows leaves out areas if rows times labels exceed the largest number of codes, because an area codes
+    each label of each row.
+    """
     collection = tm.TopKCollection([tm.LabelAUC(num_labels=L), tm.RecallAtK(3, average="macro", num_labels=L)])
     assert len(RowColumns(collection, num_rows=N).metrics) == 2
     monkeypatch.setattr("tailmetrics.evaluation.row_values.MOST", N * L - 1)
@@ -123,25 +135,25 @@ def test_areas_of_too_many_rows_have_no_columns(monkeypatch: pytest.MonkeyPatch)
     assert type(metric) is tm.RecallAtK
 
 
-def test_an_area_of_many_rows_has_the_error_of_delong() -> None:
-    """One label, against the formula of DeLong in plain loops over pairs."""
+def test_interval_of_an_area_has_the_error_of_delong() -> None:
+    """The interval of the area of one label has the standard error of DeLong, in plain loops over pairs."""
     rng = np.random.default_rng(0)
     score, relevant = np.round(rng.normal(size=200) * 4) / 4, rng.random(200) < 0.3
     score[relevant] += 0.75
     evaluation = Evaluation([tm.LabelAUC(num_labels=1)], confidence=0.95)
     evaluation.update(torch.tensor(score[:, None]), torch.tensor(relevant[:, None]))
     interval = evaluation.report("").intervals["macro_auc"]
-    own, other = score[relevant], score[~relevant]
-    kernel = (own[:, None] > other) + 0.5 * (own[:, None] == other)
-    variance = kernel.mean(axis=1).var(ddof=1) / own.size + kernel.mean(axis=0).var(ddof=1) / other.size
+    positive, negative = score[relevant], score[~relevant]
+    kernel = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
+    variance = kernel.mean(axis=1).var(ddof=1) / positive.size + kernel.mean(axis=0).var(ddof=1) / negative.size
     assert interval.value == pytest.approx(kernel.mean())
     assert (interval.high - interval.low) / 2 == pytest.approx(
-        scipy.stats.t.ppf(0.975, own.size - 1) * math.sqrt(variance), rel=0.01
+        scipy.stats.t.ppf(0.975, positive.size - 1) * math.sqrt(variance), rel=0.01
     )
 
 
 def skewed(rows: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tm.LabelBuckets]:
-    """Scores, targets and thirds of 120 labels, of which the rare ones have few rows."""
+    """Return scores, targets and thirds of 120 labels, of which the rare ones have few rows."""
     generator = torch.Generator().manual_seed(seed)
     popularity = (torch.arange(120) + 10.0) ** -1.4
     drawn = torch.multinomial(popularity, 3 * rows, replacement=True, generator=generator).view(rows, 3)
@@ -151,7 +163,10 @@ def skewed(rows: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tm.Lab
 
 
 def test_the_value_at_half_of_the_rows_is_the_same_in_any_batches_and_orders() -> None:
-    """Of each average over labels, to the last bit; with clusters and without; and no value of a group of rows."""
+    """The value at half of the rows of each average over labels is the same to the last bit in any batches and orders,
+    and the same with clusters of single rows. Row groups have no such value, and neither has a report without
+    intervals.
+    """
     keys = {key for key in accumulated([list(range(N))]).scalars() if "/de" not in key and "/en" not in key}
     first = accumulated([list(range(N))]).report("").at_half_the_rows
     assert {*first} == {key for key in keys if "unseen" not in key}
@@ -159,22 +174,25 @@ def test_the_value_at_half_of_the_rows_is_the_same_in_any_batches_and_orders() -
     other = accumulated([order[:7], order[7:80], order[80:]]).report("").at_half_the_rows
     assert {key: repr(value) for key, value in first.items()} == {key: repr(value) for key, value in other.items()}
     scores, target, _ = data()
-    chosen = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
+    selected_metrics = [tm.RecallAtK(3, average="macro", buckets=BUCKETS), tm.LabelAUC(num_labels=L)]
     plain, clustered = (
-        tm.evaluate(scores, target, metrics=chosen, clusters=clusters) for clusters in (None, torch.arange(N))
+        tm.evaluate(scores, target, metrics=selected_metrics, clusters=clusters) for clusters in (None, torch.arange(N))
     )
     assert plain.at_half_the_rows == pytest.approx(clustered.at_half_the_rows, nan_ok=True)
-    assert not tm.evaluate(scores, target, metrics=chosen, intervals=False).at_half_the_rows
+    assert not tm.evaluate(scores, target, metrics=selected_metrics, intervals=False).at_half_the_rows
 
 
 def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
-    """Weighted precision of rare labels depends on it, in no known direction; a recall does not, and is not named."""
+    """A note and the tables name the averages over labels that depend on the number of rows, with the value at half of
+    the rows. Weighted precision of rare labels depends on it, in no certain direction; recall does not, and is not
+    named.
+    """
     scores, target, buckets = skewed(300)
-    chosen = [
+    selected_metrics = [
         tm.PrecisionAtK(3, average="weighted", buckets=buckets, scope="global"),
         tm.RecallAtK(3, average="macro", buckets=buckets),
     ]
-    report = tm.evaluate(scores, target, metrics=chosen)
+    report = tm.evaluate(scores, target, metrics=selected_metrics)
     key = "global_weighted_precision@3/quantile_1"
     value, half = report.scalars[key], report.at_half_the_rows[key]
     assert half > value
@@ -190,8 +208,11 @@ def test_a_report_says_which_averages_depend_on_the_number_of_rows() -> None:
     ).replace("  ", " ")
 
 
-def test_coverage_has_no_estimate_and_single_rows_say_nothing() -> None:
-    """With 60 rows most labels of the rare third are held by one row, whatever the value at half of the rows is."""
+def test_notes_on_coverage_and_on_labels_with_one_row() -> None:
+    """A note says that coverage depends on the number of rows, and that it rises if its denominator is fixed.
+
+    An average most of whose labels have one row is named for that, without an estimate.
+    """
     scores, target, buckets = skewed(60)
     thirds = {"buckets": buckets, "scope": "global"}
     coverages = [

@@ -1,4 +1,4 @@
-"""The number of labels, and what arguments with a value per label mean beside labels that have names."""
+"""The number of labels, and the meaning of arguments with a value per label for labels that have names."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import tailmetrics as tm
 from tailmetrics.evaluation import compare_runs
 
 LABELS = 11
-"""L; the last two labels stand in no list, no target and no training row."""
+"""L; the last two labels are in no list, no target and no training row."""
 IDS = [[0, 3, 8], [5, 1, 2], [4, 7, 6], [8, 2, 0]]
 RELEVANT = [[3], [1, 5], [0], [8]]
 TRAINING = [[0, 1], [3], [0], [0, 8], [5], [1]]
@@ -68,12 +68,14 @@ WITH_COLUMNS = {as_scores, as_stored_scores, as_bool, as_float, as_csr}
 
 
 def recall(rows, k=2):
-    """Recall at k by a plain loop."""
-    return sum(len({*shown[:k]} & {*wanted}) / len(wanted) for shown, wanted in zip(IDS, rows, strict=True)) / len(rows)
+    """Return recall at k by a plain loop."""
+    return sum(
+        len({*listed[:k]} & {*relevant}) / len(relevant) for listed, relevant in zip(IDS, rows, strict=True)
+    ) / len(rows)
 
 
 def triples_of_forms():
-    """Yield predictions, target and training target: every two forms of different arguments stand in one of them."""
+    """Yield predictions, target and training target so that every pair of forms of two arguments occurs."""
     for number, preds in enumerate(PREDICTIONS):
         for place, target in enumerate(TARGETS):
             yield preds, target, TRAINING_TARGETS[(number + place) % len(TRAINING_TARGETS)]
@@ -81,8 +83,12 @@ def triples_of_forms():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("preds", "target", "train"), list(triples_of_forms()))
-def test_every_pair_of_forms_has_the_number_of_labels_of_whatever_has_columns(preds, target, train):
-    """Recall is that of a loop, and coverage is a share of 11 labels, although the last two are never used."""
+def test_number_of_labels_is_that_of_arguments_with_columns(preds, target, train):
+    """The number of labels is that of the arguments with columns, for every pair of forms.
+
+    Recall is that of a loop, and coverage is a share of 11 labels, although the last two are never used; without
+    columns it is a share of 9.
+    """
     relevant = [row[:1] for row in RELEVANT] if target is as_classes else RELEVANT
     metrics = [tm.RecallAtK(k=2), tm.CatalogCoverageAtK(k=3)]
     report = tm.evaluate(preds(IDS), target(relevant), metrics=metrics, train_target=train(TRAINING))
@@ -105,7 +111,7 @@ def test_every_pair_of_forms_has_the_number_of_labels_of_whatever_has_columns(pr
     ids=lambda argument: next(iter(argument)),
 )
 def test_without_columns_other_arguments_tell_the_number_of_labels(argument):
-    """Ids beside ids: of names, counts, buckets, a tree, or a metric."""
+    """If no argument has columns, the number of labels is that of the names, counts, buckets, tree or metric."""
     arguments = {"metrics": [tm.CatalogCoverageAtK(k=3)], **argument}
     report = tm.evaluate(as_ids(IDS), as_ids(RELEVANT), **arguments)
     assert report.scalars["catalog_coverage@3"] == pytest.approx(9 / LABELS)
@@ -116,7 +122,7 @@ def test_without_columns_other_arguments_tell_the_number_of_labels(argument):
 
 @pytest.mark.filterwarnings("ignore")
 def test_runs_of_different_forms_are_compared_over_the_labels_of_the_target():
-    """Ids beside scores, whose target has columns."""
+    """compare_runs takes runs of different forms, such as ids and scores, over the labels of the target's columns."""
     runs = {"ids": as_ids(IDS), "scores": as_scores(IDS[::-1])}
     comparison = compare_runs(
         runs, as_csr(RELEVANT), metrics=[tm.RecallAtK(k=2)], train_target=as_ids(TRAINING), resamples=100
@@ -139,13 +145,15 @@ def test_runs_of_different_forms_are_compared_over_the_labels_of_the_target():
     ],
 )
 def test_numbers_of_labels_that_differ_are_refused_by_name(arguments, message):
-    """Both are named, with what to pass."""
+    """Two arguments with different numbers of labels are refused; the error names both and says what to pass."""
     with pytest.raises(ValueError, match=message):
         tm.evaluate(as_scores(IDS), **{"target": as_bool(RELEVANT), "metrics": [tm.RecallAtK(k=1)], **arguments})
 
 
-def test_two_metrics_of_one_class_agree_on_the_number_of_labels():
-    """Coverage of 11 labels beside coverage of 20 is refused, as two classes are; beside data with columns, too."""
+def test_metrics_for_different_numbers_of_labels_are_refused():
+    """Two metrics of one class that were made for different numbers of labels are refused, with ids and with columns:
+    coverage of 11 labels beside coverage of 20.
+    """
     metrics = [tm.CatalogCoverageAtK(k=3, num_labels=LABELS), tm.CatalogCoverageAtK(k=1, num_labels=20)]
     message = "another CatalogCoverageAtK was made for 20 labels, but CatalogCoverageAtK holds 11; leave its num_labels"
     with pytest.raises(ValueError, match=message):
@@ -156,8 +164,10 @@ def test_two_metrics_of_one_class_agree_on_the_number_of_labels():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("classes", [tm.KForRecall, tm.FallOutAtK, tm.RowAUC, tm.CoverageError, tm.RankingLoss])
-def test_names_tell_every_metric_the_number_of_labels(classes):
-    """The value is that of the metric with num_labels=; ids and candidates do not tell it."""
+def test_label_names_set_the_number_of_labels_of_every_metric(classes):
+    """label_names set the number of labels of every metric that needs it: the value is that of the metric with
+    num_labels=. Ids and candidates alone do not set it.
+    """
     arguments = {tm.KForRecall: {"min_recall": 0.5}, tm.FallOutAtK: {"k": 1}}.get(classes, {})
     preds = as_ids(IDS) if arguments else as_candidates(IDS)
     names = [f"label {number}" for number in range(LABELS)]
@@ -168,7 +178,7 @@ def test_names_tell_every_metric_the_number_of_labels(classes):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_bool_target_of_one_label_is_no_id():
-    """Beside label_names of one name, in a tensor and in lists."""
+    """A bool target of one column is one label, not an id, in a tensor and in lists."""
     for target in (torch.tensor([[True], [False], [True]]), [[True], [False], [True]]):
         report = tm.evaluate(
             torch.tensor([[0], [0], [-1]]),
@@ -180,8 +190,8 @@ def test_a_bool_target_of_one_label_is_no_id():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_weights_stay_where_training_counts_are_known():
-    """Counts make the deciles, and weights the propensities."""
+def test_weights_of_a_metric_win_over_training_counts():
+    """The weights of a metric are used for propensities also if label_counts are passed."""
     weights = torch.arange(1.0, LABELS + 1)
     metrics = [tm.PropensityScoredRecallAtK(k=2, weights=weights)]
     alone = tm.evaluate(as_ids(IDS), as_ids(RELEVANT), metrics=metrics)
@@ -192,7 +202,7 @@ def test_weights_stay_where_training_counts_are_known():
 
 @pytest.mark.filterwarnings("ignore")
 def test_rows_without_any_group_are_no_groups():
-    """A list of None names no group."""
+    """row_groups in which every entry is None are no groups, and values are as without them."""
     report = tm.evaluate(as_ids(IDS), as_ids(RELEVANT), metrics=[tm.RecallAtK(k=2)], row_groups=[None] * 4)
     assert report.row_groups == []
     assert report.scalars["recall@2"] == pytest.approx(recall(RELEVANT))
@@ -202,7 +212,7 @@ def test_rows_without_any_group_are_no_groups():
 @pytest.mark.parametrize("preds", [as_lists, lambda _: torch.zeros(0, LABELS), lambda _: torch.zeros(0, 3).long()])
 @pytest.mark.parametrize("groups", [None, []])
 def test_no_rows_give_a_report_of_no_values(preds, groups):
-    """Lists, scores and ids without rows: each value is NaN, and the report is shown as any other."""
+    """Lists, scores and ids without rows give a report in which each value is NaN, and which prints as any other."""
     report = tm.evaluate(
         preds([]), [], metrics=[tm.RecallAtK(k=2)], label_counts=[1] * LABELS, row_groups=groups, intervals=True
     )
@@ -211,7 +221,7 @@ def test_no_rows_give_a_report_of_no_values(preds, groups):
     assert "recall@2" in str(report)
 
 
-# -- arguments by label, beside labels with names -------------------------------------------------------------------
+# -- arguments by label, for labels with names -----------------------------------------------------------------------
 
 RUN = {"q0": {"d0": 0.9, "d2": 0.5}, "q1": {"d1": 0.8, "d3": 0.3}}
 QRELS = {"q0": {"d2": 1}, "q1": {"d1": 1}}
@@ -246,7 +256,7 @@ def as_dicts(run, qrels):
 
 
 def values_by_order(names, values):
-    """The values of d0, d1, d2 and d3 in an order of names."""
+    """Return the values of d0, d1, d2 and d3 in an order of names."""
     by_name = dict(zip(ORDERS[0], values, strict=True))
     return [by_name[name] for name in names]
 
@@ -258,7 +268,9 @@ def values_by_order(names, values):
     ids=lambda argument: argument.__name__ if callable(argument) else "".join(argument),
 )
 def test_arguments_by_label_follow_label_names(form, names):
-    """Thresholds, weights, counts, buckets and trees of a metric and of evaluate, in any form and order."""
+    """Thresholds, weights, counts, buckets and trees follow the order of label_names, as arguments of a metric and of
+    evaluate, in any form of data.
+    """
     preds, target = form(RUN, QRELS)
     thresholds = torch.tensor(values_by_order(names, [2.0, 0.9, 0.4, 2.0]))  # d2 alone is predicted
     weights = torch.tensor(values_by_order(names, [1.0, 5.0, 3.0, 1.0]))
@@ -296,7 +308,10 @@ def test_arguments_by_label_follow_label_names(form, names):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("form", [as_dicts, as_frames, as_arrow, as_records])
 def test_a_tree_with_names_needs_no_label_names(form):
-    """Its names are those of the data; a vector has none, and is refused."""
+    """A label tree with names is joined to the data by name, without label_names.
+
+    A vector of thresholds has no names, and is refused.
+    """
     preds, target = form(RUN, QRELS)
     tree = tm.LabelTree.from_edges({"d2": "d0", "d3": "d1"}, ORDERS[2])
     report = tm.evaluate(preds, target, metrics=[tm.NearMissAtK(k=1, tree=tree)])
@@ -306,7 +321,7 @@ def test_a_tree_with_names_needs_no_label_names(form):
 
 
 def test_a_tree_with_names_follows_label_names_of_ids():
-    """Ids are places in label_names, whatever the order of the tree."""
+    """A label tree with names is joined to ids by label_names, in whatever order the tree holds them."""
     tree = tm.LabelTree.from_edges({"d2": "d0"}, ["d2", "d1", "d0"])
     report = tm.evaluate(
         np.array([[0]]), np.array([2]), metrics=[tm.NearMissAtK(k=1, tree=tree)], label_names=["d0", "d1", "d2"]

@@ -274,7 +274,7 @@ def metric_of(case: Case) -> tuple[tm.metrics.TopKMetric, list[str]]:
 
 
 def differences(case: Case, through: str) -> list[str]:
-    """Return what the library says otherwise than the oracle, through ``evaluate`` or a collection."""
+    """Return the differences between the library and the oracle, through ``evaluate`` or a collection."""
     metric, names = metric_of(case)
     frequency = tm.LabelFrequency.from_counts(case.counts, num_rows=max(3, sum(case.counts)))
     references = ("chance", "popularity", "attainable")
@@ -310,17 +310,19 @@ def differences(case: Case, through: str) -> list[str]:
     for key, name in zip(metric.keys(), names, strict=True):
         bucket = names.index(name) if name else None
         for reference in (None, *references):
-            wanted = expected_value(case, bucket, reference)
-            shown = values[key] if reference is None else by_reference[reference].get(key, math.nan)
-            equal = math.isclose(shown, wanted, rel_tol=0, abs_tol=TOLERANCE)
-            if not equal and not (math.isnan(shown) and math.isnan(wanted)):
-                texts.append(f"{through} {reference or 'value'} {key}: {shown}, expected {wanted}")
+            expected = expected_value(case, bucket, reference)
+            value = values[key] if reference is None else by_reference[reference].get(key, math.nan)
+            equal = math.isclose(value, expected, rel_tol=0, abs_tol=TOLERANCE)
+            if not equal and not (math.isnan(value) and math.isnan(expected)):
+                texts.append(f"{through} {reference or 'value'} {key}: {value}, expected {expected}")
     return texts
 
 
 @pytest.mark.parametrize("through", ["evaluate", "collection"])
 def test_values_and_references_equal_plain_loops(through: str) -> None:
-    """Values, chance over all orders, popularity and attainable, for any form, batch size, smallest gain and bucket."""
+    """Values and their references (chance over all orders, popularity, attainable) equal plain loops, for any form,
+    batch size, min_gain and bucket.
+    """
     for seed in range(CASES):
         case = random_case(seed)
         assert differences(case, through) == [], case
@@ -329,11 +331,11 @@ def test_values_and_references_equal_plain_loops(through: str) -> None:
 if __name__ == "__main__":
     failures = 0
     for number in range(int(sys.argv[1])):
-        for way in ("evaluate", "collection"):
+        for caller in ("evaluate", "collection"):
             try:
-                texts = differences(random_case(1_000_000 + number), way)
+                texts = differences(random_case(1_000_000 + number), caller)
             except Exception as error:
-                texts = [f"{way} {type(error).__name__}: {error}"]
+                texts = [f"{caller} {type(error).__name__}: {error}"]
             if texts:
                 failures += 1
                 if failures <= 12:

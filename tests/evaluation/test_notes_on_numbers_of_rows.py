@@ -1,4 +1,4 @@
-"""Notes on averages over labels that depend on the number of rows, against the truth of simulations."""
+"""Notes on averages over labels that depend on the number of rows agree with simulations."""
 
 import re
 from typing import Any
@@ -20,7 +20,7 @@ BOUND = re.compile(r"([\d.]+) or (less|more) with many")
 
 
 def notes_of(averages: dict[str, Any], clusters: Any = None) -> str:
-    """The note on these averages, or an empty text."""
+    """Return the note on these averages, or an empty text."""
     halves = {key: at_half_the_rows(average, clusters) for key, average in averages.items()}
     estimates = intervals(averages, clusters=clusters, resamples=0, unbounded=list(averages))
     return "".join(on_number_of_rows(averages, halves, estimates, clusters))
@@ -29,7 +29,7 @@ def notes_of(averages: dict[str, Any], clusters: Any = None) -> str:
 def rows_of_classes(
     rng: np.random.Generator, num_rows: int, popularity: NDArray[Any], recalls: NDArray[Any], **options: Any
 ) -> LabelRows:
-    """Rows of one label each, that list their label, or another one by its popularity."""
+    """Return rows of one label each, which list their label, or another one by its popularity."""
     shares = popularity / popularity.sum()
     labels, others = rng.choice(shares.size, (2, num_rows), p=shares)
     listed = np.where(rng.random(num_rows) < recalls[labels], labels, others)
@@ -44,8 +44,10 @@ def rows_of_classes(
     ("shares", "recalls"),
     [((0.55, 0.25, 0.15, 0.05), (0.8, 0.6, 0.4, 0.2)), ((0.5, 0.43, 0.04, 0.03), (0.9, 0.8, 0.2, 0.1))],
 )
-def test_averages_over_labels_that_all_have_rows_do_not_move(shares: Any, recalls: Any) -> None:
-    """The mean of macro recall at 60 and 600 rows is the truth where all four labels have rows: no note in 60 samples."""
+def test_averages_over_labels_that_all_have_rows_get_no_note(shares: Any, recalls: Any) -> None:
+    """Macro recall of samples in which all four labels have rows gets no note, because its mean over samples of 60 rows
+    is the true value.
+    """
     rng, values = np.random.default_rng(0), []
     for _ in range(60):
         average = rows_of_classes(rng, 60, np.array(shares), np.array(recalls))
@@ -62,7 +64,9 @@ def test_averages_over_labels_that_all_have_rows_do_not_move(shares: Any, recall
 @pytest.mark.parametrize("num_rows", [100, 400])
 @pytest.mark.parametrize("options", [{}, F1], ids=["recall", "f1"])
 def test_means_over_all_labels_have_a_bound_that_holds(num_rows: int, options: dict[str, Any]) -> None:
-    """100 labels, of which many have no row: the value rises up to the bound, or further, in 95 % of notes or more."""
+    """The note on a mean over all labels says that it rises, to a bound or further; the bound is at most the true value
+    in 95 % of notes. Many of the 100 labels have no row.
+    """
     rng = np.random.default_rng(1)
     truth = rows_of_classes(rng, 100_000, POPULARITY, RECALLS, over="all", **options).value()
     bounds = []
@@ -78,15 +82,20 @@ def test_means_over_all_labels_have_a_bound_that_holds(num_rows: int, options: d
 
 @pytest.mark.parametrize("options", [F1, {"below": (1.0, 0.0)}, {**F1, "of_averages": True}], ids=str)
 def test_means_over_labels_with_rows_have_no_bound_and_no_direction(options: dict[str, Any]) -> None:
-    """Precision and F1 fall while rare labels come, and rise when these have rows: half of the rows do not tell it."""
+    """The note on precision and F1 over labels with rows names no bound and no direction: they fall while rare labels
+    appear, and rise when these have rows.
+    """
     rng = np.random.default_rng(2)
     texts = [notes_of({"mean": rows_of_classes(rng, 400, POPULARITY, RECALLS, **options)}) for _ in range(20)]
     assert sum("mean (" in text for text in texts) >= 5
     assert not any(re.search("rises|falls|with many", text) for text in texts)
 
 
-def test_weighted_recall_does_not_move() -> None:
-    """It is the share of hits, whatever labels come; weighted F1 of labels of few rows may move."""
+def test_weighted_recall_does_not_depend_on_the_number_of_rows() -> None:
+    """Weighted recall does not depend on the number of rows, because it is the share of hits.
+
+    Weighted F1 of labels with few rows does.
+    """
     rng = np.random.default_rng(3)
     for _ in range(20):
         average = rows_of_classes(rng, 60, POPULARITY, RECALLS, weighted=True)
@@ -94,8 +103,11 @@ def test_weighted_recall_does_not_move() -> None:
     assert rows_of_classes(rng, 60, POPULARITY, RECALLS, weighted=True, **F1).moves_with_rows()
 
 
-def test_coverage_at_its_maximum_does_not_rise() -> None:
-    """All 12 labels are shown, some by one row alone: at half of the rows they are fewer, and more there cannot be."""
+def test_coverage_at_its_maximum_gets_no_note() -> None:
+    """Catalogue coverage of 1 gets no note, although it is lower at half of the rows, because it cannot rise.
+
+    With one label that is never shown it gets a note.
+    """
     shown = torch.tensor([[0, label] for label in range(1, 12)] * 1 + [[0, 1]] * 29)
     report = tm.evaluate(shown, torch.zeros(40, dtype=torch.long), metrics=[tm.CatalogCoverageAtK(2, num_labels=12)])
     assert report.scalars["catalog_coverage@2"] == 1
@@ -105,14 +117,16 @@ def test_coverage_at_its_maximum_does_not_rise() -> None:
     assert any("catalog_coverage@2 rises with more rows" in note for note in fewer.notes)
 
 
-def test_copies_bring_no_labels_and_lack_none() -> None:
-    """Eleven labels in one row each, of 20: with each row five times, as a cluster, labels may come as of rows alone."""
+def test_clusters_of_copied_rows_count_as_single_rows() -> None:
+    """With clusters, five copies of each row depend on the number of clusters as single rows depend on the number of
+    rows. Without clusters, copied rows hide it.
+    """
     relevant = np.concatenate([np.eye(12, 20, dtype=bool), np.eye(1, 20, dtype=bool).repeat(18, axis=0)])
     for times in (1, 5):
         rows, labels = np.nonzero(np.repeat(relevant, times, axis=0))
-        held, clusters = np.ones(rows.size, bool), np.repeat(np.arange(30), times)
-        shown = ShownRows(rows, labels, held, held, np.ones(30 * times, bool), 20, "coverage", 20, np.ones(20))
-        recall = LabelRows(rows, labels, held, held, np.ones(30 * times, bool), 20)
+        flags, clusters = np.ones(rows.size, bool), np.repeat(np.arange(30), times)
+        shown = ShownRows(rows, labels, flags, flags, np.ones(30 * times, bool), 20, "coverage", 20, np.ones(20))
+        recall = LabelRows(rows, labels, flags, flags, np.ones(30 * times, bool), 20)
         assert shown.moves_with_rows(clusters)
         assert recall.moves_with_rows(clusters)
         assert recall.moves_with_rows() == (times == 1)

@@ -1,4 +1,4 @@
-"""What a result was computed with is said as plain data."""
+"""The settings of a metric, as they are written into results."""
 
 import json
 
@@ -11,7 +11,7 @@ from tailmetrics.metrics import REGISTRY
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_settings_of_every_metric_are_plain_data(name):
-    """What a metric was computed with can be written for each of them."""
+    """The settings of every metric can be written as JSON, and name its class."""
     settings = settings_of(registered(name))
     assert settings["class"] == name
     json.dumps(settings, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Queries in the table of rows."""
+"""The query column of a table of rows."""
 
 import pyarrow as pa
 import pytest
@@ -10,8 +10,11 @@ from tailmetrics.evaluation.row_tables import _queries
     ("queries", "kind"),
     [(["7", "-3", "0"], pa.int64()), (["7", "007"], pa.string()), (["u1"], pa.string()), (["9" * 19], pa.string())],
 )
-def test_whole_numbers_stay_whole_numbers(queries, kind):
-    """``007`` and what exceeds 64 bits stay text."""
+def test_queries_that_are_whole_numbers_are_stored_as_integers(queries, kind):
+    """Queries that are whole numbers are stored as 64-bit integers.
+
+    If one has a leading zero or exceeds 64 bits, all are stored as text.
+    """
     stored = _queries(pa.array(queries))
     assert stored.type == kind
     assert stored.cast(pa.string()).to_pylist() == queries

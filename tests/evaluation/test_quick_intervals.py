@@ -1,4 +1,6 @@
-"""Intervals from sums over rows: those of scipy on the values of all rows, the same bits for any batches, never in the way."""
+"""Quick intervals, from sums over rows: they equal those of scipy, to the same bits in any batches, and are left out
+where they cannot be computed.
+"""
 
 import math
 from typing import Any
@@ -22,14 +24,16 @@ GROUPS = ["de", "en"]
 
 
 def data() -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, relevant labels, and a group for two rows of three."""
+    """Return scores, relevant labels, and a group for two rows of three."""
     generator = torch.Generator().manual_seed(5)
     scores = torch.randn(ROWS, LABELS, generator=generator) + COUNTS.log() / 3
     return scores, torch.rand(ROWS, LABELS, generator=generator) < 0.15, torch.arange(ROWS) % 3 - 1
 
 
 def metrics() -> list[Any]:
-    """One of each kind: means of shares and of other numbers, ratios of counts and of weights, a hit rate, medians."""
+    """Return one metric of each kind: means of shares and of other numbers, ratios of counts and of weights, a hit
+    rate, medians.
+    """
     return [
         tm.RecallAtK([1, 3], buckets=BUCKETS),
         tm.NDCGAtK(5),
@@ -44,24 +48,24 @@ def metrics() -> list[Any]:
     ]
 
 
-def over_labels() -> list[Any]:
-    """Averages over labels, and what is shown."""
+def label_metrics() -> list[Any]:
+    """Return averages over labels, and a metric of exposure."""
     macro = tm.RecallAtK([1, 4], average="macro", buckets=BUCKETS)
     return [macro, tm.LabelAUC(num_labels=LABELS), tm.GiniAtK(3, num_labels=LABELS)]
 
 
 def accumulated(parts: list[list[int]], all_kinds: bool = False) -> Evaluation:
-    """What evaluates the rows, in batches of the rows of each part."""
+    """Return an evaluation of the rows, in batches of the rows of each part."""
     scores, mask, groups = data()
-    chosen = [*metrics(), *over_labels()] if all_kinds else metrics()
-    evaluation = Evaluation(chosen, row_groups=GROUPS, confidence=0.95)
+    selected_metrics = [*metrics(), *label_metrics()] if all_kinds else metrics()
+    evaluation = Evaluation(selected_metrics, row_groups=GROUPS, confidence=0.95)
     for part in parts:
         evaluation.update(scores[part], mask[part], row_groups=groups[part])
     return evaluation
 
 
 def columns() -> dict[str, Any]:
-    """The values of all rows by key, those of groups by a mask."""
+    """Return the values of all rows by key, and those of row groups by a mask."""
     scores, mask, groups = data()
     collection = accumulated([list(range(ROWS))]).collection
     ranking = collection.rank(scores, mask, row_groups=groups)
@@ -77,8 +81,8 @@ def columns() -> dict[str, Any]:
     return values_by_key
 
 
-def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
-    """Ends of the interval of one key, from the values of all rows."""
+def scipy_interval(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
+    """Return the ends of the interval of one key, from the values of all rows."""
     counted = ~np.isnan(sides[0])
     values = sides[0][counted]
     if key.startswith("median"):
@@ -114,7 +118,9 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
 
 
 def limits_of_large_rows(values: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Limits of a Poisson number of events as large as the largest distance from the mean; None unless they are rare."""
+    """Return limits for a Poisson number of events as large as the largest distance from the mean; None unless they are
+    rare.
+    """
     size = values.max() - values.mean()
     events = ((values - values.mean()) ** 2).sum() / size**2
     if not events < min(20, values.size / 4):
@@ -127,7 +133,7 @@ def limits_of_large_rows(values: NDArray[np.float64]) -> tuple[float, float] | N
 def limits_of_rare_values(
     tops: NDArray[np.float64], bottoms: NDArray[np.float64], bound: float = 1.0
 ) -> tuple[float, float] | None:
-    """Limits of Fay and Feuer, as in their paper; None where (sum x)^2 / sum x^2 is not below 20 and n / 4."""
+    """Return the limits of Fay and Feuer, as in their paper; None unless (sum x)^2 / sum x^2 is below 20 and n / 4."""
     y, v, w, units = tops.sum(), (tops**2).sum(), tops.max(), (bottoms != 0).sum()
     if not 0 < y**2 / max(v, 1e-300) < min(20, units / 4):
         return None
@@ -137,7 +143,10 @@ def limits_of_rare_values(
 
 
 def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float, int]:
-    """Ends of the interval of the first bucket minus the last one that has rows, and the rows: the delta method."""
+    """Return the ends of the interval of a gap by the delta method, and the number of rows.
+
+    The gap is the first bucket minus the last one that has rows.
+    """
     tops, bottoms = [], []
     for top, *bottom in buckets:
         tops.append(np.nan_to_num(top))
@@ -157,8 +166,10 @@ def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float,
     return max(-1.0, ends[0]), min(1.0, ends[1]), int(counted.sum())
 
 
-def from_both_ends(report: Any, rows: dict[str, Any], stem: str) -> tuple[float, float] | None:
-    """Ends of a gap by Zou and Donner, if all rows of one of its ends agree, or few decide it; None otherwise."""
+def gap_by_zou_and_donner(report: Any, rows: dict[str, Any], stem: str) -> tuple[float, float] | None:
+    """Return the ends of a gap by Zou and Donner, if all rows of one of its buckets agree or few decide it; None
+    otherwise.
+    """
     keys = [f"{stem}/{name}" for name in BUCKETS.names if np.nansum(~np.isnan(rows[f"{stem}/{name}"][0]))]
     keys = [key for key in keys if not math.isnan(report.intervals[key].value)]
     agree, few = [], []
@@ -178,8 +189,10 @@ def from_both_ends(report: Any, rows: dict[str, Any], stem: str) -> tuple[float,
     return gap - below, gap + math.hypot(first.high - first.value, last.value - last.low)
 
 
-def from_both_adjusted_ends(report: Any, key: str) -> tuple[float, float]:
-    """How far the interval of an adjusted gap reaches below and above by Zou and Donner, of ends divided by their span."""
+def adjusted_gap_by_zou_and_donner(report: Any, key: str) -> tuple[float, float]:
+    """Return how far the interval of an adjusted gap reaches below and above, by Zou and Donner with ends divided by
+    their span.
+    """
     stem, ends = key.removesuffix("/adjusted_gap"), []
     for name in BUCKETS.names[:-1]:
         chance, attainable = (report.references[model][f"{stem}/{name}"] for model in ("chance", "attainable"))
@@ -192,7 +205,7 @@ def from_both_adjusted_ends(report: Any, key: str) -> tuple[float, float]:
 
 
 def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float64]]]:
-    """Recall beyond chance, min(k, size) / size, and what could be beyond it, by bucket where there is something."""
+    """Return recall beyond chance, min(k, size) / size, and the attainable recall beyond chance, by bucket with rows."""
     k, mask = int(stem.partition("@")[2][0]), data()[1].numpy()
     sides_by_bucket = []
     for number, name in enumerate(BUCKETS.names[:-1]):  # the last one holds labels that training never saw
@@ -203,8 +216,11 @@ def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float
     return [sides for sides in sides_by_bucket if np.nansum(sides[1]) > 1e-9]
 
 
-def test_they_are_those_of_scipy() -> None:
-    """Student's t, the delta method, Wilson, Clopper and Pearson, order statistics: for each key, bucket and group of rows."""
+def test_quick_intervals_equal_those_of_scipy() -> None:
+    """Each key, bucket and row group has the interval of scipy on the values of all rows.
+
+    Methods are Student's t, the delta method, Wilson, Clopper and Pearson, Fay and Feuer, and order statistics.
+    """
     report = accumulated([list(range(ROWS))]).report("")
     rows = columns()
     kinds: set[str] = set()
@@ -214,7 +230,7 @@ def test_they_are_those_of_scipy() -> None:
     for key, interval in gaps.items():
         low, high, n = gap_by_rows([rows[f"{key.removesuffix('/gap')}/{name}"] for name in BUCKETS.names])
         assert (interval.value, interval.n) == (report.summaries[key], n)
-        ends = None if math.isnan(low) else from_both_ends(report, rows, key.removesuffix("/gap"))
+        ends = None if math.isnan(low) else gap_by_zou_and_donner(report, rows, key.removesuffix("/gap"))
         kinds_of_gaps.add(ends is None)
         assert (interval.low, interval.high) == pytest.approx(ends or (low, high), rel=1e-9, nan_ok=True)
     assert kinds_of_gaps == {True, False}
@@ -224,7 +240,7 @@ def test_they_are_those_of_scipy() -> None:
         low, high, n = gap_by_rows(adjusted_rows(rows, key.removesuffix("/adjusted_gap")))
         assert (interval.value, interval.n) == (report.summaries[key], n)
         if interval.method is Method.BOTH_ENDS:
-            below, above = from_both_adjusted_ends(report, key)
+            below, above = adjusted_gap_by_zou_and_donner(report, key)
             low, high = np.fmin(low, interval.value - below), np.fmax(high, interval.value + above)
         assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9, nan_ok=True)
     assert {interval.method for interval in adjusted.values()} >= {Method.BOTH_ENDS, Method.STUDENT}
@@ -236,19 +252,21 @@ def test_they_are_those_of_scipy() -> None:
             assert interval.method in (Method.NONE, Method.WILSON, Method.ALL_AGREE)
             continue
         kinds.add(interval.method)
-        assert (interval.low, interval.high) == pytest.approx(by_scipy(key, rows[key]), rel=1e-9, abs=1e-9), key
+        assert (interval.low, interval.high) == pytest.approx(scipy_interval(key, rows[key]), rel=1e-9, abs=1e-9), key
     assert kinds == {"Student's t", "Wilson", "Clopper-Pearson, all agree", "order statistics", "Fay-Feuer"}
     assert set(report.intervals) == {*rows, *gaps}
 
 
 @pytest.mark.parametrize("hit", [False, True])
 @pytest.mark.parametrize(
-    "more", [{}, {"intervals": 200}, {"clusters": list(range(200))}], ids=["quick", "drawn", "clusters"]
+    "arguments", [{}, {"intervals": 200}, {"clusters": list(range(200))}], ids=["quick", "drawn", "clusters"]
 )
-def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, more: dict[str, Any]) -> None:
-    """No hit in 100 rows of each bucket, or one in each: the gap may be 1 - 0.025^(1/100), and more beyond chance.
+def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, arguments: dict[str, Any]) -> None:
+    """The interval of an adjusted gap is not zero wide if all rows agree.
 
-    Chance is 1 / 100 in half of the rows of the head, and 2 / 100 in the other half, which have two relevant labels.
+    With 100 rows per bucket that all hit, or all miss, the gap may be 1 - 0.025^(1/100), and more beyond
+    chance. Chance is 1 / 100 in half of the rows of the head, and 2 / 100 in the other half,
+    which have two relevant labels.
     """
     rows = torch.arange(200)
     target = torch.stack([torch.where(rows < 100, rows % 2, rows % 40 + 50), torch.where(rows < 50, 2, -1)], dim=1)
@@ -258,32 +276,35 @@ def test_rows_that_agree_prove_no_adjusted_gap(hit: bool, more: dict[str, Any]) 
     metric = tm.HitRateAtK(
         1, scope="global", buckets=tm.LabelBuckets.from_assignment(rows[:100] // 50, ["head", "tail"])
     )
-    report = tm.evaluate(scores, target, metrics=[metric], **more)
+    report = tm.evaluate(scores, target, metrics=[metric], **arguments)
     gap, adjusted_gap = (report.intervals[f"global_hit_rate@1/{name}"] for name in ("gap", "adjusted_gap"))
-    others, chances = 1 - 0.025 ** (1 / 100), (0.015, 0.01)
-    assert [gap.low, gap.high] == pytest.approx([-others, others])
+    bound, chances = 1 - 0.025 ** (1 / 100), (0.015, 0.01)
+    assert [gap.low, gap.high] == pytest.approx([-bound, bound])
     value = 0 if hit else -chances[0] / (1 - chances[0]) + chances[1] / (1 - chances[1])
     assert [adjusted_gap.value, adjusted_gap.low, adjusted_gap.high] == pytest.approx(
-        [value, value - others / 0.985, value + others / 0.985], abs=1e-12
+        [value, value - bound / 0.985, value + bound / 0.985], abs=1e-12
     )
 
 
 @pytest.mark.parametrize("num_tail", [6, 8, 9, 10])
-@pytest.mark.parametrize("more", [{}, {"intervals": 200}, {"clusters": True}], ids=["quick", "drawn", "clusters"])
-def test_an_adjusted_gap_needs_ten_rows_at_each_end_as_the_gap_does(num_tail: int, more: dict[str, Any]) -> None:
-    """17 of 20 rows of the head and one of a few rows of the tail are hits: each end alone has Wilson's interval."""
+@pytest.mark.parametrize("options", [{}, {"intervals": 200}, {"clusters": True}], ids=["quick", "drawn", "clusters"])
+def test_adjusted_gap_needs_ten_rows_at_each_end(num_tail: int, options: dict[str, Any]) -> None:
+    """An adjusted gap, as a gap, has no interval unless each of its two buckets has ten rows, or ten clusters.
+
+    17 of 20 rows of the head and one row of the tail are hits.
+    """
     target = torch.tensor([0] * 20 + [1] * num_tail)
     is_hit = torch.tensor([True] * 17 + [False] * 3 + [True] + [False] * (num_tail - 1))
     scores = torch.rand(len(target), 4, generator=torch.Generator().manual_seed(0)) / 100
     scores[torch.arange(len(target)), target] += 2 * is_hit.float() - 1
-    if "clusters" in more:
-        more = {"clusters": list(range(len(target)))}
+    if "clusters" in options:
+        options = {"clusters": list(range(len(target)))}
     metric = tm.HitRateAtK(1, scope="global")
     arguments = {"label_counts": [50, 5, 5, 0], "buckets": "thresholds:1,10:head,tail"}
-    report = tm.evaluate(scores, target, metrics=[metric], **arguments, **more)
+    report = tm.evaluate(scores, target, metrics=[metric], **arguments, **options)
     gap, adjusted_gap = (report.intervals[f"global_hit_rate@1/{name}"] for name in ("gap", "adjusted_gap"))
     if num_tail < 10:
-        units = "clusters" if "clusters" in more else "rows"
+        units = "clusters" if "clusters" in options else "rows"
         assert gap.reason == adjusted_gap.reason == f"fewer than 10 {units}"
         assert not gap.ends + adjusted_gap.ends
     else:
@@ -292,32 +313,37 @@ def test_an_adjusted_gap_needs_ten_rows_at_each_end_as_the_gap_does(num_tail: in
 
 
 @pytest.mark.slow
-def test_batches_order_and_parts_make_no_difference() -> None:
-    """Rows shuffled, in batches of one to sixty rows, or evaluated apart and merged from their states: the same bits."""
+def test_quick_intervals_do_not_depend_on_batches_or_order() -> None:
+    """Rows shuffled, in batches of one to sixty rows, or evaluated apart and merged from their states have the same
+    intervals to the last bit.
+    """
     whole = accumulated([list(range(ROWS))], all_kinds=True).report("").intervals
     assert {"macro_recall@4/gap", "macro_recall@1/de", "macro_auc", "gini@3"} <= {*whole}
     rows = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
     parts = [part.tolist() for part in rows.split([1, 1, 30, 2, 7, 60, 49])]
     assert repr(accumulated(parts, all_kinds=True).report("").intervals) == repr(whole)
-    first, second, third = (accumulated(some_parts, all_kinds=True) for some_parts in (parts[:1], parts[1:], []))
+    first, second, third = (accumulated(batches, all_kinds=True) for batches in (parts[:1], parts[1:], []))
     third.load_state_dict(second.state_dict())
     first.merge_state(third)
     assert repr(first.report("").intervals) == repr(whole)
 
 
-def test_they_are_there_unless_left_out() -> None:
-    """By default; with a number the bootstrap's, which has other methods; not with False."""
+def test_intervals_argument_selects_the_method() -> None:
+    """Reports have quick intervals by default, resampled intervals if intervals is a number, and none if it is False.
+
+    Keys have the prefix of a collection.
+    """
     scores, mask, _ = data()
-    chosen = [tm.NDCGAtK(5)]
-    assert tm.evaluate(scores, mask, metrics=chosen).intervals["ndcg@5"].method == "Student's t"
-    assert "bootstrap" in tm.evaluate(scores, mask, metrics=chosen, intervals=50).intervals["ndcg@5"].method
-    assert not tm.evaluate(scores, mask, metrics=chosen, intervals=False).intervals
-    collection = tm.TopKCollection(chosen, prefix="val/")
+    selected_metrics = [tm.NDCGAtK(5)]
+    assert tm.evaluate(scores, mask, metrics=selected_metrics).intervals["ndcg@5"].method == "Student's t"
+    assert "bootstrap" in tm.evaluate(scores, mask, metrics=selected_metrics, intervals=50).intervals["ndcg@5"].method
+    assert not tm.evaluate(scores, mask, metrics=selected_metrics, intervals=False).intervals
+    collection = tm.TopKCollection(selected_metrics, prefix="val/")
     assert list(tm.evaluate(scores, mask, metrics=collection).intervals) == ["val/ndcg@5"]
 
 
-def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The core alone evaluates as before."""
+def test_reports_without_scipy_have_no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scipy, evaluate has values and no intervals."""
     monkeypatch.setattr("tailmetrics.evaluation.interval_values.find_spec", lambda name: None)
     scores, mask, _ = data()
     report = tm.evaluate(scores, mask, metrics=[tm.NDCGAtK(5)])
@@ -326,8 +352,11 @@ def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("relevant", [0, 1])
-def test_rows_that_agree(relevant: int) -> None:
-    """No hit, or nothing but hits, in 50 rows: what the exact bootstrap says, too."""
+def test_intervals_of_rows_that_agree(relevant: int) -> None:
+    """50 rows without a hit, or with nothing but hits, have the exact interval of the bootstrap.
+
+    A metric that is not a share has none, with the reason "all rows agree".
+    """
     scores, mask = torch.eye(2)[torch.zeros(50, dtype=torch.long)], torch.eye(2)[torch.full((50,), 1 - relevant)] > 0
     intervals_by_key = tm.evaluate(scores, mask, metrics=[tm.RecallAtK(1), tm.DCGAtK(1)]).intervals
     expected = intervals({"recall@1": np.full(50, float(relevant))})["recall@1"]
@@ -336,8 +365,8 @@ def test_rows_that_agree(relevant: int) -> None:
     assert math.isnan(intervals_by_key["dcg@1"].low)
 
 
-def test_gaps_of_rows_that_agree() -> None:
-    """50 hits at the head and 20 misses in the tail: the gap is 1, and says no more than 20 rows that agree."""
+def test_interval_of_a_gap_of_rows_that_agree() -> None:
+    """50 hits in the head and 20 misses in the tail have a gap of 1, whose lower end is that of 20 rows that agree."""
     target = (torch.arange(70) >= 50).long()
     recall = tm.RecallAtK(1, buckets=tm.LabelBuckets.from_assignment([0, 1], ["head", "tail"]), scope="global")
     intervals_by_key = tm.evaluate(torch.tensor([[1.0, 0.0]]).expand(70, 2), target, metrics=[recall]).intervals
@@ -346,8 +375,10 @@ def test_gaps_of_rows_that_agree() -> None:
 
 
 @pytest.mark.parametrize("resamples", [None, 100])
-def test_rows_left_out_are_no_rows(resamples: int | None) -> None:
-    """Rows that a mask or ``ignore_index`` leaves out do not count in n; quick intervals are those of the others."""
+def test_intervals_do_not_count_rows_left_out(resamples: int | None) -> None:
+    """Rows that a mask or ``ignore_index`` leaves out do not count in n, and quick intervals are those of the other
+    rows.
+    """
     scores, target = torch.rand(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 6
     kept = torch.arange(40) % 5 > 0
     metrics = [
@@ -362,23 +393,23 @@ def test_rows_left_out_are_no_rows(resamples: int | None) -> None:
         collection = tm.TopKCollection(metrics, ignore_index=ignore_index)
         return tm.evaluate(*batch, metrics=collection, label_counts=counts, intervals=resamples, **arguments).intervals
 
-    wanted = intervals_of(scores[kept], target[kept])
-    assert {interval.n for key, interval in wanted.items() if "/" not in key} == {32}
-    for other in (
+    expected = intervals_of(scores[kept], target[kept])
+    assert {interval.n for key, interval in expected.items() if "/" not in key} == {32}
+    for intervals_by_key in (
         intervals_of(scores, target, row_mask=kept),
         intervals_of(scores, torch.where(kept, target, -100), ignore_index=-100),
     ):
-        assert {key: interval.n for key, interval in other.items()} == {
-            key: interval.n for key, interval in wanted.items()
+        assert {key: interval.n for key, interval in intervals_by_key.items()} == {
+            key: interval.n for key, interval in expected.items()
         }
         if resamples is None:
-            assert {key: str(interval) for key, interval in other.items()} == {
-                key: str(interval) for key, interval in wanted.items()
+            assert {key: str(interval) for key, interval in intervals_by_key.items()} == {
+                key: str(interval) for key, interval in expected.items()
             }
 
 
-def test_few_rows_and_no_rows() -> None:
-    """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
+def test_intervals_of_few_rows_and_of_no_rows() -> None:
+    """Nine rows have no interval unless the values of rows are 0 or 1; no rows have no interval."""
     scores, mask, _ = data()
     intervals_by_key = tm.evaluate(
         scores[:9], mask[:9], metrics=[tm.NDCGAtK(5), tm.HitRateAtK(1), tm.KForRecall(0.5)]
@@ -388,12 +419,14 @@ def test_few_rows_and_no_rows() -> None:
         None,
         "fewer than 10 rows",
     ]
-    none = tm.evaluate(scores[:0], mask[:0], metrics=[tm.NDCGAtK(5)]).intervals["ndcg@5"]
-    assert (none.n, none.reason) == (0, "no finite value")
+    interval = tm.evaluate(scores[:0], mask[:0], metrics=[tm.NDCGAtK(5)]).intervals["ndcg@5"]
+    assert (interval.n, interval.reason) == (0, "no finite value")
 
 
-def test_how_often_they_hold_the_truth() -> None:
-    """Of a value that is 0 in three rows of five: about as often as docs/significance.md says, in 2,000 samples of 50."""
+def test_quick_intervals_cover_the_true_value() -> None:
+    """Quick intervals cover the true value about as often as docs/significance.md says: 93 % to 97.5 % of 2,000 samples
+    of 50 rows, of which three in five are 0.
+    """
     rng, num_holding = np.random.default_rng(0), 0
     for _ in range(2000):
         rows = (rng.random(50) < 0.4) * rng.beta(2, 2, 50)
@@ -402,18 +435,21 @@ def test_how_often_they_hold_the_truth() -> None:
     assert 0.93 <= num_holding / 2000 <= 0.975
 
 
-def test_what_is_shown_has_intervals_around_its_values() -> None:
-    """Every metric of exposure, overall and by bucket: what rows change is of the value that the metric computes."""
+def test_metrics_of_exposure_have_intervals_around_their_values() -> None:
+    """Every metric of exposure has intervals, overall and by bucket, that hold the value of the metric.
+
+    Gaps have intervals without the bounds of shares; labels without counts have none.
+    """
     scores, mask, _ = data()
     training: dict[str, Any] = {"label_counts": COUNTS, "buckets": BUCKETS}
     kinds: list[Any] = [tm.CatalogCoverageAtK, tm.GiniAtK, tm.EntropyAtK]
-    chosen = [
+    selected_metrics = [
         tm.PersonalizationAtK(2, num_labels=LABELS),
         *(kind([1, 3], buckets=BUCKETS) for kind in kinds),
         tm.PopularityAtK(3, **training),
     ]
-    chosen += [tm.PopularityLiftAtK(3, **training), tm.NoveltyAtK(3, num_train=500, **training)]
-    evaluation = Evaluation(tm.TopKCollection(chosen), confidence=0.95)
+    selected_metrics += [tm.PopularityLiftAtK(3, **training), tm.NoveltyAtK(3, num_train=500, **training)]
+    evaluation = Evaluation(tm.TopKCollection(selected_metrics), confidence=0.95)
     evaluation.update(scores, mask)
     report = evaluation.report("")
     averages = evaluation.interval_values.labels.averages()

@@ -17,7 +17,9 @@ METRICS = [tm.RecallAtK(k=2), tm.NDCGAtK(k=3)]
 
 
 def test_a_ranking_has_the_report_of_its_scores_and_target():
-    """Values, intervals, references and counts of rows are equal, with row mask and row groups."""
+    """evaluate of a ranking has the values, intervals, references and counts of rows of its scores and target, with row
+    mask and row groups.
+    """
     groups = ["even" if row % 2 == 0 else "odd" for row in range(ROWS)]
     arguments = {"metrics": METRICS, "label_counts": COUNTS, "row_groups": groups}
     expected = tm.evaluate(SCORES, TARGET, row_mask=MASK, **arguments)
@@ -30,7 +32,7 @@ def test_a_ranking_has_the_report_of_its_scores_and_target():
 
 
 def test_a_cut_ranking_of_pieces_has_the_values_of_all_scores():
-    """The first k of two halves of the labels, concatenated, rank as the whole matrix does."""
+    """A ranking of the first k of two halves of the labels has the values of the whole matrix of scores."""
     halves = [SCORES[:, :6].topk(3), SCORES[:, 6:].topk(3)]
     pair = (torch.cat([half.values for half in halves], 1), torch.cat([halves[0].indices, halves[1].indices + 6], 1))
     ranking = tm.rank(pair, TARGET, num_labels=LABELS, complete=False)
@@ -40,7 +42,9 @@ def test_a_cut_ranking_of_pieces_has_the_values_of_all_scores():
 
 
 def test_training_targets_are_counted_beside_a_ranking():
-    """With the number of labels of the ranking, although the last label occurs in no training row."""
+    """Training targets beside a ranking are counted over the labels of the ranking, also if the last label occurs in no
+    training row.
+    """
     train = torch.tensor([0, 0, 1, 5])
     expected = tm.evaluate(SCORES, TARGET, metrics=METRICS, train_target=train)
     report = tm.evaluate(tm.rank(SCORES, TARGET), metrics=METRICS, train_target=train)
@@ -48,7 +52,9 @@ def test_training_targets_are_counted_beside_a_ranking():
 
 
 def test_ignore_index_is_no_training_label_beside_a_ranking():
-    """Training targets that 0 pads have the buckets of the same lists padded by -1."""
+    """Beside a ranking, ignore_index is left out of the training counts: lists padded by 0 have the buckets of the same
+    lists padded by -1.
+    """
     padded, train = torch.tensor([[3, 1], [3, 0], [2, 0]]), torch.tensor([[3, 1], [3, -1], [2, -1]])
     ranking = tm.rank(SCORES, TARGET.clamp(min=1), ignore_index=0)
     report = tm.evaluate(ranking, metrics=METRICS, train_target=padded, ignore_index=0)
@@ -57,7 +63,7 @@ def test_ignore_index_is_no_training_label_beside_a_ranking():
 
 
 def test_rankings_of_runs_compare_as_their_scores_do():
-    """Each difference and each p-value is equal."""
+    """compare_runs of rankings has the values, differences and p-values of compare_runs of their scores."""
     runs = {"a": SCORES, "b": OTHER_SCORES}
     expected = compare_runs(runs, TARGET, metrics=METRICS, resamples=200)
     rankings = {name: tm.rank(scores, TARGET) for name, scores in runs.items()}
@@ -87,7 +93,9 @@ def test_rankings_of_runs_compare_as_their_scores_do():
         ),
     ],
 )
-def test_what_does_not_fit_a_ranking_is_refused(call, message):
-    """Targets twice, no targets, and runs of different rows."""
+def test_arguments_that_do_not_fit_a_ranking_are_refused(call, message):
+    """evaluate and compare_runs refuse a target or mask beside a ranking, scores without a target, and rankings of
+    different rows.
+    """
     with pytest.raises((TypeError, ValueError), match=message):
         call()

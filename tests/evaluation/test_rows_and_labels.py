@@ -1,4 +1,4 @@
-"""Groups of rows beside buckets of labels: values of plain loops, for groups that are made from the activity of rows."""
+"""Row groups by the activity of rows, beside buckets of labels, have the values of plain loops."""
 
 from collections import defaultdict
 
@@ -35,7 +35,9 @@ def report_by_activity(scores: Tensor, target: Tensor, activity: Tensor, row_mas
 
 
 def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
-    """Each value lies in its interval; each group has its number of rows."""
+    """Values by activity and bucket are those of plain loops and lie within their intervals; each group has its number
+    of rows.
+    """
     scores, target, activity = data()
     groups = tm.LabelBuckets.quantiles(activity, 3, ties="together")
     lists = scores.argsort(dim=1, descending=True, stable=True)[:, :K].tolist()
@@ -55,12 +57,12 @@ def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
 
 
 def test_masked_rows_of_activity_0_do_not_move_the_groups() -> None:
-    """Values equal those of an evaluation without the masked rows."""
+    """Masked rows of activity 0 do not change the groups: values equal those of an evaluation without the masked rows."""
     scores, target, activity = data()
     activity = activity.clamp(min=1)
     mask = torch.arange(N) >= 20
     whole = report_by_activity(scores, target, activity.where(mask, 0), mask)
-    alone = report_by_activity(scores[mask], target[mask], activity[mask])
+    expected = report_by_activity(scores[mask], target[mask], activity[mask])
     assert {key: value for key, value in whole.scalars.items() if "unseen" not in key} == pytest.approx(
-        {key: value for key, value in alone.scalars.items() if "unseen" not in key}, nan_ok=True
+        {key: value for key, value in expected.scalars.items() if "unseen" not in key}, nan_ok=True
     )

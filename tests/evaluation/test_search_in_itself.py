@@ -1,4 +1,4 @@
-"""Queries that are searched in a collection that holds them: each finds itself first, by name, and is told."""
+"""A search in a collection that holds the queries brings a warning if each query finds itself first."""
 
 import json
 
@@ -14,18 +14,18 @@ QUERIES = [f"image {number}" for number in range(8)]
 TEXT = "each query finds itself first"
 
 
-def run(names=QUERIES, own=1.0):
-    """Similarities of images: neighbours are alike, and each is most alike to itself."""
+def run(names=QUERIES, self_score=1.0):
+    """Return similarities of images: neighbours are alike, and each image is most alike to itself."""
     scores = {}
     for row, query in enumerate(names):
         scores[query] = {
-            item: own if item == query else 1 / (1 + abs(row - place)) for place, item in enumerate(QUERIES)
+            item: self_score if item == query else 1 / (1 + abs(row - place)) for place, item in enumerate(QUERIES)
         }
     return dict(reversed(scores.items()))
 
 
 def targets(names=QUERIES):
-    """The next image is relevant; the rows are not in the order of names."""
+    """Return targets, in which the next image is relevant and rows are not in the order of names."""
     return {names[row - 3]: {QUERIES[(row - 2) % len(QUERIES)]: 1} for row in range(len(names))}
 
 
@@ -54,16 +54,19 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_queries_that_find_themselves_are_told(form):
-    """No query has its next image first, although that is the most alike of the others: the warning says why."""
+def test_evaluate_warns_if_queries_find_themselves(form):
+    """evaluate warns if each query finds itself first, in any form of data.
+
+    No query has its next image first, although that is the most alike of the others.
+    """
     with pytest.warns(UserWarning, match=TEXT):
         report = tm.evaluate(*FORMS[form], metrics=[tm.HitRateAtK(1)])
     assert report.scalars == {"hit_rate@1": 0.0}
     assert any(TEXT in note for note in report.notes)
 
 
-def test_rows_in_the_order_of_labels_are_told_once():
-    """The metrics tell it by number, so that the names are not looked at."""
+def test_rows_that_find_themselves_by_number_bring_one_warning():
+    """If rows find themselves by number, the warning of the metrics is the only one: names are not compared."""
     target = {row: {(row + 1) % 8: 1} for row in range(8)}
     preds = {row: {place: 1 / (1 + abs(row - place)) for place in range(8)} for row in range(8)}
     with pytest.warns(UserWarning, match="the first label of each row is the row itself") as warned:
@@ -71,8 +74,8 @@ def test_rows_in_the_order_of_labels_are_told_once():
     assert not any(TEXT in str(warning.message) for warning in warned)
 
 
-def test_each_run_of_a_comparison_is_looked_at():
-    """Of two runs one leaves the query itself out."""
+def test_compare_runs_warns_if_one_run_finds_queries_themselves():
+    """compare_runs warns if the queries of one run find themselves, although the other run leaves them out."""
     without = {query: {item: score for item, score in items.items() if item != query} for query, items in run().items()}
     with pytest.warns(UserWarning, match=TEXT):
         compare_runs({"with": run(), "without": without}, targets(), metrics=[tm.HitRateAtK(1)], resamples=100)
@@ -82,7 +85,7 @@ def test_each_run_of_a_comparison_is_looked_at():
 @pytest.mark.parametrize(
     ("preds", "target"),
     [
-        pytest.param(run(own=0.1), targets(), id="another image is first"),
+        pytest.param(run(self_score=0.1), targets(), id="another image is first"),
         pytest.param(run(), {query: {query: 1} for query in QUERIES}, id="the target is the query itself"),
         pytest.param(
             run([f"text {row}" for row in range(8)]), targets([f"text {row}" for row in range(8)]), id="other names"
@@ -91,14 +94,16 @@ def test_each_run_of_a_comparison_is_looked_at():
         pytest.param({**run(), QUERIES[3]: {"image 5": 1.0}}, targets(), id="one query does not"),
     ],
 )
-def test_other_runs_are_not_told(preds, target):
-    """Nothing is said where queries find others, where they are to find themselves, and where chance could do it."""
+def test_evaluate_does_not_warn_of_other_runs(preds, target):
+    """evaluate does not warn if queries find others first, if they are to find themselves, or if there are so few that
+    chance explains it.
+    """
     tm.evaluate(preds, target, metrics=[tm.HitRateAtK(1)])
 
 
 @pytest.mark.parametrize("suffix", ["json", "csv"])
-def test_the_command_line_tells_it(suffix, tmp_path, capsys):
-    """Files by name, as dicts and frames; the report has the warning."""
+def test_command_line_warns_if_queries_find_themselves(suffix, tmp_path, capsys):
+    """The command line warns of files whose queries find themselves, on stderr and in the report."""
     files = {"preds": run(), "target": targets()}
     words = [
         "evaluate",

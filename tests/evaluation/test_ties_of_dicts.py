@@ -1,4 +1,4 @@
-"""Dicts of dicts, the form of pytrec_eval, give its numbers where scores are tied, and label counts by name."""
+"""Dicts of dicts, the form of pytrec_eval, give its numbers for tied scores, and take label counts by name."""
 
 import json
 import math
@@ -18,7 +18,7 @@ DOCS = [*(f"d{number}" for number in range(60)), "é", "Z9", "9", "10"]
 
 @pytest.fixture
 def data():
-    """Runs whose scores are almost all tied, some of them only in single precision."""
+    """Return runs whose scores are almost all tied, some of them only in single precision."""
     source = random.Random(1)
     qrels = {f"q{row}": {doc: source.choice([0, 1, 2]) for doc in source.sample(DOCS, 12)} for row in range(50)}
     scores = [0.1, 0.2, 0.3, 0.3 + 1e-9]
@@ -29,7 +29,9 @@ def data():
 @pytest.mark.parametrize("grades", [[0, 1, 2], [-2, -1, 0, 1, 2]], ids=["grades", "negative grades"])
 @pytest.mark.parametrize("form", ["dict", "json"])
 def test_dicts_give_the_numbers_of_pytrec_eval(tmp_path, data, form, grades):
-    """NDCG, MRR and MAP equal pytrec_eval's of the same dicts to 1e-12, in Python and from files of them."""
+    """NDCG, MRR and MAP of dicts and JSON files equal those of pytrec_eval to 1e-12, with tied scores and negative
+    grades.
+    """
     run, qrels = data
     source = random.Random(2)
     qrels = {query: {doc: source.choice(grades) for doc in docs} for query, docs in qrels.items()}
@@ -52,14 +54,16 @@ def test_dicts_give_the_numbers_of_pytrec_eval(tmp_path, data, form, grades):
 
 @pytest.mark.parametrize("gain", [-0.5, -math.inf])
 def test_negative_gains_that_are_no_grades_are_refused(data, gain):
-    """Scores, given in place of targets, are not taken for documents that are not relevant."""
+    """Negative gains that are no whole numbers are refused, because they are scores in place of targets."""
     run, qrels = data
     with pytest.raises(ValueError, match=f"gain {gain}"):
         evaluate(run, {**qrels, "q0": {"d1": 1, "d2": gain}}, metrics=[MRR()])
 
 
-def test_label_counts_by_name(data):
-    """A dict, a Series and counts by ascending name are the same deciles, labels of no row included."""
+def test_label_counts_by_name_give_the_same_deciles(data):
+    """A dict, a Series, a LabelFrequency, training targets and counts by ascending name give the same deciles, with
+    labels that no row has. A note names the order of counts without names.
+    """
     run, qrels = data
     counts = {doc: place for place, doc in enumerate(DOCS[1:], 1)}
     ascending = [counts.get(doc, 0) for doc in sorted(DOCS)]
@@ -75,16 +79,16 @@ def test_label_counts_by_name(data):
 
 
 def test_buckets_by_label_id_need_label_names():
-    """Nothing says which label a place of the buckets is, unless names are the whole numbers from 0 on.
+    """Buckets by label id are refused for labels with names, unless label_names orders them or names are the whole numbers from 0 on.
 
     Label 0 is in the head, 1 and 2 are in the tail; the first row finds its label, and the second does not.
     """
     buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
     metrics = [RecallAtK(k=1)]
 
-    def values_of_names(zero, one, two, **arguments):
-        run = {"u": {zero: 0.9, one: 0.1}, "v": {zero: 0.8, two: 0.2}}
-        report = evaluate(run, {"u": {zero: 1}, "v": {two: 1}}, metrics=metrics, buckets=buckets, **arguments)
+    def values_of_names(first, second, third, **arguments):
+        run = {"u": {first: 0.9, second: 0.1}, "v": {first: 0.8, third: 0.2}}
+        report = evaluate(run, {"u": {first: 1}, "v": {third: 1}}, metrics=metrics, buckets=buckets, **arguments)
         return report.by_bucket["global_recall@1"]
 
     expected = {"head": 1.0, "tail": 0.0}
@@ -95,7 +99,9 @@ def test_buckets_by_label_id_need_label_names():
 
 
 def test_label_counts_of_other_names_are_refused(data):
-    """Counts none of whose names a file has would make every label unseen."""
+    """Label counts that have no name in common with the data are refused, because every label would be unseen; so are
+    counts that name a label twice.
+    """
     with pytest.raises(DataFileError, match="label_counts: has no label in common with"):
         evaluate(*data, label_counts={"x": 1, "y": 2})
     with pytest.raises(ValueError, match="label_counts names a label twice"):
