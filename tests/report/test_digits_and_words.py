@@ -191,6 +191,21 @@ def test_each_value_says_what_it_counts() -> None:
         assert line[column] == str(int(in_bucket.sum()))
 
 
+@pytest.mark.parametrize(
+    ("count", "count_of", "text"),
+    [
+        (1.0, "rows with a relevant label", "1 row with a relevant label"),
+        (1.0, "labels with rows", "1 label with rows"),
+        (1.0, "relevant labels", "1 relevant label"),
+        (1.0, "sum of the denominators of rows", "1 sum of the denominators of rows"),
+        (1200.0, "labels with rows", "1,200 labels with rows"),
+    ],
+)
+def test_one_thing_that_is_counted_is_singular(count: float, count_of: str, text: str) -> None:
+    """Its noun alone."""
+    assert Record("a", "a", 0.5, count=count, count_of=count_of).count_in_words == text
+
+
 def test_an_answer_says_how_rows_without_a_relevant_label_count() -> None:
     """Half of the rows are empty and count as 0: the sentence says so, and not that lists miss half of the labels."""
     target = torch.eye(4)[torch.arange(20) % 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,6 +20,8 @@ SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
+ONE_THING = re.compile(r"^((?:relevant )?[a-z]+)s\b")
+"""The noun of what is counted, such as ``rows with a relevant label``."""
 VALUE_COLUMNS = ("key", "metric", "k", "bucket", "row_group", "summary", "value")
 FURTHER_COLUMNS = ("count", "count_of", *REFERENCES, *ORDERS, "at_half_the_rows", "error_bound")
 """The fields of a record before and after the interval in a table of values."""
@@ -211,7 +214,10 @@ class Record:
         """The denominator with what it counts, such as ``"60 rows"``; empty if there is none."""
         if self.count is None:
             return ""
-        return f"{self.count_text} {self.count_of}"
+        counted_things = self.count_of
+        if self.count == 1:
+            counted_things = ONE_THING.sub(r"\1", counted_things)
+        return f"{self.count_text} {counted_things}"
 
     def reference(self, name: str) -> float:
         """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was not computed."""
