@@ -1,7 +1,9 @@
 """A metric of one's own, in a file of one's own: as safe as those of the library, or refused by name."""
 
 import copy
+import math
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -11,7 +13,15 @@ from torch import Tensor
 
 import tailmetrics
 from cases import OF_EACH_BASE, Case, registered
-from tailmetrics import LabelTree, RatioMetric, RecallAtK, RelevanceAtK, RowMeanMetric, TopKCollection
+from tailmetrics import (
+    LabelTree,
+    RatioMetric,
+    RecallAtK,
+    RelevanceAtK,
+    RowMeanMetric,
+    TopKCollection,
+    evaluate,
+)
 from tailmetrics.metrics import COUNT, REAL, REGISTRY, divide
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.testing import NUM_LABELS, check_metric
@@ -124,9 +134,9 @@ def returning(values: Callable[[TargetRanks], Any], point: Any = None) -> RowMea
         def _row_value(self, placement: TargetRanks, k: int) -> Tensor:
             return values(placement)  # type: ignore[no-any-return]
 
-    if point is not None:
-        Own.fixed_point = point
-    return Own(2)
+    if point is None:
+        return Own(2)
+    return type("Own", (Own,), {"fixed_point": point})(2)
 
 
 WRONG: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
@@ -159,12 +169,57 @@ def test_what_cannot_be_added_up_without_loss_is_refused(
 
 
 def test_what_can_be_added_up_is_not_refused() -> None:
-    """A quotient rounded to just above 1; whole numbers below 0 as COUNT; 10^30 as REAL, and 10^300, which counts as infinite."""
+    """A quotient rounded to just above 1; 10^30 as REAL, and 10^300, which counts as infinite."""
     above = 1 + 2**-52
     assert float(returning(lambda p: (p.n_relevant > 0).double() * above)(SCORES, TARGET)) == above * 2 / 3
-    assert float(returning(lambda p: p.hits_at(2) - p.n_relevant, COUNT)(SCORES, TARGET)) == -2 / 3
     assert float(returning(lambda p: p.hits_at(2).double() * 1e30, REAL)(SCORES, TARGET)) == 2e30 / 3
     assert float(returning(lambda p: p.hits_at(2).double() * 1e300, REAL)(SCORES, TARGET)) == float("inf")
+
+
+class Lift(RatioMetric):
+    """Labels that are not found, as a multiple of those that are."""
+
+    higher_is_better = False
+
+    def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
+        return 3 * (ranks.n_relevant - ranks.hits_at(k)).double(), ranks.hits_at(k).double()
+
+
+class Balance(RowMeanMetric):
+    """Labels that are found less those that are not."""
+
+    higher_is_better = True
+    fixed_point = COUNT
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return 2 * ranks.hits_at(k) - ranks.n_relevant
+
+
+@pytest.mark.parametrize(
+    ("metric", "k", "worst", "remedy", "value"),
+    [
+        (Lift, 2, "3", "(0.0, math.inf)", 3.0),
+        (Balance, 1, "-2", "(-math.inf, math.inf)", -2 / 3),
+        (Balance, 3, "2", "(0.0, math.inf)", 2 / 3),
+    ],
+)
+def test_values_of_a_row_are_within_the_bounds_of_the_class(
+    metric: type[RowMeanMetric | RatioMetric], k: int, worst: str, remedy: str, value: float
+) -> None:
+    """By hand: the rows find 1 and 0 labels in the first place, 1 and 1 in two, 1 and 2 in three, of two labels each."""
+    message = f"gives a row the value {worst}, outside of the bounds of the metric, 0 to 1; .* bounds = "
+    with pytest.raises(ValueError, match=message + re.escape(remedy)):
+        metric(k).update(SCORES, TARGET)
+    unbounded = type(metric.__name__, (metric,), {"bounds": (-math.inf, math.inf)})
+    assert float(unbounded(k)(SCORES, TARGET)) == value
+
+
+def test_an_interval_of_real_numbers_ends_beyond_1() -> None:
+    """REAL states no upper bound: rows are worth 0 and 1000 in turn, 500 on average, and never 1 at most."""
+    scores, target = torch.eye(2).repeat(20, 1), torch.zeros(40, dtype=torch.int64)
+    (record,) = evaluate(scores, target, metrics=[Scaled(1, factor=1000.0)]).records
+    low, high = record.ends
+    assert 1 < low < record.value == 500 < high
 
 
 def test_terms_of_a_ratio_are_held_to_the_same() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import Parameter, signature
+from math import inf
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
@@ -268,11 +269,13 @@ class OwnFormula(Formula):
         num_terms: How many tensors the function returns: 2 for the numerator and the denominator of a ratio.
         caller: Name of the metric, for errors.
         validate: Whether the values are checked, and not only their shape and type.
+        bounds: The least and the largest value of a row, which intervals rely on.
     """
 
     num_terms: int = 1
     caller: str = ""
     validate: bool = True
+    bounds: tuple[float, float] = (0.0, inf)
     is_own: bool = True
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
@@ -286,6 +289,8 @@ class OwnFormula(Formula):
                 check_returned_values(
                     self.caller, self.function.__name__, term, ranks, self.value_format, self.validate
                 )
+            if self.validate:
+                self._check_bounds(terms, k)
             values.append(torch.stack(terms))
         stacked = torch.stack(values, dim=1)
         if len(stacked) > 1:
@@ -308,6 +313,30 @@ class OwnFormula(Formula):
         raise TypeError(
             f"{self.caller}: {self.function.__name__} returned {returned}; return two tensors, the terms of the "
             "numerator and of the denominator: return hits, total."
+        )
+
+    def _check_bounds(self, terms: tuple[Tensor, ...], k: int) -> None:
+        """Raise if the value of a row is outside the bounds that the class states; a quotient may be rounded up.
+
+        Raises:
+            ValueError: If there is such a value.
+        """
+        values = terms[0].to(real_dtype(terms[0].device)) / self.one(k)
+        if len(terms) > 1:
+            values = (values / terms[1])[terms[1] > 0]
+        if not values.numel():
+            return
+        low, high = self.bounds
+        least, most = (float(end) for end in torch.aminmax(values))
+        if least < low:
+            worst, remedy = least, "(-math.inf, math.inf)"
+        elif most > high * (1 + 1e-9):
+            worst, remedy = most, f"({low}, math.inf)"
+        else:
+            return
+        raise ValueError(
+            f"{self.caller}: {self.function.__name__} gives a row the value {worst:g}, outside of the bounds of the "
+            f"metric, {low:g} to {high:g}; if the value is right, write bounds = {remedy} in the class."
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from torch import Tensor
@@ -30,6 +31,13 @@ class RowMeanMetric(TopKMetric):
 
     fixed_point: FixedPoint = UNIT
     """The format in which values are added up."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Set the bounds of real numbers, where neither the class nor one above it states bounds."""
+        own_classes = cls.__mro__[: cls.__mro__.index(RowMeanMetric)]
+        if cls.fixed_point == REAL and not any("bounds" in vars(own_class) for own_class in own_classes):
+            cls.bounds = (0.0, inf)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
         formula = _formula_of(self, self._row_value, kwargs, per_one=self._per_one)
@@ -77,4 +85,11 @@ def _formula_of(
 ) -> OwnFormula:
     """Return a method of a metric as a formula, given the arguments of the metric."""
     validate = arguments.get("validate_args", True)
-    return OwnFormula(function, value_format=metric.fixed_point, caller=metric._caller, validate=validate, **facts)
+    return OwnFormula(
+        function,
+        value_format=metric.fixed_point,
+        caller=metric._caller,
+        validate=validate,
+        bounds=metric.bounds,
+        **facts,
+    )
