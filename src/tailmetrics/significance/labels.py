@@ -91,13 +91,13 @@ class Cells:
 
     def among(self, rows: Flags) -> Self:
         """Return the cells of some of the rows, given as shape (N,), bool."""
-        kept = rows[self.rows]
+        is_in_rows = rows[self.rows]
         return replace(
             self,
-            rows=self.rows[kept],
-            labels=self.labels[kept],
-            predicted=self.predicted[kept],
-            relevant=self.relevant[kept],
+            rows=self.rows[is_in_rows],
+            labels=self.labels[is_in_rows],
+            predicted=self.predicted[is_in_rows],
+            relevant=self.relevant[is_in_rows],
             inside=self.inside & rows,
         )
 
@@ -111,8 +111,13 @@ class Cells:
         unit_numbers, places = np.unique(numbers, return_inverse=True)
         units, labels = np.divmod(unit_numbers, max(self.num_labels, 1))
         counts = [np.bincount(places[flags], minlength=unit_numbers.size) for flags in self.flags()]
-        sizes = np.bincount(places, minlength=unit_numbers.size)
-        return UnitCells(units, labels, np.array(counts, dtype=np.float64), sizes, self.num_labels)
+        return UnitCells(
+            units=units,
+            labels=labels,
+            counts=np.array(counts, dtype=np.float64),
+            sizes=np.bincount(places, minlength=unit_numbers.size),
+            num_labels=self.num_labels,
+        )
 
     def of_clusters(self, clusters: Ints | None) -> UnitCells:
         """Return the cells of clusters, given the cluster of each row, shape (N,); None where rows are drawn alone."""
@@ -179,19 +184,22 @@ class LabelRows(Cells):
             recall, precision = self._averages()
             return np.concatenate([recall.sums(counts, labels), precision.sums(counts, labels)], axis=-1)
         values, weights = self._values_and_weights(counts)
-        top, total = (weights * values).sum(axis=-1), weights.sum(axis=-1)
+        top = (weights * values).sum(axis=-1)
+        total = weights.sum(axis=-1)
         return np.stack([top, total], axis=-1)
 
     def value_of_sums(self, sums: Array) -> Array:
         """Return the average, shape (...), from sums of shape (..., P); NaN where no label is averaged."""
         if self.of_averages:
             recall, precision = self._averages()
-            mean_recall, mean_precision = recall.value_of_sums(sums[..., :2]), precision.value_of_sums(sums[..., 2:])
+            mean_recall = recall.value_of_sums(sums[..., :2])
+            mean_precision = precision.value_of_sums(sums[..., 2:])
             return self._f_score(mean_recall, mean_precision)
         top, total = sums[..., 0], sums[..., 1]
         if self.over == "all" and not self.weighted:
             total = np.full_like(total, self._num_averaged)
-        return np.divide(top, total, out=np.full_like(top, np.nan), where=total != 0)
+        undefined = np.full_like(top, np.nan)
+        return np.divide(top, total, out=undefined, where=total != 0)
 
     def influence(self, clusters: Ints | None = None) -> Influence:
         """Return the average and the influences on it.
@@ -208,16 +216,18 @@ class LabelRows(Cells):
         cells = self.of_units(unit_of_row)
 
         # the unit of a cell is left out: the counts of its label become smaller
-        smaller_values, smaller_weights = self._values_and_weights(counts[:, cells.labels] - cells.counts)
-        top = (weights * values)[cells.labels] - smaller_weights * smaller_values
-        bottom = weights[cells.labels] - smaller_weights
+        counts_without_unit = counts[:, cells.labels] - cells.counts
+        values_without_unit, weights_without_unit = self._values_and_weights(counts_without_unit)
+        top = (weights * values)[cells.labels] - weights_without_unit * values_without_unit
+        bottom = weights[cells.labels] - weights_without_unit
         cell_influences = self._factors(cells) * (top - value * bottom) / total
 
         # wrong predictions tell nothing about recall, and little about F-scores: the units that hold a label do
         is_relevant = cells.counts[2] > 0
-        tells = is_relevant | (self.below[1] == 0)
-        telling_units = cells.num_units(tells)[cells.labels]
-        left_out = (weights == 0) | (counts[1] + counts[2] == 0)
+        is_evidence = is_relevant | (self.below[1] == 0)
+        units_with_evidence = cells.num_units(is_evidence)[cells.labels]
+        _, num_predicted, num_relevant = counts
+        is_left_out = (weights == 0) | (num_predicted + num_relevant == 0)
         influence = influence_of_cells(
             value,
             cell_influences,
@@ -225,10 +235,10 @@ class LabelRows(Cells):
             cells.labels,
             unit_of_row,
             self.inside,
-            label_influences=np.where(left_out, 0.0, weights * (values - value) / total),
-            label_values=np.where(left_out, np.nan, values),
-            label_weights=np.where(left_out, 0.0, weights),
-            weights=np.where(tells, 1 / np.maximum(telling_units, 1), 0.0),
+            label_influences=np.where(is_left_out, 0.0, weights * (values - value) / total),
+            label_values=np.where(is_left_out, np.nan, values),
+            label_weights=np.where(is_left_out, 0.0, weights),
+            weights=np.where(is_evidence, 1 / np.maximum(units_with_evidence, 1), 0.0),
         )
         units_with_labels = np.unique(cells.units[is_relevant])
         return replace(influence, contributing_units=units_with_labels.size, weakness=self._weakness(counts))
@@ -266,8 +276,9 @@ class LabelRows(Cells):
         """
         cells = self.of_clusters(clusters)
         units_of_label = cells.num_units(cells.counts[2] > 0)
-        num_single, num_held = int((units_of_label == 1).sum()), int((units_of_label > 0).sum())
-        return self.over == "present" and self.below[0] > 0 and 2 * num_single > num_held
+        num_in_single_unit = int((units_of_label == 1).sum())
+        num_relevant = int((units_of_label > 0).sum())
+        return self.over == "present" and self.below[0] > 0 and 2 * num_in_single_unit > num_relevant
 
     @property
     def reads_support(self) -> bool:
@@ -276,19 +287,24 @@ class LabelRows(Cells):
 
     @property
     def _num_averaged(self) -> int:
-        return self.num_labels if self.size is None else self.size
+        """The number of labels that ``over="all"`` averages."""
+        if self.size is None:
+            return self.num_labels
+        return self.size
 
     def _weakness(self, counts: Array) -> str | None:
         """Return why the influences do not tell the variance; None where they do."""
         if self.below[0] == 0 or self.top == 0:
             return None
         _, weights = self._values_and_weights(counts)
-        num_hit, num_averaged = int((counts[0] > 0).sum()), self._total(weights > 0)
+        num_hit = int((counts[0] > 0).sum())
+        num_averaged = self._total(weights > 0)
         if num_hit < FEW_LABELS and 2 * num_hit < num_averaged:
             return f"fewer than {FEW_LABELS} labels have a hit"
         return None
 
     def _total(self, weights: Array | Flags) -> float:
+        """Return the sum of the weights of the labels that are averaged."""
         if self.over == "all" and not self.weighted:
             return float(self._num_averaged)
         return float(weights.sum())
@@ -313,7 +329,8 @@ class LabelRows(Cells):
         product = precision * recall  # NaN without rows
         precision_factor, recall_factor = self.below
         with np.errstate(divide="ignore", invalid="ignore"):
-            f_score = self.top / (precision_factor / precision + recall_factor / recall)
+            bottom = precision_factor / precision + recall_factor / recall
+            f_score = self.top / bottom
         return np.where(product > 0, f_score, product)
 
     def _influence_of_averages(self, clusters: Ints | None) -> Influence:
@@ -339,7 +356,9 @@ class LabelRows(Cells):
             values = (hits > 0).astype(np.float64)
         else:
             bottom = self.below[0] * predicted + self.below[1] * support
-            values = np.divide(self.top * hits, bottom, out=np.zeros(hits.shape), where=bottom > 0)
+            zeros = np.zeros(hits.shape)
+            values = np.divide(self.top * hits, bottom, out=zeros, where=bottom > 0)
+
         if self.weighted:
             weights: Array | Flags = support
         elif self.over == "present":
@@ -403,7 +422,8 @@ class ShownRows(Cells):
 
     def value(self) -> float:
         """Return the value."""
-        return self._value_and_losses(np.arange(self.inside.size))[0]
+        value, _, _ = self._value_and_losses(np.arange(self.inside.size))
+        return value
 
     def influence(self, clusters: Ints | None = None) -> Influence:
         """Return the value and the influences on it; see :meth:`LabelRows.influence`."""
@@ -465,10 +485,11 @@ class ShownRows(Cells):
         if self.measure == "personalization":
             return shown * (shown - 1)
         if self.measure == "entropy":
-            return shown * np.log(np.maximum(shown, 1))
+            return _count_times_log(shown)
         if self.measure == "gini":
             # labels outside the bucket have no count, and so the first places
-            places = np.arange(1, self.num_labels + 1) - (self.num_labels - self.size)
+            num_outside = self.num_labels - self.size
+            places = np.arange(1, self.num_labels + 1) - num_outside
             return np.sort(shown, axis=-1) * self._weights_of_places(places)
         return shown * weights
 
@@ -478,15 +499,18 @@ class ShownRows(Cells):
         if self._is_undefined(num_rows):
             return np.full(sums.shape[:-1], np.nan)
         if self.measure == "coverage":
-            return np.asarray(sums[..., 0] / self.size)
+            num_shown = sums[..., 0]
+            return np.asarray(num_shown / self.size)
+
+        total, top = sums[..., 0], sums[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            total, top = sums[..., 0], sums[..., 1]
             if self.measure == "personalization":
                 value = 1 - top / (total * (num_rows - 1))
             elif self.measure == "entropy":
                 value = np.log(total) - top / total
             elif self.measure == "lift":
-                value = (top / total) / (sums[..., 3] / sums[..., 2])
+                num_relevant, relevant_top = sums[..., 2], sums[..., 3]
+                value = (top / total) / (relevant_top / num_relevant)
             else:
                 value = top / total
         return np.where(np.isfinite(value), value, np.nan)
@@ -495,63 +519,76 @@ class ShownRows(Cells):
         return self.size == 0 or (self.measure == "personalization" and num_rows < 2)
 
     def _value_and_losses(self, unit_of_row: Ints) -> tuple[float, UnitCells, Array]:
-        """Return the value, the cells, and the loss of the value without each cell, shape (C,)."""
+        """Return the value, the cells, and the loss of the value without each cell, shape (C,).
+
+        A lift is a quotient s / r of two means, and the change of the quotient is (ds - s / r dr) / r.
+        """
         cells = self.of_units(unit_of_row)
-        row_counts = np.bincount(unit_of_row[self.inside], minlength=int(cells.units.max(initial=-1)) + 1)
-        rows_of_units = row_counts[cells.units]
-        value, losses = self._value_and_losses_of(cells, cells.counts[1], rows_of_units)
+        num_units = int(cells.units.max(initial=-1)) + 1
+        rows_of_unit = np.bincount(unit_of_row[self.inside], minlength=num_units)
+        rows_of_cell = rows_of_unit[cells.units]
+        _, shown, relevant = cells.counts
+        value, losses = self._value_and_losses_of(cells, shown, rows_of_cell)
         if self.measure == "lift":
-            relevant_value, relevant_losses = self._value_and_losses_of(cells, cells.counts[2], rows_of_units)
+            relevant_value, relevant_losses = self._value_and_losses_of(cells, relevant, rows_of_cell)
             # NaN, as for the metric, if no relevant label is seen in training
             relevant_value = relevant_value or float("nan")
             losses = (losses - value / relevant_value * relevant_losses) / relevant_value
             value /= relevant_value
         return value, cells, losses
 
-    def _value_and_losses_of(self, cells: UnitCells, shown: Array, rows_of_units: Ints) -> tuple[float, Array]:
+    def _value_and_losses_of(self, cells: UnitCells, shown: Array, rows_of_cell: Ints) -> tuple[float, Array]:
         """Return F of the counts, and its loss without each cell, shape (C,).
 
         Args:
             cells: The cells.
             shown: Shape (C,), how often the unit of each cell shows the label.
-            rows_of_units: Shape (C,), the number of rows of the unit of each cell.
+            rows_of_cell: Shape (C,), the number of rows of the unit of each cell.
         """
-        counts = np.bincount(cells.labels, weights=shown, minlength=self.num_labels).astype(np.float64)
-        total, num_rows = float(counts.sum()), int(self.inside.sum())
+        num_rows = int(self.inside.sum())
         if self._is_undefined(num_rows):
             return float("nan"), np.zeros(shown.size)
         if self.measure == "coverage":
-            units_of_label = cells.num_units(shown > 0)
-            loss = share_of_singles(units_of_label) ** 0.5 / self.size
-            leaves = (shown > 0) & (units_of_label[cells.labels] == 1)
-            return float((counts > 0).sum() / self.size), np.where(leaves, loss, 0.0)
+            return self._coverage_and_losses(cells, shown)
+        counts = np.bincount(cells.labels, weights=shown, minlength=self.num_labels).astype(np.float64)
+        total = float(counts.sum())
         if not total:
             return float("nan"), np.zeros(shown.size)
 
-        cell_counts = counts[cells.labels]
         if self.measure == "personalization":  # total / rows is the length of a list
             # without a unit of r rows there are fewer pairs of rows: each label that it shows has 2N - r - 1 in them
             pairs = total * (num_rows - 1)
-            value = 1 - float((counts * (counts - 1)).sum()) / pairs
-            equal_pairs = shown * (2 * cell_counts - shown - 1)
-            all_pairs = shown * (2 * num_rows - rows_of_units - 1)
-            return value, ((1 - value) * all_pairs - equal_pairs) / pairs
+            equal_pairs = float((counts * (counts - 1)).sum())
+            value = 1 - equal_pairs / pairs
+            lost_equal_pairs = shown * (2 * counts[cells.labels] - shown - 1)
+            lost_pairs = shown * (2 * num_rows - rows_of_cell - 1)
+            return value, ((1 - value) * lost_pairs - lost_equal_pairs) / pairs
 
         # the other measures are means over all labels shown: of weights, of -ln p, or of places in the order of counts
-        fewer = np.maximum(total - shown, 1)
+        total_without_cell = np.maximum(total - shown, 1)
         if self.measure == "entropy":
             terms = _count_times_log(counts)
-            lost = terms[cells.labels] - _count_times_log(cell_counts - shown)
+            terms_without_cell = _count_times_log(counts[cells.labels] - shown)
+            lost = terms[cells.labels] - terms_without_cell
             value = float(np.log(total) - terms.sum() / total)
-            losses = value - np.log(fewer) + (terms.sum() - lost) / fewer
+            losses = value - np.log(total_without_cell) + (terms.sum() - lost) / total_without_cell
         else:
             weights, lost_weights = self.weights, self.weights
             if self.measure == "gini":
                 weights, lost_weights = self._weights_in_order(counts)
             top = (counts * weights).sum()
             value = float(top / total)
-            losses = value - (top - shown * lost_weights[cells.labels]) / fewer
+            top_without_cell = top - shown * lost_weights[cells.labels]
+            losses = value - top_without_cell / total_without_cell
         return value, np.where(shown > 0, losses, 0.0)
+
+    def _coverage_and_losses(self, cells: UnitCells, shown: Array) -> tuple[float, Array]:
+        """Return the share of labels that are shown, and its loss without each cell: of labels that one unit shows."""
+        units_of_label = cells.num_units(shown > 0)
+        value = float((units_of_label > 0).sum() / self.size)
+        is_only_unit = (shown > 0) & (units_of_label[cells.labels] == 1)
+        loss = share_of_singles(units_of_label) ** 0.5 / self.size
+        return value, np.where(is_only_unit, loss, 0.0)
 
     def _weights_of_places(self, places: Array | Ints) -> Array:
         """Return the weights in the Gini index of places in the order of counts, which begin with 1."""
@@ -564,12 +601,12 @@ class ShownRows(Cells):
         """
         from scipy.stats import rankdata  # importing tailmetrics.significance needs no scipy
 
-        shown = counts > 0
-        num_unseen = self.size - shown.sum()
-        places, firsts = np.zeros(self.num_labels), np.zeros(self.num_labels)
-        places[shown] = num_unseen + rankdata(counts[shown], "ordinal")
-        firsts[shown] = num_unseen + rankdata(counts[shown], "min")
-        return self._weights_of_places(places), self._weights_of_places(firsts)
+        is_shown = counts > 0
+        num_unseen = self.size - is_shown.sum()
+        places, first_places = np.zeros(self.num_labels), np.zeros(self.num_labels)
+        places[is_shown] = num_unseen + rankdata(counts[is_shown], "ordinal")
+        first_places[is_shown] = num_unseen + rankdata(counts[is_shown], "min")
+        return self._weights_of_places(places), self._weights_of_places(first_places)
 
 
 def _count_times_log(counts: Array) -> Array:
