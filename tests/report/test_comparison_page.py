@@ -296,6 +296,7 @@ def test_an_infinite_value_is_drawn_and_said(tmp_path):
     report.write(tmp_path)
     report = compare_runs(runs, target, metrics=[CrossEntropy(), RecallAtK(k=3)], resamples=100)
     assert report.verdict.startswith("b against a: recall@3: the same in every row")
+    assert report.verdict.endswith(". Infinite elsewhere: cross_entropy over all labels.")
     report.write(tmp_path / "both")
 
 

@@ -211,6 +211,17 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
         verdict(comparisons, lower_is_better="k")
 
 
+def test_an_infinite_value_is_named_beside_those_that_are_tested():
+    """A loss that is better in the tail, and infinite in the head and so over all labels, is not just better."""
+    old = {"loss/head": [2.0] * 12, "loss/tail": [3.0] * 12, "loss": [2.5] * 12}
+    new = {"loss/head": [math.inf, *[1.0] * 11], "loss/tail": [1.0] * 12, "loss": [math.inf, *[1.0] * 11]}
+    comparisons = compare({"old": old, "new": new}, lower_is_better=["loss"], unbounded=["loss"], resamples=200)
+    assert verdict(comparisons, ["head", "tail"], headline="loss") == (
+        "new against old: loss: infinite over all labels (2.500 → inf, +inf), better in tail (3.000 → 1.000, -2.000), "
+        "infinite in head."
+    )
+
+
 def test_without_a_direction_a_value_is_higher_and_not_better():
     """Neither direction is better for a metric of a user that does not say so."""
     runs = {"old": {"own": [0.2] * 12, "p@1": [0.5] * 12}, "new": {"own": [0.8] * 12, "p@1": [0.25] * 12}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 from types import MappingProxyType
 
 from tailmetrics._arguments import grouped, some_of
@@ -14,7 +14,7 @@ from tailmetrics.significance.estimating import ONE_LABEL, TWO_RUNS
 from tailmetrics.significance.interval import FEW, first_decimal
 from tailmetrics.significance.rows import check_names, covers
 
-BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW_ROWS, TOO_FEW_CLUSTERS = OUTCOMES = (
+BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW_ROWS, TOO_FEW_CLUSTERS, INFINITE = OUTCOMES = (
     "better",
     "higher",
     "no difference shown",
@@ -23,6 +23,7 @@ BETTER, HIGHER, NOT_SHOWN, SAME, LOWER, WORSE, TOO_FEW_ROWS, TOO_FEW_CLUSTERS = 
     "worse",
     "too few rows",
     "too few clusters",
+    "infinite",
 )
 UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
 ONLY_GAPS = "only gaps were tested, and a smaller gap is no gain by itself"
@@ -46,7 +47,8 @@ def verdict(
     no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
     are those in which all rows have equal values. Values, difference and interval are given over all labels, and for
     the buckets with the largest gain and loss. Then the line names other keys by which the model is worse, and by which
-    it is better: three at most of each, those of the rarest buckets first. Comparisons without a p-value are left out.
+    it is better: three at most of each, those of the rarest buckets first. Comparisons without a p-value are left out,
+    but for infinite values, which are named as such.
 
     The change of a gap is never part of a verdict: a smaller gap is no gain by itself, because a model that misses head
     and tail alike has one.
@@ -79,14 +81,12 @@ def verdict(
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in comparisons)
     lines = []
     for (run, baseline), pair in pairs.items():
-        tested = []
-        for comparison in pair:
-            if not isnan(comparison.p_corrected.decisive):
-                tested.append(comparison)
-        tested_values = [comparison for comparison in tested if comparison.statistic != "gap"]
+        tested = [comparison for comparison in pair if not isnan(comparison.p_corrected.decisive)]
+        infinite = [comparison for comparison in pair if _is_infinite(comparison)]
         sentence = UNTESTED
-        if tested_values:
-            sentence = writer.line(tested_values)
+        if any(comparison.statistic != "gap" for comparison in tested):
+            values = [comparison for comparison in (*tested, *infinite) if comparison.statistic != "gap"]
+            sentence = writer.line(values)
         elif tested:
             sentence = ONLY_GAPS
         else:
@@ -131,7 +131,7 @@ class VerdictWriter:
         if stem_whole is not None:
             clauses.insert(0, f"{self._outcome(stem_whole)}{place} ({_sizes(stem_whole)})")
         sentences = [f"{name}: {', '.join(clauses)}"]
-        for outcome in (WORSE, BETTER, HIGHER, LOWER):
+        for outcome in (INFINITE, WORSE, BETTER, HIGHER, LOWER):
             names = self._names_elsewhere(outcome, by_bucket, whole)
             if names:
                 sentences.append(f"{outcome.capitalize()} elsewhere: {'; '.join(some_of(names, NAMED_KEYS))}")
@@ -147,6 +147,8 @@ class VerdictWriter:
 
     def _outcome(self, comparison: Comparison) -> str:
         """Return the outcome of a comparison, one of :data:`OUTCOMES`."""
+        if _is_infinite(comparison):
+            return INFINITE
         if comparison.significant:
             if covers(self.without_direction, comparison.key):
                 return HIGHER if comparison.difference > 0 else LOWER
@@ -202,6 +204,11 @@ class VerdictWriter:
             if self._outcome(comparison) == outcome:
                 ranked.append((1, f"{key} over all labels"))
         return [text for _, text in sorted(ranked, key=lambda entry: entry[0])]
+
+
+def _is_infinite(comparison: Comparison) -> bool:
+    """Whether a comparison could not be tested because a value is infinite."""
+    return comparison.tested and (isinf(comparison.value) or isinf(comparison.baseline_value))
 
 
 def _sizes(comparison: Comparison) -> str:
