@@ -200,6 +200,22 @@ def test_a_recall_of_one_label_per_row_is_said_to_be_its_rank() -> None:
         evaluate(SCORES, CLASSES, metrics=[tm.KForRecall(min_recall=1.0)], label_counts=COUNTS)
 
 
+def test_a_least_gain_above_those_of_a_target_without_gains_is_said_once() -> None:
+    """Nothing is relevant then, which coverage error counts as perfect; not where some gain is higher, or all count."""
+    members = [tm.CoverageError(min_gain=2), tm.RecallAtK(k=1, min_gain=2)]
+    for counter in (members[0].clone(), tm.TopKCollection(members)):
+        with pytest.warns(
+            UserWarning, match="no label is relevant with min_gain=2: each gain of the first batch is 1"
+        ) as caught:
+            counter.update(SCORES, CLASSES)
+        assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for metric in (tm.RecallAtK(k=1, min_gain=1), tm.NDCGAtK(k=1, min_gain=2)):
+            metric.update(SCORES, CLASSES)
+        tm.RecallAtK(k=1, min_gain=2).update(SCORES, 3.0 * (SCORES > 0.5))
+
+
 def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     """With the cut-off; not where a list holds all labels, or few lists are short."""
     ids = SCORES.argsort(dim=1, descending=True)

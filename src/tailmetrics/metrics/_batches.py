@@ -68,11 +68,25 @@ OF_IGNORED = (
     "takes a place from another one. If it is padding, give it the score -inf, preds[:, {label}] = -inf, or leave it "
     "out of the lists; of padding 0, pass preds[:, 1:] beside target - 1, without ignore_index."
 )
+OF_GAINS = (
+    "no label is relevant with min_gain={min_gain:g}: each gain of the first batch is 1, as of a target without gains. "
+    "If the target has none, leave min_gain out."
+)
 OF_SHORT_LISTS = (
     "most lists end before that. A metric that reads beyond the end of a list, this one or another, takes the list as "
     "complete: what it leaves out is a miss, and a precision divides by what is listed. Compare models by lists of one "
     "length, or with a k that all lists reach."
 )
+
+
+def warn_of_gains(metric: Any, ranking: Ranking) -> None:
+    """Warn if ``min_gain`` is above 1 where all gains are 1, as those of targets without gains."""
+    min_gain = metric.min_gain
+    if min_gain is None or min_gain <= 1 or metric.formula.reads_gains:
+        return
+    entries = ranking.targets.entries
+    if entries.gains is None and len(entries.ids):
+        warn_once(ranking, "gains", f"{type(metric).__name__}: {OF_GAINS.format(min_gain=min_gain)}")
 
 
 def warn_of_ranks(metric: Any, ranking: Ranking) -> None:

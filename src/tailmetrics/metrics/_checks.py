@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import torch
 
 from tailmetrics._arguments import check_ids_in_range, shape_of
+from tailmetrics.metrics._batches import warn_of_gains
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import is_compiling
 
@@ -38,6 +39,7 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
     if metric._warns and not is_compiling():  # only the first batch is checked for likely mistakes
         metric._warns = False
         if metric.validate_args:
+            warn_of_gains(metric, ranking)
             warn_of = metric.aggregation.warn_of or metric.reading.warn_of
             warn_of(metric, ranking)
 
