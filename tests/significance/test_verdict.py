@@ -211,6 +211,19 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
         verdict(comparisons, lower_is_better="k")
 
 
+@pytest.mark.parametrize(
+    ("num_won", "num_lost", "outcome", "found"),
+    [(6, 2, "no difference shown", "by the interval alone"), (8, 4, "better", "by the test alone")],
+)
+def test_a_verdict_says_where_the_interval_and_the_test_differ(num_won, num_lost, outcome, found):
+    """Of 12 rows some gain .1 and some lose .05: p, of all swaps, is 13 / 256 and 187 / 4,096."""
+    old, new = np.zeros((2, 12))
+    new[:num_won], old[12 - num_lost :] = 0.1, 0.05
+    (comparison,) = comparisons = compare({"old": {"k": old}, "new": {"k": new}}, resamples=999)
+    assert comparison.p.randomisation == (187 / 4096 if outcome == "better" else 13 / 256)
+    assert re.fullmatch(rf"new against old: k: {outcome} \(.* {found}\)\.", verdict(comparisons))
+
+
 def test_an_infinite_value_is_named_beside_those_that_are_tested():
     """A loss that is better in the tail, and infinite in the head and so over all labels, is not just better."""
     old = {"loss/head": [2.0] * 12, "loss/tail": [3.0] * 12, "loss": [2.5] * 12}

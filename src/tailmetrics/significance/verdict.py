@@ -214,7 +214,8 @@ def _is_infinite(comparison: Comparison) -> bool:
 def _sizes(comparison: Comparison) -> str:
     """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
 
-    An interval is of this comparison alone; where it leaves out 0, and the test finds no difference, it says so.
+    An interval is of this comparison alone. The text says so where it leaves out 0, and the test finds no difference; it
+    also says where the test finds one, and the interval holds 0.
     """
     interval = comparison.interval
     decimals = min(3, comparison.decimals)
@@ -224,7 +225,9 @@ def _sizes(comparison: Comparison) -> str:
     text = f"{baseline_text} → {text}, {_brief(comparison.difference, decimals, '+')}"
     if interval.ends:
         text += f" [{_brief(interval.low, decimals, '+')}, {_brief(interval.high, decimals, '+')}]"
-    if not comparison.significant and (interval.low > 0 or interval.high < 0):
+    if comparison.significant and interval.low <= 0 <= interval.high:
+        text += " by the test alone"
+    elif not comparison.significant and (interval.low > 0 or interval.high < 0):
         is_corrected = comparison.p_corrected.decisive != comparison.p.decisive
         text += " before correction" if is_corrected else " by the interval alone"
     return text
