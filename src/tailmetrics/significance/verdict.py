@@ -214,8 +214,8 @@ def _is_infinite(comparison: Comparison) -> bool:
 def _sizes(comparison: Comparison) -> str:
     """Return both values, the difference and its interval, such as ``.397 → .523, +.126 [+.080, +.170]``.
 
-    An interval is of this comparison alone. The text says so where it leaves out 0, and the test finds no difference; it
-    also says where the test finds one, and the interval holds 0.
+    An interval is of this comparison alone. The text says so where it leaves out 0, and the test finds no difference;
+    and where the test finds one, and the interval holds 0.
     """
     interval = comparison.interval
     decimals = min(3, comparison.decimals)
