@@ -26,7 +26,7 @@ from tailmetrics.cli.inputs import (
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
 from tailmetrics.cli.outputs import Outputs, finish
-from tailmetrics.cli.parser import Request
+from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate, accumulate_share
 from tailmetrics.cli.training import bind
@@ -35,7 +35,8 @@ from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, not
 from tailmetrics.evaluation.notes import ON_SEQUENCES, on_catalogue
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
-from tailmetrics.io import Dataset
+from tailmetrics.io import FORMATS, Dataset
+from tailmetrics.io.files import suffix_of
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
@@ -88,6 +89,7 @@ def evaluate(request: Request, messages: Messages) -> None:
             print(line)
         return
     _check_options(options)
+    _check_effects(request)
     device = computing_device(options.device)
     metrics = chosen_metrics(request)
     files = input_files([options.preds], data, options.clusters, request.configs)
@@ -192,6 +194,26 @@ def _check_options(options: EvaluateOptions) -> None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
 
 
+def _check_row_table(path: Path) -> None:
+    """Raise if the name of the table of rows ends in the suffix of another format than Parquet."""
+    for form in FORMATS.values():
+        if suffix_of(path) in form.suffixes and form.name != "parquet":
+            raise CommandError(f"--per-row {path}: is written as Parquet", "name a file that ends in .parquet.")
+
+
+def _check_effects(request: Request) -> None:
+    """Raise if an option of the command line would change nothing."""
+    options = request.evaluation
+    needs = {}
+    if not _draws_intervals(options):
+        needs = dict.fromkeys(("resamples", "resample", "seed"), "--intervals")
+    if request.output.out is None:
+        needs["figures"] = "--out FOLDER"
+    request.check_needs(needs)
+    if options.no_intervals and request.sources.get("confidence") == COMMAND_LINE:
+        raise CommandError("--confidence and --no-intervals are both given", "leave one of them out.")
+
+
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
     """Whether a table of rows is kept, by default in the folder of the report; engines send no values of rows."""
     if options.per_row is not None:
@@ -212,7 +234,9 @@ def _claim_row_table(
     """Return the path of the table of values per row; None if nothing needs it."""
     if options.per_row is not None:
         path = Path(options.per_row)
-        return outputs.claim(path.parent, [path.name]) / path.name
+        folder = outputs.claim(path.parent, [path.name])
+        _check_row_table(path)
+        return folder / path.name
     if folder is not None and _keeps_rows(options, output):
         return folder / ROWS_FILE
     if options.intervals or options.clusters:

@@ -110,6 +110,20 @@ class Request:
             raise CommandError(problem, "write two words with a comma between them, such as 'users, items'.")
         return words[0], words[1]
 
+    def check_needs(self, needs: Mapping[str, str]) -> None:
+        """Raise if the command line gives an option that changes nothing; those of configs may be for other commands.
+
+        Args:
+            needs: For each option that changes nothing, what it needs, such as ``--intervals``.
+
+        Raises:
+            CommandError: If there is such an option.
+        """
+        for name, needed in needs.items():
+            if self.sources.get(name) == COMMAND_LINE:
+                problem = f"--{name} would change nothing without {needed.split()[0]}"
+                raise CommandError(problem, f"add {needed}, or leave --{name} out.")
+
     def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
         """Return the metric that the results are about; None if a preset names a metric that was left out."""
         headline = self.output.headline
@@ -245,6 +259,9 @@ def _request(command: str, state: _State) -> Request:
     data = state.options(DataOptions)
     resampling = state.options(ResamplingOptions)
     check_number(command, "confidence", resampling.confidence, 0.5, 0.9999)
+    output = state.options(OutputOptions)
+    if output.quiet and output.verbose:
+        raise CommandError("--quiet and --verbose are both given", "leave one of them out.")
     specs = [*state.specs, *state.added_specs]
     metrics = metric_objects(specs, data)
     sources = dict(state.sources)
@@ -259,7 +276,7 @@ def _request(command: str, state: _State) -> Request:
         command=command,
         data=replace(data, ignore_index=ignored_label_of(metrics)),  # a config may name it
         resampling=resampling,
-        output=state.options(OutputOptions),
+        output=output,
         metrics=metrics,
         without=state.values.get("without", []),
         preset=state.preset,
