@@ -1,4 +1,4 @@
-"""The data set, and the command line in this process."""
+"""Fixtures of the command line: the data set, its files, and commands run in this process."""
 
 import json
 
@@ -13,7 +13,7 @@ from written import comparisons_of
 
 @pytest.fixture(scope="session")
 def data_set(tmp_path_factory):
-    """Return the files; tests leave them as they are."""
+    """Return a data set in files, which tests do not change."""
     return LongTailFiles(tmp_path_factory.mktemp("made"))
 
 
@@ -52,8 +52,7 @@ def tailmetrics(capsys):
     def run(*words):
         status = main([str(word) for word in words])
         out, err = capsys.readouterr()
-        # made lists are short; tests/contract/test_numbers_of_the_data.py is about the warning, and
-        # tests/io/test_how_it_was_read.py about the line of each file
+        # leave out the warning of short lists, which all test data bring, and the line for each file that is read
         lines = err.splitlines(keepends=True)
         lines_of_error = [line for line in lines if "lists end before" not in line and not line.startswith("read: ")]
         return status, out, "".join(lines_of_error)
@@ -63,15 +62,18 @@ def tailmetrics(capsys):
 
 @pytest.fixture
 def evaluated(tailmetrics, tmp_path):
-    """Return a function that evaluates into ``out`` and returns the report; warnings begin as is said, if it is said."""
+    """Return a function that evaluates into the folder `out` and returns the report.
+
+    The warnings printed must start with `warns`, one each, unless it is None.
+    """
 
     def evaluated(*words, out="out", warns=None):
         status, _, err = tailmetrics("evaluate", *words, "--quiet", "--overwrite", "--out", tmp_path / out)
         assert status == 0, err
         if warns is not None:
             printed = [line for line in err.splitlines() if not line.startswith("note: ")]
-            assert [line[: 9 + len(warn)] for line, warn in zip(printed, warns, strict=True)] == [
-                f"warning: {warn}" for warn in warns
+            assert [line[: 9 + len(start)] for line, start in zip(printed, warns, strict=True)] == [
+                f"warning: {start}" for start in warns
             ]
         return json.loads((tmp_path / out / "report.json").read_text())
 
@@ -80,7 +82,7 @@ def evaluated(tailmetrics, tmp_path):
 
 @pytest.fixture
 def compared(tailmetrics, tmp_path):
-    """Return a function that compares into ``out`` and returns the comparisons by key."""
+    """Return a function that compares into the folder `out` and returns the comparisons by key."""
 
     def compared(*words, out="out"):
         status, _, err = tailmetrics("compare", *words, "--quiet", "--overwrite", "--out", tmp_path / out)

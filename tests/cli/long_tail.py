@@ -1,4 +1,4 @@
-"""A small long-tailed data set in files."""
+"""A small data set with a long tail of labels, in files."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def write_lists(path, **columns):
 
 
 def rewrite(table, like, path):
-    """Write values per row, changed, with what the file ``like`` tells of them."""
+    """Write a changed table of values per row, with the metadata of the file `like`."""
     metadata = {METADATA: pq.read_metadata(like).metadata[METADATA]}
     with pq.ParquetWriter(path, table.schema) as writer:
         writer.write_table(table)
@@ -29,13 +29,13 @@ def rewrite(table, like, path):
 
 
 def padded(rows):
-    """Return lists as ids (N, M), -1 behind the end."""
+    """Return lists as ids (N, M), padded with -1 at the end."""
     width = max(map(len, rows))
     return torch.tensor([row + [-1] * (width - len(row)) for row in rows])
 
 
 class LongTailFiles:
-    """Rows made up once: relevant labels, training labels, scored candidates, and the files that hold them."""
+    """Random relevant labels, training labels and scored candidates of rows, and the files that hold them."""
 
     def __init__(self, folder: Path) -> None:
         rng = np.random.default_rng(0)
@@ -59,10 +59,10 @@ class LongTailFiles:
 
     @property
     def options_with_training(self) -> list[str]:
-        """Options that name the files of this data set, training targets included."""
+        """Return the options that name the files of this data set, training targets included."""
         return [*self.options, "--train-target", self.train, "--num-labels", str(NUM_LABELS)]
 
     @property
     def options(self) -> list[str]:
-        """Options that name predictions and targets."""
+        """Return the options that name predictions and targets."""
         return ["--preds", self.preds, "--target", self.target]

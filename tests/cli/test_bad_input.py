@@ -1,4 +1,4 @@
-"""Whatever is wrong: exit status 2, one line that says what and where, a hint, and nothing written."""
+"""Errors of the command line: exit status 2, one line with problem and place, a hint, and no output files."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ import pytest
 from cli.long_tail import write_lists
 from written import values_of
 
-OF_YESTERDAY = '{"metrics": {}, "by_bucket": {}, "versions": {}}'
+OLD_REPORT = '{"metrics": {}, "by_bucket": {}, "versions": {}}'
 PRECISION = ("PrecisionAtK", "{k: 3}")
 DECILES = ("RecallAtK", "{k: 3, buckets: deciles}")
 
@@ -32,7 +32,7 @@ def save(path, array):
 
 def with_row(rows, number, row):
     """Return the rows with one of them replaced."""
-    return [row if place == number else other for place, other in enumerate(rows)]
+    return [row if index == number else old for index, old in enumerate(rows)]
 
 
 FILES = {
@@ -52,7 +52,7 @@ FILES = {
 
 
 def failed(result, problem):
-    """Check exit status and stderr."""
+    """Check that the command failed with a single error that states the problem, and a hint."""
     status, out, err = result
     assert (status, out) == (2, "")
     error, hint, *further_lines = err.splitlines()
@@ -63,19 +63,22 @@ def failed(result, problem):
     assert not further_lines
 
 
-@pytest.mark.parametrize("what", FILES)
-def test_files(data_set, config, tailmetrics, tmp_path, what):
-    """A file that is damaged or does not fit is named, with the row where there is one; the output folder is untouched."""
-    files, problem = FILES[what]
+@pytest.mark.parametrize("fault", FILES)
+def test_errors_in_files_name_file_and_row(data_set, config, tailmetrics, tmp_path, fault):
+    """A damaged file and wrong values raise an error that names the file, and the row or line where there is one.
+
+    The old report in the output folder is left as it was.
+    """
+    files, problem = FILES[fault]
     preds, target = files(data_set, tmp_path)
     out = tmp_path / "out"
     out.mkdir()
-    write(out / "report.json", OF_YESTERDAY)
+    write(out / "report.json", OLD_REPORT)
     arguments = ["--preds", preds, "--target", target, "--overwrite", "--out", out, "--per-row", out / "rows.parquet"]
     further_options = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
     arguments = ["--config", config(PRECISION), *arguments, *further_options, "--batch-rows", 7]
     failed(tailmetrics("evaluate", *arguments), problem)
-    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", OF_YESTERDAY)]
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", OLD_REPORT)]
 
 
 CONFIGS = {
@@ -99,22 +102,27 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("text", CONFIGS)
-def test_configs(data_set, tailmetrics, tmp_path, text):
-    """A config is checked against the classes that it names."""
+def test_errors_in_configs_name_the_entry(data_set, tailmetrics, tmp_path, text):
+    """A config with unknown classes, options or arguments, repeated keys or broken YAML is refused, and the error names
+    the entry.
+    """
     path = write(tmp_path / "config.yaml", text)
     failed(tailmetrics("evaluate", "--config", path, *data_set.options), CONFIGS[text])
 
 
-def test_a_config_that_would_never_be_read_is_refused_at_once(data_set, config, tailmetrics, tmp_path):
-    """A list 3,000 deep, and aliases of 340 bytes for 43 million values; some aliases are fine."""
-    doubled = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)]
-    for text in ("metrics: " + "[" * 3000 + "]" * 3000, "\n".join([*doubled, "metrics: *a8"])):
+def test_oversized_configs_are_refused(data_set, config, tailmetrics, tmp_path):
+    """A config with lists nested 3,000 deep, or with aliases that expand to 43 million values, is refused.
+
+    A config with a few aliases is read.
+    """
+    nested_aliases = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)]
+    for text in ("metrics: " + "[" * 3000 + "]" * 3000, "\n".join([*nested_aliases, "metrics: *a8"])):
         path = write(tmp_path / "odd.yaml", text)
         for option in (["--config", path], [f"--config={path}"]):
             failed(tailmetrics("evaluate", *data_set.options, *option), "odd.yaml: is nested too deep, or too large")
-    aliased = write(tmp_path / "a.yaml", "metrics:\n  - class_path: RecallAtK\n    init_args: &k {k: 2}\n"
+    config_with_alias = write(tmp_path / "a.yaml", "metrics:\n  - class_path: RecallAtK\n    init_args: &k {k: 2}\n"
                     "  - {class_path: PrecisionAtK, init_args: *k}\n")  # fmt: skip
-    status, out, _ = tailmetrics("evaluate", "--config", aliased, *data_set.options)
+    status, out, _ = tailmetrics("evaluate", "--config", config_with_alias, *data_set.options)
     assert status == 0 and "precision@2" in out and "recall@2" in out
 
 
@@ -149,8 +157,8 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_options(data_set, config, tailmetrics, option, monkeypatch):
-    """An option that is unknown, has a wrong value, or would have no effect is named."""
+def test_wrong_options_are_refused_by_name(data_set, config, tailmetrics, option, monkeypatch):
+    """An option that is unknown, has a wrong value or would have no effect is refused, and the error names it."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     failed(tailmetrics("evaluate", "--config", config(PRECISION), *data_set.options, *option), OPTIONS[option])
 
@@ -186,21 +194,25 @@ def test_options(data_set, config, tailmetrics, option, monkeypatch):
         (["compare", ",", "b.parquet"], ",: there is no such file"),
     ],
 )
-def test_what_is_left_out(tailmetrics, arguments, problem, tmp_path, monkeypatch):
-    """What is missing from a command line is asked for."""
+def test_incomplete_and_contradictory_command_lines_are_refused(tailmetrics, arguments, problem, tmp_path, monkeypatch):
+    """A command line that lacks predictions, targets, metrics or runs, repeats an option, or has options that would
+    change nothing is refused, and the error names what is wrong.
+    """
     monkeypatch.chdir(tmp_path)
     failed(tailmetrics(*arguments), problem)
 
 
-def test_lines_that_name_their_query(tailmetrics, tmp_path):
-    """A share of such lines cannot be evaluated alone, on other machines."""
+def test_engines_refuse_lines_that_name_their_query(tailmetrics, tmp_path):
+    """An engine refuses files whose lines name their query, because a share of the lines cannot be evaluated alone."""
     run = write(tmp_path / "p.run", "q Q0 d 1 1 me\n")
     words = ["--preds", run, "--target", "y", "--preset", "retrieval", "--engine", "dask"]
     failed(tailmetrics("evaluate", *words), "p.run: lines name their query")
 
 
-def test_training_that_the_metrics_need(data_set, config, tailmetrics, tmp_path):
-    """Deciles ask for counts, propensities for the number of rows, counting for the number of labels."""
+def test_metrics_refuse_missing_training_data(data_set, config, tailmetrics, tmp_path):
+    """Metrics that need training data are refused without it: deciles need counts, propensities the number of training
+    rows, and counting the number of labels. Negative counts and counts of too few labels are refused as well.
+    """
     deciles, weighted = config(DECILES), config(("PropensityScoredPrecisionAtK", "{k: 3}"), name="weighted.yaml")
     failed(tailmetrics("evaluate", "--config", deciles, *data_set.options), "RecallAtK: needs to know how often")
     uncounted = ["--config", deciles, *data_set.options, "--train-target", data_set.train]
@@ -217,8 +229,8 @@ def test_training_that_the_metrics_need(data_set, config, tailmetrics, tmp_path)
     failed(result, "but there are 3 labels")
 
 
-def test_a_batch_that_a_metric_refuses(data_set, config, tailmetrics):
-    """The rows of the batch are named beside what the metric says of them."""
+def test_an_error_of_a_metric_names_the_rows_of_the_batch(data_set, config, tailmetrics):
+    """If a metric refuses a batch, the error gives its message and the rows of the file that the batch holds."""
     strict = config(("RecallAtK", "{k: 3, empty_target_action: error}"))
     empty = next(row for row, relevant in enumerate(data_set.relevant) if not relevant)
     result = tailmetrics("evaluate", "--config", strict, *data_set.options, "--batch-rows", 7)
@@ -229,8 +241,11 @@ def test_a_batch_that_a_metric_refuses(data_set, config, tailmetrics):
     )
 
 
-def test_a_package_that_is_not_installed(data_set, config, tailmetrics, monkeypatch):
-    """Without an optional package the command says what to install."""
+def test_a_missing_package_is_named(data_set, config, tailmetrics, monkeypatch):
+    """If an optional package is missing, the command names it.
+
+    An ImportError for another reason keeps its traceback.
+    """
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
     failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", ModuleType("broken"))
@@ -238,8 +253,12 @@ def test_a_package_that_is_not_installed(data_set, config, tailmetrics, monkeypa
         tailmetrics("evaluate")
 
 
-def test_the_number_of_labels_of_lists_with_gaps(tailmetrics, tmp_path):
-    """Coverage of lists of ids needs L: the hint has the option for ids with gaps too, and it works."""
+def test_the_hint_for_the_number_of_labels_fits_ids_with_gaps(tailmetrics, tmp_path):
+    """Coverage of lists of ids needs the number of labels.
+
+    The hint names --num-labels, and --string-ids for ids with gaps, which works: 1 of the labels 7, 12 and 90 is
+    recommended.
+    """
     words = ["--metrics+=CatalogCoverageAtK", "--metrics.k=1", "--no-intervals"]
     for side, name, lists in (("preds", "ids", [[7, 90], [7, 12]]), ("target", "labels", [[90], [12]])):
         pq.write_table(pa.table({name: lists}), tmp_path / f"{side}.parquet")
@@ -250,8 +269,11 @@ def test_the_number_of_labels_of_lists_with_gaps(tailmetrics, tmp_path):
     assert (status, "0.3333" in out) == (0, True)  # 7 of the labels 7, 12, 90
 
 
-def test_a_label_id_to_ignore_is_refused_beside_names(tailmetrics, tmp_path):
-    """``--ignore-index 0`` would leave out the first name; of label ids it takes the padding out of the targets."""
+def test_ignore_index_is_refused_for_named_labels(tailmetrics, tmp_path):
+    """--ignore-index is refused if labels have names, because label id 0 would be the first name.
+
+    For label ids it removes the padding 0 from the targets.
+    """
     (tmp_path / "p.csv").write_text("user,item,score\nu,apple,.9\nu,bean,.8\n")
     (tmp_path / "y.csv").write_text("user,item\nu,apple\nu,bean\n")
     words = ["evaluate", "--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv"]

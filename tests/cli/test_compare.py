@@ -1,4 +1,4 @@
-"""`tailmetrics compare`: what differs between runs is found, and what does not is not."""
+"""`tailmetrics compare` finds the differences between runs, and only these."""
 
 import csv
 import json
@@ -26,7 +26,10 @@ MEDIAN = ("KForRecall", "{min_recall: 1.0, miss_value: 40}")
 
 
 class Runs:
-    """One relevant label per row; the old run finds it half of the time, the new one does too, but always in decile 1."""
+    """One relevant label per row.
+
+    The old run hits half of the rows; the new run hits these and all rows of decile 1.
+    """
 
     def __init__(self, folder):
         rng = np.random.default_rng(3)
@@ -49,7 +52,7 @@ class Runs:
         self.new = write_lists(folder / "new.parquet", ids=new)
         self.target = write_lists(folder / "target.parquet", labels=[[label] for label in self.relevant.tolist()])
         np.save(folder / "counts.npy", counts)
-        self.against = ["--target", self.target, "--label-counts", str(folder / "counts.npy"), "--num-train", "1000"]
+        self.reference = ["--target", self.target, "--label-counts", str(folder / "counts.npy"), "--num-train", "1000"]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,7 @@ def tables(runs, config, tailmetrics, tmp_path):
 
     def tables(name, *metrics):
         path = tmp_path / f"{name}-rows.parquet"
-        options = ["--config", config(*metrics), *runs.against, "--per-row", path, "--quiet"]
+        options = ["--config", config(*metrics), *runs.reference, "--per-row", path, "--quiet"]
         status, _, err = tailmetrics("evaluate", "--preds", getattr(runs, name), *options)
         assert (status, err.partition(" how often")[0]) in ((0, ""), (0, "warning: No metric reads"))
         return path
@@ -73,19 +76,22 @@ def tables(runs, config, tailmetrics, tmp_path):
 
 
 def written_comparison(folder):
-    """Return what compare.json holds."""
+    """Return the content of compare.json."""
     return json.loads((folder / "compare.json").read_text())
 
 
 @pytest.mark.drawn
-def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
-    """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses; so all labels do."""
-    words = ["--preds", runs.old, "--preds", runs.new, "--config", config(BY_DECILE), *runs.against]
+def test_an_improvement_of_rare_labels_is_significant_only_in_their_bucket(runs, config, tailmetrics, tmp_path):
+    """If the new run improves decile 1 only, the significant differences are those of decile 1, of its gap and of the
+    overall value, and equal the share of rows that the old run misses. The other buckets differ by 0. Page and pictures
+    show the same.
+    """
+    words = ["--preds", runs.old, "--preds", runs.new, "--config", config(BY_DECILE), *runs.reference]
     status, out, err = tailmetrics("compare", *words, "--out", tmp_path / "out", "--verbose")
     assert (status, err) == (0, "")
     comparisons = {record["key"]: record for record in comparisons_of(written_comparison(tmp_path / "out"))}
     assert len(comparisons) == 14  # eleven buckets, their gap and adjusted gap, all labels
-    gaps = ["global_recall@3/gap"]  # the adjusted gap is shown, and not tested
+    gaps = ["global_recall@3/gap"]  # the adjusted gap is shown but not tested
     significant = [key for key, record in comparisons.items() if record["significant"]]
     assert significant == ["global_recall@3/decile_1", "recall@3", *gaps]
     record = comparisons["global_recall@3/decile_1"]
@@ -101,7 +107,7 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     assert all(other["difference"] == 0 for key, other in comparisons.items() if key != record["key"] and other["n"])
     assert "new against old" in out
     tested = 2 + sum(record["p_randomisation"] is not None for record in comparisons.values())
-    assert tested < 14  # nothing of unseen labels was compared
+    assert tested < 14  # values without rows are not tested
     for text in (out, *((tmp_path / "out" / f"compare.{suffix}").read_text() for suffix in ("md", "html"))):
         assert f"max-t, of {tested} comparisons" in " ".join(text.split())
     page = (tmp_path / "out" / "compare.html").read_text()
@@ -112,7 +118,7 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
 
 
 def test_equal_runs_do_not_differ(tables, compared, tmp_path):
-    """A run held against a copy of itself: every difference 0, every p-value 1, nothing significant."""
+    """A run and its copy have differences of 0 and p-values of 1, and nothing is significant."""
     table = tables("old", OVERALL, BY_DECILE, RATIO)
     shutil.copy(table, tmp_path / "copy.parquet")
     comparisons = compared(table, tmp_path / "copy.parquet").values()
@@ -126,13 +132,16 @@ def test_equal_runs_do_not_differ(tables, compared, tmp_path):
     )
 
 
-def test_tables_and_predictions_give_the_same(runs, tables, config, compared, tmp_path):
-    """Comparing tables written before is comparing the predictions; ratios and medians are treated as what they are."""
+def test_tables_and_predictions_give_the_same_comparison(runs, tables, config, compared, tmp_path):
+    """Comparing tables of rows gives the files that comparing their predictions gives.
+
+    The records name the statistic: mean, ratio or median.
+    """
     metrics = [OVERALL, RATIO, MEDIAN]
     paths = [tables(name, *metrics) for name in ("old", "new")]
     named = ["--names", "old", "new", "--resamples", 500]
     comparisons = compared(*paths, *named, out="a")
-    compared("--preds", runs.old, runs.new, *named, "--config", config(*metrics), *runs.against, out="b")
+    compared("--preds", runs.old, runs.new, *named, "--config", config(*metrics), *runs.reference, out="b")
     for suffix in ("json", "md", "csv"):
         assert (tmp_path / "a" / f"compare.{suffix}").read_text() == (tmp_path / "b" / f"compare.{suffix}").read_text()
     kinds = {"precision_k@1": "mean", "precision_k@3": "mean", "psr@3": "ratio"}
@@ -145,8 +154,11 @@ def test_tables_and_predictions_give_the_same(runs, tables, config, compared, tm
         assert [row["key"] for row in csv.DictReader(file) if row["baseline"]] == list(comparisons)
 
 
-def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
-    """With a baseline the others are held against it alone; --only names what is tested, and counts in the correction."""
+def test_baseline_and_only_choose_pairs_and_tests(tables, compared, tailmetrics, tmp_path):
+    """With --baseline every other run is compared with it alone.
+
+    --only chooses the keys that are tested and corrected, and an unknown key is refused with examples of keys.
+    """
     old, new = (tables(name, OVERALL, BY_DECILE) for name in ("old", "new"))
     third = tmp_path / "third.parquet"
     shutil.copy(new, third)
@@ -175,7 +187,7 @@ def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
 
 
 def test_the_verdict_is_about_the_metric_that_is_named_first(tables, compared, tmp_path):
-    """Of two metrics by bucket the order of --only decides, not that of the config."""
+    """The verdict is about the first metric of --only, whatever the order of the config."""
     ranked = ("RecallAtK", "{k: 3, buckets: deciles}")
     paths = [tables(name, BY_DECILE, ranked) for name in ("old", "new")]
     for only in (["recall@3/*", "global_recall@3/*"], ["global_recall@3/*", "recall@3/*"]):
@@ -185,8 +197,11 @@ def test_the_verdict_is_about_the_metric_that_is_named_first(tables, compared, t
         assert {f"{key.partition('/')[0]}/*" for key, record in comparisons.items() if record["tested"]} == {*only}
 
 
-def test_a_key_is_one_question_and_a_pattern_are_several(tables, compared, tmp_path):
-    """recall@3 is the value over all labels alone; recall@3/* also finds the buckets of the one list of a row."""
+def test_a_key_tests_one_value_and_a_pattern_tests_buckets(tables, compared, tmp_path):
+    """`--only recall@3` tests the overall value alone.
+
+    `--only recall@3/*` tests the buckets, also those of a global recall, but not the adjusted gap.
+    """
     paths = [tables(name, ("RecallAtK", "{k: 3}"), ("NDCGAtK", "{k: 3}"), BY_DECILE) for name in ("old", "new")]
     tested = {}
     for only in ("recall@3", "recall@3/*"):
@@ -198,8 +213,10 @@ def test_a_key_is_one_question_and_a_pattern_are_several(tables, compared, tmp_p
     assert not any(key.endswith("adjusted_gap") for key in tested["recall@3/*"])
 
 
-def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
-    """Of scores (B, T, L), by tables and by predictions, unless clusters tell the sequences; a report alike."""
+def test_tokens_of_a_sequence_bring_a_warning_unless_clustered(tailmetrics, tmp_path):
+    """For scores (B, T, L), reports and comparisons warn that tokens of a sequence are taken for independent, unless
+    clusters are given or the tables have them. Tables with different clusters are refused.
+    """
     source = np.random.default_rng(0)
     np.save(tmp_path / "y.npy", source.integers(0, 9, (12, 5)))
     (tmp_path / "sequences.txt").write_text("".join(f"{row // 5}\n" for row in range(60)))
@@ -217,19 +234,21 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
     for words in files:
         for options in (clustered, []):
             status, out, err = tailmetrics("compare", *words, *options, "--resamples", 100)
-            alone = not options and words[0] == "--preds"  # the table of a keeps its clusters
-            assert (status, " ".join((out + err).split()).count(warning)) == (0, alone), words
+            warned = not options and words[0] == "--preds"  # the table of a keeps its clusters
+            assert (status, " ".join((out + err).split()).count(warning)) == (0, warned), words
     assert tailmetrics("compare", *files[1], "--out", tmp_path)[0] == 0
     assert "12 clusters" in (tmp_path / "compare.md").read_text()
     words = ["--preds", tmp_path / "b.npy", *common, "--per-row", tmp_path / "b.parquet", "--overwrite", "--quiet"]
     (tmp_path / "others.txt").write_text("".join(f"{row // 10}\n" for row in range(60)))
     assert tailmetrics("evaluate", *words, "--clusters", tmp_path / "others.txt")[0] == 0
-    failed = tailmetrics("compare", *files[1])
-    assert (failed[0], "the tables have different clusters" in failed[2]) == (2, True)
+    failure = tailmetrics("compare", *files[1])
+    assert (failure[0], "the tables have different clusters" in failure[2]) == (2, True)
 
 
 def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, write_files, tailmetrics, tmp_path):
-    """One line for each of 12 sequences says what an array (12, 5) of their tokens does, in every command."""
+    """A file of clusters with one line for each of 12 sequences gives the result of an array (12, 5) for their tokens,
+    in `evaluate` and in `compare` of predictions and of tables. A file of another length is refused.
+    """
     source = np.random.default_rng(0)
     np.save(tmp_path / "tokens.npy", np.repeat(np.arange(12) // 2, 5).reshape(12, 5))
     lines = {"sequences": np.arange(12) // 2, "others": np.arange(30)}
@@ -253,17 +272,22 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, wr
 
 
 def test_clusters_may_be_a_column_of_the_targets(compared, write_files):
-    """Beside predictions, as evaluate takes it: 6 queries of 3 users."""
+    """`compare` takes clusters from a column of the targets, as `evaluate` does: 6 queries of 3 users are 3
+    clusters.
+    """
     lines = [f"q{row},i{row % 2}" for row in range(6)]
-    runs = {name: "\n".join(["query,item,score", *(f"{line},1" for line in lines)]) for name in ("a", "b")}
+    preds = {name: "\n".join(["query,item,score", *(f"{line},1" for line in lines)]) for name in ("a", "b")}
     target = "\n".join(["query,item,user", *(f"{line},u{row // 2}" for row, line in enumerate(lines))])
-    (_, a, _, b), words = write_files(**runs), write_files(target=target)
+    (_, a, _, b), words = write_files(**preds), write_files(target=target)
     comparisons = compared("--preds", a, b, *words, "--metrics+=RecallAtK", "--metrics.k=1", "--clusters", "user")
     assert comparisons["recall@1"]["clusters"] == 3
 
 
-def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, write_files, tailmetrics, tmp_path):
-    """--per-row writes the user of each row; nothing is resampled, and without a table the two options contradict."""
+def test_per_row_keeps_clusters_without_intervals(evaluated, write_files, tailmetrics, tmp_path):
+    """--per-row writes the cluster of each row also with --no-intervals.
+
+    Without a table, --clusters and --no-intervals contradict each other, and the hint offers --per-row.
+    """
     words = [*write_files(preds=np.eye(6), target=np.arange(6)), "--metrics+=MRR", "--no-intervals"]
     np.savetxt(tmp_path / "users.txt", np.arange(6) // 2, fmt="%d")
     words += ["--clusters", tmp_path / "users.txt"]
@@ -272,8 +296,11 @@ def test_clusters_are_kept_for_comparisons_without_intervals(evaluated, write_fi
     assert "or add --per-row TABLE, which keeps the clusters" in tailmetrics("evaluate", *words)[2]
 
 
-def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
-    """Rows without names: an array or lines are taken; a header would count as a row, and the error says what to do."""
+def test_clusters_of_unnamed_rows_have_no_header(tables, tailmetrics, tmp_path):
+    """For rows without names, clusters are an array or one line for each row, which give the same comparison.
+
+    A header counts as a row, so that the file is refused, and the hint asks for a file without one.
+    """
     paths = [tables(name, OVERALL) for name in ("old", "new")]
     users = np.arange(NUM_ROWS) // 4
     np.save(tmp_path / "users.npy", users)
@@ -289,16 +316,20 @@ def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     assert hint == "hint: these rows have no names: give a text file with one line for each row, and no header."
 
 
-def test_a_correction_that_is_asked_for(tables, compared):
-    """Bonferroni multiplies by the number of comparisons, none leaves p-values alone."""
+def test_correction_chooses_the_corrected_p_values(tables, compared):
+    """--correction bonferroni multiplies p-values by the number of comparisons, up to 1, and --correction none leaves
+    them unchanged.
+    """
     paths = [tables(name, OVERALL) for name in ("old", "new")]
     for correction, factor in (("bonferroni", 2), ("none", 1)):
         for record in compared(*paths, "--correction", correction).values():
             assert record["p_randomisation_corrected"] == pytest.approx(min(1, factor * record["p_randomisation"]))
 
 
-def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
-    """Tables of other rows, of other metrics or with rows missing cannot be compared, and that is said."""
+def test_tables_of_different_rows_or_metrics_are_refused(tables, tailmetrics, tmp_path):
+    """Tables of different rows or metrics, and files that are no tables of rows or are damaged, are refused with a
+    hint.
+    """
     old = tables("old", OVERALL)
     table = pq.read_table(old)
     wrong = {
@@ -322,8 +353,10 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
 
 
 @pytest.mark.parametrize("order", [["lists", "scores"], ["scores", "lists"]])
-def test_a_table_of_queries_beside_a_table_of_rows(order, evaluated, write_files, tailmetrics, tmp_path):
-    """Nothing tells which query is which row: one error says what to write instead."""
+def test_a_table_of_queries_and_a_table_of_rows_are_refused(order, evaluated, write_files, tailmetrics, tmp_path):
+    """A table whose rows are named queries and one whose rows have no names are refused in either order, because
+    nothing tells which query is which row. The hint says what to write instead.
+    """
     lists, scores = "query,item,score\nv0,a,1\nv1,b,1", np.eye(2)
     common = {"lists": write_files(target="query,item\nv0,a\nv1,b"), "scores": write_files(target=np.arange(2))}
     for name, preds in (("lists", lists), ("scores", scores)):
@@ -343,10 +376,12 @@ AVERAGES = [
 
 
 @pytest.mark.slow
-def test_averages_over_labels_of_several_runs(runs, tables, config, compared, evaluated, tmp_path):
-    """Tables hold the labels of each row: what is compared is what Python compares, seeds and their variance included.
+def test_averages_over_labels_of_several_runs_equal_those_of_python(
+    runs, tables, config, compared, evaluated, tmp_path
+):
+    """Averages over labels of several runs of a model give the differences and intervals of `significance.compare`.
 
-    Several runs have no median together: it is left out.
+    The value of a median is the mean over runs, and it is not compared.
     """
     old, new = (tables(name, *AVERAGES, MEDIAN) for name in ("old", "new"))
     comparisons = compared(f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--resamples", 600)
@@ -369,14 +404,16 @@ def test_averages_over_labels_of_several_runs(runs, tables, config, compared, ev
         else:
             assert record["difference"] == pytest.approx(comparison.difference)
             assert record["low"] == pytest.approx(comparison.interval.low)
-    report = evaluated("--preds", runs.old, *runs.against, "--config", config(*AVERAGES, MEDIAN))
+    report = evaluated("--preds", runs.old, *runs.reference, "--config", config(*AVERAGES, MEDIAN))
     for key in ("global_macro_recall@3/decile_1", "weighted_f1@3"):
         assert values_of(report)[key] == pytest.approx(old_table.values([key])[key].influence().value)
 
 
 @pytest.mark.slow
-def test_tables_in_any_order(config, evaluated, compared, write_files, tmp_path):
-    """Two models of two seeds, rows with groups and users: the same in any order."""
+def test_the_order_of_rows_in_tables_does_not_matter(config, evaluated, compared, write_files, tmp_path):
+    """Two models of two runs each, with row groups and clusters, give the same comparison if the tables list their rows
+    in another order. The difference is that of the means over runs, and clusters may be a file or a column.
+    """
     rng = np.random.default_rng(5)
     queries, items = [f"{number:03}" for number in range(40)], [f"i{number}" for number in range(6)]
     users, tables = rng.integers(0, 12, len(queries)), {}
@@ -413,8 +450,8 @@ def test_tables_in_any_order(config, evaluated, compared, write_files, tmp_path)
     assert "2 models (means over 2 runs of a, 2 runs of b), 40 rows compared" in text
 
 
-def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
-    """Files of predictions are not tables of values per row, and the hint says how they are compared."""
+def test_predictions_instead_of_tables_are_refused(runs, tailmetrics, tmp_path):
+    """Files of predictions in the place of tables are refused, and the hint says how to compare predictions."""
     np.save(tmp_path / "scores.npy", np.zeros((3, 4)))
     for path in (runs.old, tmp_path / "scores.npy"):
         status, out, err = tailmetrics("compare", path, runs.new)
@@ -422,8 +459,10 @@ def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
         assert "or compare predictions: --preds A --preds B --target T" in err.splitlines()[1]
 
 
-def test_overall_values_beside_those_by_bucket(config, compared, write_files, tmp_path):
-    """Areas and averages over labels, overall and by bucket in one table, are scikit-learn's, of thresholds too."""
+def test_overall_label_averages_equal_scikit_learn_beside_buckets(config, compared, write_files, tmp_path):
+    """Areas and F-scores averaged over labels, computed overall and by bucket in one comparison, equal scikit-learn's
+    for both runs, also at a threshold.
+    """
     rng = np.random.default_rng(8)
     target = rng.random((200, 12)) < np.linspace(0.6, 0.1, 12)
     runs = {name: np.round(target * scale + rng.normal(size=target.shape), 1) for name, scale in (("a", 2), ("b", 1))}
@@ -451,23 +490,25 @@ def test_overall_values_beside_those_by_bucket(config, compared, write_files, tm
 
 @pytest.fixture
 def unequal(write_files, tmp_path):
-    """Return scores of nine labels, their first three in a list, and the options that name the targets."""
+    """Return files of scores of nine labels and of their first three ids, and the options that name the targets."""
     scores = np.random.default_rng(0).normal(size=(40, 9))
     np.save(tmp_path / "full.npy", scores)
     np.save(tmp_path / "cut.npy", (-scores).argsort(1)[:, :3])
     return tmp_path / "full.npy", tmp_path / "cut.npy", [*write_files(target=np.arange(40) % 9), "--num-labels", 9]
 
 
-def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(unequal, compared, tmp_path):
-    """Scores of nine labels against their first three: one note, of that run, and none of the check of a preset."""
+def test_a_warning_of_short_lists_names_the_run(unequal, compared, tmp_path):
+    """If only one run has lists that end before k, one warning of the comparison names this run."""
     full, cut, target = unequal
     compared("--preset", "next_location", *target, "--preds", full, cut, "--resamples", 100)
     warnings = written_comparison(tmp_path / "out")["warnings"]
     assert [text.partition(":")[0] for text in warnings if "AccuracyAtK, k=5" in text] == ["cut"]
 
 
-def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated, tmp_path):
-    """A run of the 3 best of 9 labels against all of 9: what reads more than 3 places is marked, from tables and files."""
+def test_values_of_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated, tmp_path):
+    """If one run has 3 labels a row and the other all 9, values that read more than 3 places are marked, and the
+    verdict gives the lengths. This holds for tables and for predictions.
+    """
     metrics = config(("RecallAtK", "{k: [3, 5]}"), ("MRR", "{}"), ("RecallAtK", "{k: [3, 5], average: macro}"))
     words = ["--config", metrics, *unequal[2]]
     tables = [path.with_suffix(".parquet") for path in unequal[:2]]
@@ -488,33 +529,39 @@ def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated
             assert ("†" in line) == (key in comparison["unequal_lists"])
 
 
-def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics, tmp_path, monkeypatch):
-    """A run that lacks a query is known by then, and evaluating takes minutes."""
+def test_runs_of_different_queries_are_refused_before_evaluation(tailmetrics, tmp_path, monkeypatch):
+    """Runs that lack queries are refused before any is evaluated, and the hint names --missing zero."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tailmetrics.cli.compare.accumulate", lambda *_: pytest.fail("evaluated"))
-    two = "q1,i,1\nq2,i,1\n"
-    for name, text in {"a.csv": two, "b.csv": "q1,i,1\n", "c.csv": "q2,i,1\n", "y.csv": two}.items():
+    both_queries = "q1,i,1\nq2,i,1\n"
+    for name, text in {"a.csv": both_queries, "b.csv": "q1,i,1\n", "c.csv": "q2,i,1\n", "y.csv": both_queries}.items():
         (tmp_path / name).write_text(f"query,item,{'gain' if name == 'y.csv' else 'score'}\n{text}")
-    for runs, lacks in (("ab", "b lacks 1"), ("ba", "b lacks 1"), ("bc", "b lacks 1 and c lacks 1")):
+    for runs, problem in (("ab", "b lacks 1"), ("ba", "b lacks 1"), ("bc", "b lacks 1 and c lacks 1")):
         words = ["--preds", *(f"{run}.csv" for run in runs), "--target", "y.csv", "--metrics", "[{class_path: MRR}]"]
         status, _, err = tailmetrics("compare", *words)
-        assert (status, f"error: {lacks} of the 2 queries\nhint: " in err) == (2, True)
+        assert (status, f"error: {problem} of the 2 queries\nhint: " in err) == (2, True)
         assert "--missing zero counts queries that a run lacks as 0" in err
 
 
 @pytest.mark.parametrize(("option", "noun"), [("--clusters", "cluster"), ("--row-groups", "group")])
-def test_a_name_where_no_file_has_columns(write_files, tailmetrics, option, noun):
-    """Arrays have no column of users: the hint asks for a text file of what the option is of."""
+def test_clusters_and_row_groups_by_name_need_columns(write_files, tailmetrics, option, noun):
+    """A column name for clusters or row groups is refused if no file has columns, and the hint asks for a text file
+    with one line for each row.
+    """
     words = write_files(preds=np.eye(3), target=np.arange(3))
     status, _, err = tailmetrics("evaluate", *words, "--metrics+=MRR", option, "user")
     assert (status, f"give a text file with the {noun} of each row, one per line." in err) == (2, True)
 
 
-def test_folders_of_reports_are_compared_as_their_tables_are(runs, config, tailmetrics, tmp_path):
-    """The same comparison to the last digit; without a table, or with several, an error names what to do."""
-    alike = ["--config", config(BY_DECILE), *runs.against, "--quiet"]
+def test_folders_of_reports_are_compared_by_their_tables(runs, config, tailmetrics, tmp_path):
+    """Folders of reports give the comparison of the tables of rows in them.
+
+    A folder without a table, or with several, is refused, but of the tables best and val that of best is compared, with
+    a note.
+    """
+    common = ["--config", config(BY_DECILE), *runs.reference, "--quiet"]
     for name in ("old", "new"):
-        words = ["evaluate", "--preds", getattr(runs, name), *alike]
+        words = ["evaluate", "--preds", getattr(runs, name), *common]
         assert tailmetrics(*words, "--out", tmp_path / name)[::2] == (0, "")
         assert tailmetrics(*words, "--per-row", tmp_path / f"{name}.parquet")[::2] == (0, "")
     comparisons = []
@@ -524,28 +571,30 @@ def test_folders_of_reports_are_compared_as_their_tables_are(runs, config, tailm
         comparisons.append(written_comparison(tmp_path / kind))
     assert comparisons[0] == comparisons[1]
     assert (comparisons[0]["title"], len(comparisons_of(comparisons[0]))) == ("new against old", 14)
-    bare = tmp_path / "bare"
-    assert tailmetrics("evaluate", "--preds", runs.old, *alike, "--out", bare, "--no-rows")[0] == 0
-    assert not list(bare.glob("*.parquet"))
-    status, _, err = tailmetrics("compare", tmp_path / "old", bare)
+    without_table = tmp_path / "bare"
+    assert tailmetrics("evaluate", "--preds", runs.old, *common, "--out", without_table, "--no-rows")[0] == 0
+    assert not list(without_table.glob("*.parquet"))
+    status, _, err = tailmetrics("compare", tmp_path / "old", without_table)
     assert (status, "holds no table of rows" in err, "--out FOLDER" in err) == (2, True, True)
     for name in ("a", "b"):
-        (bare / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
-    status, _, err = tailmetrics("compare", tmp_path / "old", bare)
+        (without_table / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
+    status, _, err = tailmetrics("compare", tmp_path / "old", without_table)
     assert (status, "several tables of rows: rows_a.parquet, rows_b.parquet" in err) == (2, True)
     for name in ("best", "val"):
-        (bare / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
-    status, _, err = tailmetrics("compare", tmp_path / "new", bare, "--resamples", 200)
+        (without_table / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
+    status, _, err = tailmetrics("compare", tmp_path / "new", without_table, "--resamples", 200)
     assert (status, "bare: rows_best.parquet is compared; for rows_val.parquet, name the file." in err) == (0, True)
 
 
-def test_folders_of_one_name_are_called_by_where_their_paths_differ(runs, config, tailmetrics, tmp_path):
-    """Two fits of Lightning: first/logs/version_0 and second/logs/version_0 are first and second."""
-    alike = ["--config", config(BY_DECILE), *runs.against, "--quiet"]
+def test_folders_of_the_same_name_are_named_by_the_differing_part(runs, config, tailmetrics, tmp_path):
+    """Folders of the same name are named by the part in which their paths differ: first/logs/version_0 and
+    second/logs/version_0 are first and second.
+    """
+    common = ["--config", config(BY_DECILE), *runs.reference, "--quiet"]
     folders = []
     for name, preds in (("first", runs.old), ("second", runs.new)):
         folders.append(tmp_path / name / "logs" / "version_0")
-        assert tailmetrics("evaluate", "--preds", preds, *alike, "--out", folders[-1])[0] == 0
+        assert tailmetrics("evaluate", "--preds", preds, *common, "--out", folders[-1])[0] == 0
     assert tailmetrics("compare", *folders, "--out", tmp_path / "out", "--resamples", 200)[0] == 0
     assert written_comparison(tmp_path / "out")["title"] == "second against first"
 
@@ -555,26 +604,34 @@ def test_folders_of_one_name_are_called_by_where_their_paths_differ(runs, config
     [("head_to_tail", "labels"), ("xmc", "labels"), ("recsys", "items"), ("next_location", "places")],
 )
 @pytest.mark.slow
-def test_a_comparison_under_each_preset_is_one_look(runs, tailmetrics, name, labels):
-    """At most 40 lines, in the words of the field; all tables are there with --verbose."""
-    words = ["compare", "--preset", name, "--preds", runs.old, "--preds", runs.new, *runs.against, "--resamples", 100]
+def test_a_comparison_with_a_preset_prints_at_most_40_lines(runs, tailmetrics, name, labels):
+    """A comparison with a preset prints at most 40 lines.
+
+    With --verbose it prints all tables, in the words of the field.
+    """
+    words = ["compare", "--preset", name, "--preds", runs.old, "--preds", runs.new, *runs.reference, "--resamples", 100]
     status, out, err = tailmetrics(*words)
     assert (status, out.count("\n") <= 40) == (0, True), (out, err)
     assert f"new against old: the runs over all {labels}" in tailmetrics(*words, "--verbose")[1]
 
 
 @pytest.mark.parametrize("words", ["users", "users, items, more", ","])
-def test_words_are_two(runs, config, tailmetrics, words):
-    """Anything else is refused with an example."""
-    files = ["--preds", runs.old, *runs.against, "--config", config(BY_DECILE)]
+def test_words_takes_two_words(runs, config, tailmetrics, words):
+    """--words takes two words, for rows and labels, which the report uses.
+
+    Any other number is refused with an example.
+    """
+    files = ["--preds", runs.old, *runs.reference, "--config", config(BY_DECILE)]
     status, _, err = tailmetrics("evaluate", *files, "--words", words)
     assert (status, "such as 'users, items'" in err) == (2, True)
     out = tailmetrics("evaluate", *files, "--words", "users, items")[1]
     assert "users, the first 3 places hold" in " ".join(out.split())
 
 
-def test_rows_left_out_by_ignore_index_are_no_metric_and_count_in_no_average(config, tailmetrics, tmp_path):
-    """The table holds which rows count; a comparison has the keys and numbers of rows of ``compare_runs``."""
+def test_compare_excludes_rows_with_ignore_index(config, tailmetrics, tmp_path):
+    """Rows whose target is the ignore_index count in no value: a comparison of tables has the keys, numbers of rows and
+    intervals of `compare_runs`, 68 of 80 rows.
+    """
     rng = np.random.default_rng(0)
     target = np.where(np.arange(80) % 7, rng.integers(6, size=80), -100)
     scores = {name: rng.normal(size=(80, 6)) for name in ("a", "b")}

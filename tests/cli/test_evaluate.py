@@ -1,4 +1,4 @@
-"""`tailmetrics evaluate`: the numbers of the metrics, whichever way they are asked for."""
+"""`tailmetrics evaluate` gives the values of the metrics, however they are requested."""
 
 import json
 import subprocess
@@ -32,11 +32,11 @@ METRICS = [
     ("KForRecall", "{min_recall: 0.5, buckets: deciles}"),
     ("GiniAtK", "{k: 3}"),
 ]
-"""The last one has no values per row."""
+"""Metrics of the tests; the last one has no values per row."""
 
 
 def in_memory(data_set):
-    """Return the values of METRICS, but for the last, over all labels too, and per row, computed without files."""
+    """Return the values of METRICS without the last, overall and per row, computed without files."""
     frequency = LabelFrequency(30)
     frequency.update(padded(data_set.trained))
     collection = TopKCollection([PrecisionAtK(k=[1, 3]), RecallAtK(k=5, buckets="deciles"),
@@ -56,8 +56,10 @@ def values(report):
 
 
 @pytest.mark.drawn
-def test_a_report_holds_what_the_metrics_compute(data_set, config, tailmetrics, tmp_path):
-    """Every value is to the last bit that of the metrics fed in one batch, however small the batches."""
+def test_a_report_holds_the_values_of_the_metrics(data_set, config, tailmetrics, tmp_path):
+    """Every value of a report has the bits of the metrics that are updated with one batch, though the command reads
+    batches of 7 rows. The command prints the values and the path of the report.
+    """
     words = [
         "--config",
         config(*METRICS),
@@ -78,8 +80,10 @@ def test_a_report_holds_what_the_metrics_compute(data_set, config, tailmetrics, 
     assert "report.html" in out and str(tmp_path / "out") in "".join(out.split())
 
 
-def test_rows_are_written_as_the_metrics_have_them(data_set, config, tailmetrics, tmp_path):
-    """The table holds each row's value, null where it does not count; of ratios, and beyond chance, a pair of columns."""
+def test_per_row_writes_the_row_values_of_the_metrics(data_set, config, tailmetrics, tmp_path):
+    """--per-row writes a table of each row's value, null where the row does not count, and for ratios and values beyond
+    chance a pair of columns. It creates the folder of the table and no other file.
+    """
     table = tmp_path / "new" / "rows.parquet"
     arguments = ["--config", config(*METRICS), *data_set.options_with_training, "--batch-rows", 7, "--quiet"]
     assert tailmetrics("evaluate", *arguments, "--per-row", table)[0] == 0
@@ -105,8 +109,8 @@ def test_rows_are_written_as_the_metrics_have_them(data_set, config, tailmetrics
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "new"]
 
 
-def test_counts_of_a_file_do_what_training_targets_do(data_set, config, evaluated):
-    """--label-counts with --num-train gives the report of --train-target."""
+def test_label_counts_give_the_report_of_training_targets(data_set, config, evaluated):
+    """--label-counts with --num-train gives the report of --train-target, apart from how the training file was read."""
     counted = [*data_set.options, "--label-counts", data_set.counts, "--num-train", len(data_set.trained)]
     metrics = ["--config", config(*METRICS)]
     trained, counted_report = evaluated(*metrics, *data_set.options_with_training), evaluated(*metrics, *counted)
@@ -114,7 +118,7 @@ def test_counts_of_a_file_do_what_training_targets_do(data_set, config, evaluate
 
 
 def test_a_config_may_hold_every_option_and_the_command_line_wins(data_set, config, tailmetrics, tmp_path):
-    """Files named in the config are read; what stands behind it on the command line replaces its value."""
+    """A config may hold any option, such as files, and a later option on the command line replaces its value."""
     path = config(METRICS[0])
     with open(path, "a") as file:
         file.write(
@@ -127,20 +131,22 @@ def test_a_config_may_hold_every_option_and_the_command_line_wins(data_set, conf
 
 
 def test_without_an_output_folder_nothing_is_written(data_set, config, tailmetrics, tmp_path):
-    """The tables are printed, and with --quiet not even these."""
+    """Without --out the command prints tables and writes no file; with --quiet it prints nothing."""
     options = ["evaluate", "--config", config(METRICS[0]), *data_set.options]
     assert "precision@1" in tailmetrics(*options)[1]
     assert tailmetrics(*options, "--quiet") == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(data_set, config, evaluated):
-    """Gini needs the number of labels, not how often they occur in training."""
+def test_gini_needs_only_the_number_of_labels(data_set, config, evaluated):
+    """Gini needs --num-labels, but no training data."""
     assert values_of(evaluated("--config", config(METRICS[4]), *data_set.options, "--num-labels", 30))["gini@3"] > 0
 
 
 def test_filtered_pairs_do_not_count(data_set, config, evaluated, tmp_path):
-    """A filter that names every relevant label that is ranked leaves no hit, and the report says what it left out."""
+    """A filter of all relevant labels leaves no hit, and the report says how many pairs and positives it removes, and
+    how many rows keep no positive.
+    """
     pairs = [(row, label) for row, relevant in enumerate(data_set.relevant) for label in relevant]
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
     report = evaluated("--config", config(METRICS[0]), *data_set.options, "--filter", tmp_path / "filter.txt")
@@ -151,8 +157,11 @@ def test_filtered_pairs_do_not_count(data_set, config, evaluated, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "qrels"])
-def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, write_files, form):
-    """A rating of 0 may say that nobody rated: a note counts such lines, of training too. TREC judges with it."""
+def test_a_note_counts_lines_of_gain_0(tmp_path, tailmetrics, write_files, form):
+    """A note counts lines of gain 0 in targets and training, because a rating of 0 may mean that nobody rated.
+
+    There is none for TREC, where 0 is a judgement, nor with --columns.gain none.
+    """
     lines = {
         "csv": "user,item,rating\na,x,0\na,y,3\n",
         "jsonl": '{"query": "a", "item": "x", "gain": 0}\n{"query": "a", "item": "y", "gain": 3}\n',
@@ -167,8 +176,10 @@ def test_lines_of_gain_0_are_told(tmp_path, tailmetrics, write_files, form):
 
 
 @pytest.mark.parametrize(("pairs", "positives"), [("a x\nb x\n", "none of them a positive."), ("a y\nb x\n", None)])
-def test_the_report_says_what_was_filtered(write_files, evaluated, tmp_path, pairs, positives):
-    """A gain of 0 is no positive; a pair of a query without predictions is in no row; a row keeps another positive."""
+def test_a_report_counts_what_the_filter_removes(write_files, evaluated, tmp_path, pairs, positives):
+    """A report counts the pairs that a filter removes, and the positives among them: a gain of 0 is no positive, a
+    query without predictions is in no row, and a row may keep another positive.
+    """
     words = write_files(
         preds="query,item,score\na,x,2\na,y,1\nb,y,1\n", target="query,item,gain\na,x,0\na,y,1\na,z,1\nb,y,1\nc,y,1\n"
     )
@@ -178,8 +189,10 @@ def test_the_report_says_what_was_filtered(write_files, evaluated, tmp_path, pai
     assert f"--filter seen.txt leaves 2 pairs out, {expected}" in evaluated(*words)["warnings"]
 
 
-def test_intervals_hold_the_value_they_are_of(data_set, config, evaluated):
-    """Every key with values per row has an interval about the reported value, ratios of sums included."""
+def test_intervals_contain_the_reported_values(data_set, config, evaluated):
+    """Every key with values per row has an interval that contains the reported value, ratios of sums and gaps
+    included.
+    """
     report = evaluated("--config", config(*METRICS), *data_set.options_with_training, "--intervals", "--resamples", 200)
     expected, records = values(report), by_key(report)
     gaps = {key: record["value"] for key, record in records.items() if record["summary"]}
@@ -195,20 +208,28 @@ def test_intervals_hold_the_value_they_are_of(data_set, config, evaluated):
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
 @pytest.mark.slow
 def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
-    """Each preset evaluates a matrix of scores in one look of at most 40 lines; one that has no buckets says so."""
+    """Each preset evaluates a matrix of scores and prints at most 40 lines.
+
+    A preset without buckets warns that training data have no effect, and --buckets, which the warning names, gives
+    values by bucket.
+    """
     options = [*write_files(preds=np.random.default_rng(1).normal(size=(60, 30)), target=np.arange(60) % 30)]
     options += ["--train-target", data_set.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
     unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
     no_buckets = name in ("retrieval", "map12")
     warning = "warning: KForRecall: each row has one relevant label, so that min_recall=0.8 makes no difference: "
-    expected = unread if no_buckets else warning if name == "head_to_tail" else ""
+    expected = ""
+    if no_buckets:
+        expected = unread
+    elif name == "head_to_tail":
+        expected = warning
     assert (status, err[: len(expected)], err.count("\n")) == (0, expected, bool(expected))
     assert "@" in out
     assert out.count("\n") <= 40
     if name == "head_to_tail":  # which has the most to show
         assert tailmetrics("evaluate", "--preset", name, *options, "--verbose")[1].count("\n") > out.count("\n")
-    if no_buckets:  # what the warning says is what helps
+    if no_buckets:
         status, out, err = tailmetrics("evaluate", "--preset", name, *options, "--buckets", "deciles")
         assert (status, unread in err, "decile_1" in out) == (0, False, True)
 
@@ -217,7 +238,9 @@ def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
 def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(
     config, write_files, evaluated, tailmetrics, tmp_path, chosen
 ):
-    """Probabilities in the place of logits: a preset is tried on one row first, which does not use the warning up."""
+    """A warning of a metric, here of probabilities instead of logits, is printed to stderr and is in the report, for
+    metrics of a config and of a preset.
+    """
     files = write_files(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
     text = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
@@ -227,19 +250,26 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(
     assert text in tailmetrics("compare", *files, *metrics, *options)[2]
 
 
-@pytest.mark.parametrize(("screens", "times"), [(["stdout", "stderr"], 1), (["stdout"], 2), (["stderr"], 2), ([], 2)])
-def test_a_warning_is_once_on_a_screen(write_files, tailmetrics, monkeypatch, screens, times):
-    """Where one of the two streams goes to a file, each of them holds the warning."""
+@pytest.mark.parametrize(("screens", "count"), [(["stdout", "stderr"], 1), (["stdout"], 2), (["stderr"], 2), ([], 2)])
+def test_a_screen_shows_each_warning_once(write_files, tailmetrics, monkeypatch, screens, count):
+    """If stdout and stderr are the same screen, a warning is shown once.
+
+    If one of them is a file, both hold the warning.
+    """
     for name in screens:
         monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
     files = write_files(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     _, out, err = tailmetrics("evaluate", *files, "--metrics+=CrossEntropy")
-    assert (out + err).count("CrossEntropy:") == times
+    assert (out + err).count("CrossEntropy:") == count
     assert err.count("CrossEntropy: ") == 1
 
 
-def test_the_hint_for_logits_of_a_file_can_be_typed(write_files, evaluated, tailmetrics, tmp_path):
-    """At the logit that it names the value is that of the probabilities."""
+def test_the_hint_on_thresholds_for_logits_gives_the_value_of_probabilities(
+    write_files, evaluated, tailmetrics, tmp_path
+):
+    """For a threshold of probabilities and a file of logits, the hint names the logit of the threshold, at which the
+    value is that of the probabilities.
+    """
     rng = np.random.default_rng(0)
     target = (rng.random((80, 9)) < 0.3).astype(np.int64)
     logits = rng.normal(size=(80, 9)) + 2 * target
@@ -255,20 +285,24 @@ def test_the_hint_for_logits_of_a_file_can_be_typed(write_files, evaluated, tail
 
 
 @pytest.mark.slow
-def test_probabilities_of_a_file(write_files, evaluated, tailmetrics):
-    """The report names --probabilities; with it the loss is -log of the probability, and ranks stay; so by bucket."""
+def test_probabilities_make_the_loss_that_of_probabilities(write_files, evaluated, tailmetrics):
+    """The warning names --probabilities.
+
+    With it cross-entropy is -log of the probability, overall and by bucket, and ranks do not change. It is refused
+    beside thresholds and for values that are no probabilities.
+    """
     chances = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)
     target = np.arange(40) % 12
     words = [*write_files(preds=chances, target=target, train_target=target), "--preset", "next_location"]
-    before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
-    assert any("on the command line --probabilities" in warning for warning in before["warnings"])
+    without_option = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
+    assert any("on the command line --probabilities" in warning for warning in without_option["warnings"])
     actual = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
     expected = -np.log(chances[np.arange(40), target].astype(np.float64))
     assert actual["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
     assert actual["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
-    assert actual["mrr"] == values_of(before)["mrr"]
-    refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
-    assert refused[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
+    assert actual["mrr"] == values_of(without_option)["mrr"]
+    failure = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
+    assert failure[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
     for scores in (chances + 1, np.log(chances)):  # logits without a negative one, and with
         words = [*write_files(preds=scores, target=target), "--preset", "next_location", "--num-labels", 12]
         err = tailmetrics("evaluate", *words, "--probabilities")[2]
@@ -276,14 +310,14 @@ def test_probabilities_of_a_file(write_files, evaluated, tailmetrics):
         assert err.endswith("hint: leave --probabilities out where scores are logits.\n")
 
 
-def test_one_preset_at_a_time(tailmetrics):
-    """The second one does not silently take the place of the first."""
+def test_a_second_preset_is_refused(tailmetrics):
+    """A second --preset is refused, so that it does not silently replace the first."""
     status, _, err = tailmetrics("evaluate", "--preset", "next_location", "--preset", "xmc")
     assert (status, err.splitlines()[0]) == (2, "error: --preset xmc: --preset next_location is given already")
 
 
 def test_presets_are_found_in_an_installed_package(tmp_path, monkeypatch):
-    """A folder of configs inside the package is taken; what is no list of metrics is no preset."""
+    """Presets are the configs in the folder of the installed package that hold a list of metrics."""
     (tmp_path / "tailmetrics" / "configs").mkdir(parents=True)
     for name, text in (("mine", "metrics: []\nmetrics:\n"), ("model", "trainer: {}\n")):
         (tmp_path / "tailmetrics" / "configs" / f"{name}.yaml").write_text(text)
@@ -292,7 +326,7 @@ def test_presets_are_found_in_an_installed_package(tmp_path, monkeypatch):
 
 
 def test_the_wheel_holds_the_presets(tmp_path):
-    """A wheel built from the checkout has every preset where the command looks for it."""
+    """A wheel that is built from the checkout has every preset in the folder in which the command looks."""
     pytest.importorskip("hatchling")
     root = next(iter(preset_paths().values())).parents[1]
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
@@ -302,7 +336,7 @@ def test_the_wheel_holds_the_presets(tmp_path):
     assert {f"tailmetrics/configs/{name}.yaml" for name in preset_paths()} <= names
 
 
-OWN = """
+CUSTOM_METRIC = """
 from tailmetrics.metrics import COUNT, RowMeanMetric
 
 
@@ -315,26 +349,28 @@ class FoundAtK(RowMeanMetric):
 """
 
 
-def test_a_config_names_a_class_of_the_current_folder(data_set, evaluated, tmp_path, monkeypatch):
-    """As with `python -m tailmetrics`, but behind whatever is installed."""
+def test_a_config_may_name_a_class_of_the_current_folder(data_set, evaluated, tmp_path, monkeypatch):
+    """A config may name a class of a module in the current folder. An installed module of the same name wins."""
     installed, here = tmp_path / "installed", tmp_path / "here"
-    for folder, stem, names in ((installed, "theirs", ["twice"]), (here, "ours", ["twice", "own_of_the_folder"])):
+    for folder, stem, names in ((installed, "theirs", ["twice"]), (here, "ours", ["twice", "only_here"])):
         folder.mkdir()
         for name in names:
-            (folder / f"{name}.py").write_text(OWN.format(stem=stem))
+            (folder / f"{name}.py").write_text(CUSTOM_METRIC.format(stem=stem))
     monkeypatch.syspath_prepend(installed)
     monkeypatch.chdir(here)
     config = here / "own.yaml"
-    metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
+    metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("only_here", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
     actual = values_of(evaluated("--config", config, *data_set.options, "--num-labels", 30, warns=()))
-    for name in ("own_of_the_folder", "twice"):
+    for name in ("only_here", "twice"):
         sys.modules.pop(name, None)
     assert actual["ours@3"] == actual["theirs@3"] == actual["hit_rate@3"] > 0
 
 
-def test_one_file_is_target_and_training_target(write_files, evaluated):
-    """A model tried on what it was trained on: each label counts in training as often as in the targets."""
+def test_targets_may_be_the_training_targets(write_files, evaluated):
+    """The same file may be the targets and the training targets: each label counts in training as often as in the
+    targets.
+    """
     target = np.arange(12).reshape(4, 3) % 2 == 0
     files = write_files(preds=np.arange(12.0).reshape(4, 3), target=target)
     words = [*files, "--train-target", files[3], "--preset", "head_to_tail", "--buckets", "quantiles:3"]
@@ -344,25 +380,25 @@ def test_one_file_is_target_and_training_target(write_files, evaluated):
 
 @pytest.mark.parametrize("padding", [-100, 0])
 @pytest.mark.slow
-def test_an_ignored_label_pads_sequences_of_targets_and_training(
-    write_files, evaluated, tailmetrics, tmp_path, padding
-):
-    """By plain loops over places: accuracy of those that count; the tokens of (B, T) training texts count repeats."""
+def test_ignore_index_pads_sequences_of_targets_and_training(write_files, evaluated, tailmetrics, tmp_path, padding):
+    """--ignore-index removes padded tokens (B, T) from targets and training: accuracy, rows and counts are those of
+    plain loops over the other tokens. With --clusters, the tokens of a sequence form a cluster. Without the option, a
+    target of -100 is refused with a hint on it.
+    """
     source = np.random.default_rng(0)
     scores, target = source.normal(size=(6, 5, 9)), source.integers(1, 9, (6, 5))
     train = source.integers(1, 4, (20, 7))
     target[:, 3:], train[::2, 4:] = padding, padding
     files, training = write_files(preds=scores, target=target), write_files(train_target=train)
     metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1"]
-    by_bucket, ignored = [*metrics, "--buckets", "thresholds:1"], [*files, *training, f"--ignore-index={padding}"]
-    further_metrics = (
-        "--metrics+=CrossEntropy",
-        "--metrics.ignore_index",
-        padding,
-        "--metrics+=MRR",
-    )  # which has the same, then
+    by_bucket, with_ignore_index = (
+        [*metrics, "--buckets", "thresholds:1"],
+        [*files, *training, f"--ignore-index={padding}"],
+    )
+    # MRR then has the ignore_index of the cross-entropy
+    further_metrics = ("--metrics+=CrossEntropy", "--metrics.ignore_index", padding, "--metrics+=MRR")
     assert tailmetrics("evaluate", *by_bucket, *further_metrics, *files, *training)[0] == 0
-    report = evaluated(*by_bucket, "--metrics+=CrossEntropy", *ignored)
+    report = evaluated(*by_bucket, "--metrics+=CrossEntropy", *with_ignore_index)
     assert "perplexity" in (tmp_path / "out" / "report.md").read_text()
     counts = target != padding
     assert report["rows"] == counts.sum()
@@ -372,13 +408,17 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(
     assert sum(bucket["positives"] for bucket in report["buckets"]) == counts.sum()
     assert any("sequence are taken for independent" in warning for warning in report["warnings"])
     (tmp_path / "texts.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
-    report = evaluated(*by_bucket, *ignored, "--clusters", tmp_path / "texts.txt")
+    report = evaluated(*by_bucket, *with_ignore_index, "--clusters", tmp_path / "texts.txt")
     assert by_key(report)["accuracy@1"]["clusters"] == 6
     assert not any("independent" in warning for warning in report["warnings"])
     status, _, err = tailmetrics("evaluate", *metrics, *files, "--quiet")
-    assert (status, "If -100 marks rows that do not count, leave them out with" in err) == (
-        (2, True) if padding < 0 else (0, False)
-    )
+    hint = "If -100 marks rows that do not count, leave them out with"
+    if padding < 0:
+        assert status == 2
+        assert hint in err
+    else:
+        assert status == 0
+        assert hint not in err
 
 
 def write_lists(path, rows):
@@ -392,8 +432,11 @@ def write_lists(path, rows):
 
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
 @pytest.mark.parametrize("padding", [-100, 0])
-def test_an_ignored_label_pads_lists_of_targets_and_training(write_files, evaluated, tmp_path, padding, suffix):
-    """A row may hold it several times, and does not count if it holds nothing else; 1 is in 2 of 4 rows of training."""
+def test_ignore_index_pads_lists_of_targets_and_training(write_files, evaluated, tmp_path, padding, suffix):
+    """--ignore-index removes padding from lists of targets and training, and rows that hold nothing else do not count.
+
+    Recall is (1 + 1/2) / 2; label 1 is in 2 of 4 training rows and label 3 in 1, so that novelty is (1 + 2) / 2.
+    """
     p = padding
     target = write_lists(tmp_path / f"target.{suffix}", [[1, p, p], [2, 3, p], [p, p, p]])
     train = write_lists(tmp_path / f"train.{suffix}", [[1, 2, p], [1, p, p], [3, p, p], [2, p, p]])
@@ -405,8 +448,10 @@ def test_an_ignored_label_pads_lists_of_targets_and_training(write_files, evalua
 
 
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
-def test_each_token_of_training_is_a_row(write_files, evaluated, tmp_path, suffix):
-    """Beside tokens (B, T), also without an ignored label: 1 is 2 of 6 tokens, 3 is one of them."""
+def test_each_training_token_counts_as_a_row(write_files, evaluated, tmp_path, suffix):
+    """Beside targets of tokens (B, T), each token of the training targets counts as a row: label 1 is 2 of 6 tokens and
+    label 3 is 1, so that novelty is (log2 3 + log2 6) / 2.
+    """
     train = write_lists(tmp_path / f"train.{suffix}", [[1, 1, 2], [3, 2, 2]])
     files = write_files(preds=np.eye(4)[[[1, 3]]], target=np.array([[1, 3]]))
     report = evaluated(*files, "--train-target", train, "--metrics+=NoveltyAtK", "--metrics.k=1")
@@ -414,12 +459,14 @@ def test_each_token_of_training_is_a_row(write_files, evaluated, tmp_path, suffi
 
 
 @pytest.mark.slow
-def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(write_files, evaluated, compared, tmp_path):
-    """The preset says -100, the files are padded by 0: by an own loop, perplexity and accuracy of tokens that count."""
+def test_ignore_index_replaces_that_of_a_preset(write_files, evaluated, compared, tmp_path):
+    """--ignore-index 0 replaces the -100 of a preset, for `evaluate` and `compare`: rows, training counts,
+    cross-entropy and accuracy are those of the tokens other than 0, by numpy.
+    """
     source = np.random.default_rng(1)
     scores, target = source.normal(size=(6, 5, 12)), source.integers(1, 12, (6, 5))
     target[:, 3:], train = 0, source.integers(0, 12, (20, 7))
-    scores[..., 0] += 9  # a model of padding: that would flatter
+    scores[..., 0] += 9  # a model that predicts padding
     np.save(tmp_path / "o.npy", scores[..., ::-1])
     words = [
         "--preset",
@@ -436,8 +483,11 @@ def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(write_fil
     assert record["baseline_value"] == pytest.approx(values_of(report)["cross_entropy"], abs=1e-12)
 
 
-def test_a_printed_config_reads_as_what_it_was_printed_from(write_files, evaluated, tailmetrics, tmp_path, capsys):
-    """Of columns it holds the names that were given, so that the others are still found by their usual names."""
+def test_a_printed_config_gives_the_same_values(write_files, evaluated, tailmetrics, tmp_path, capsys):
+    """The config that --print_config prints gives the values of the command line.
+
+    Of columns it holds only the names that the user gave, so that the others are found by known names.
+    """
     files = write_files(preds="user,what,score\na,i,.9\na,j,.1\nb,j,.8\n", target="user,what\na,i\nb,i\n")
     words = [*files, "--metrics+=PrecisionAtK", "--metrics.k=1", "--columns.item", "what"]
     expected = values_of(evaluated(*words))
@@ -456,8 +506,11 @@ INTERVALS = [("RecallAtK", "{k: 3, buckets: deciles, scope: global}"), ("NDCGAtK
 
 
 @pytest.mark.slow
-def test_intervals_by_default_and_not(data_set, config, tailmetrics, tmp_path):
-    """± without being asked, of the confidence asked for; nothing with --no-intervals; both together are refused."""
+def test_intervals_are_on_by_default(data_set, config, tailmetrics, tmp_path):
+    """Intervals are computed by default, with the given confidence, and not with --no-intervals.
+
+    --intervals and --no-intervals together are refused.
+    """
     options = [
         "evaluate",
         "--config",

@@ -1,4 +1,4 @@
-"""`tailmetrics compare` of tables: what is not about the same thing is refused, and in what it differs is said."""
+"""`tailmetrics compare` refuses tables that are not about the same data, and says in what they differ."""
 
 import json
 
@@ -12,7 +12,7 @@ METRICS = [("RecallAtK", "{k: 3}"), ("RecallAtK", "{k: 3, buckets: deciles, scop
 
 @pytest.fixture(scope="module")
 def files(data_set, tmp_path_factory):
-    """Return other predictions and judgements of the same rows, reversed counts, and pairs that do not count."""
+    """Return other predictions and targets of the same rows, reversed counts, and a filter."""
     folder = tmp_path_factory.mktemp("identity")
     np.save(folder / "reversed.npy", np.load(data_set.counts)[::-1])
     (folder / "filter.txt").write_text("0 3\n1 4\n")
@@ -26,7 +26,10 @@ def files(data_set, tmp_path_factory):
 
 @pytest.fixture
 def table(data_set, files, config, tailmetrics, tmp_path):
-    """Return a function that evaluates into a table of values per row, with other options if given; None is without."""
+    """Return a function that evaluates into a table of values per row.
+
+    Options replace those of the data set, and None leaves one out.
+    """
 
     def table(name, metrics=METRICS, **changed):
         path = tmp_path / f"{name}.parquet"
@@ -45,29 +48,37 @@ def table(data_set, files, config, tailmetrics, tmp_path):
     return table
 
 
-def test_runs_about_the_same_thing(files, table, tailmetrics, tmp_path):
-    """Other predictions, in other batches: they are compared without a word."""
-    first, other = table("one"), table("other", preds=files["preds"], batch_rows=7)
-    assert tailmetrics("compare", first, other, "--quiet")[::2] == (0, "")
+def test_runs_with_other_predictions_and_batches_are_compared(files, table, tailmetrics, tmp_path):
+    """Tables of other predictions for the same targets, evaluated in other batches, are compared without a message."""
+    first, second = table("one"), table("other", preds=files["preds"], batch_rows=7)
+    assert tailmetrics("compare", first, second, "--quiet")[::2] == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("what", "option"), [("targets", "target"), ("buckets", "label_counts"), ("options (filter)", "filter")]
+    ("difference", "option"), [("targets", "target"), ("buckets", "label_counts"), ("options (filter)", "filter")]
 )
-def test_what_differs_is_refused(files, table, tailmetrics, tmp_path, what, option):
-    """Other judgements of the same rows, opposite deciles, no filter: no number is printed or written."""
+def test_tables_of_other_targets_buckets_or_filters_are_refused(
+    files, table, tailmetrics, tmp_path, difference, option
+):
+    """Tables with other targets, buckets or filters are refused: the error names the difference, and no value is
+    printed or written.
+    """
     metrics = [*METRICS, ("HitRateAtK", "{k: 1}")]
     changed = {option: None if option == "filter" else files[option]}
-    first, other = table("one", metrics), table("other", metrics, preds=files["preds"], **changed)
-    status, out, err = tailmetrics("compare", first, other, "--out", tmp_path / "compared")
+    first, second = table("one", metrics), table("other", metrics, preds=files["preds"], **changed)
+    status, out, err = tailmetrics("compare", first, second, "--out", tmp_path / "compared")
     assert (status, out) == (2, "")
-    assert f"error: compare: 'one' and 'other' have different {what}" in err
+    assert f"error: compare: 'one' and 'other' have different {difference}" in err
     assert "hint: evaluate both on the same targets" in err
     assert not (tmp_path / "compared").exists()
 
 
-def test_queries_that_count_as_empty(write_files, evaluated, compared, tailmetrics, tmp_path):
-    """--missing zero and skip are two evaluations, where a query has no predictions; a full run is the same in both."""
+def test_tables_with_missing_queries_skipped_and_counted_are_refused(
+    write_files, evaluated, compared, tailmetrics, tmp_path
+):
+    """If a query lacks predictions, a table of --missing skip and one of --missing zero have different rows and are
+    refused. A run with all queries has the same table with both, and is compared.
+    """
     skip, zero, full = (tmp_path / f"{name}.parquet" for name in ("skip", "zero", "full"))
     words = [*write_files(target="query,item\na,x\nb,x\n"), "--metrics", "[{class_path: MRR}]"]
     words += write_files(preds="query,item,score\na,x,1\n")
@@ -84,8 +95,10 @@ def test_queries_that_count_as_empty(write_files, evaluated, compared, tailmetri
 
 
 @pytest.mark.parametrize("other", ["k: 3, empty_target_action: skip", "k: 2", "k: 3, ties: expected"])
-def test_an_argument_that_no_key_tells(table, tailmetrics, other):
-    """Two metrics of one name with one other argument."""
+def test_metrics_of_one_name_and_other_arguments_are_refused(table, tailmetrics, other):
+    """Two metrics of the same name that differ in an argument are refused, and the error gives the values of k if these
+    differ.
+    """
     first = table("one", [("RecallAtK", "{k: 3, name: mine}")])
     two = table("two", [("RecallAtK", f"{{{other}, name: mine}}")])
     status, _, err = tailmetrics("compare", first, two)
@@ -95,8 +108,11 @@ def test_an_argument_that_no_key_tells(table, tailmetrics, other):
 
 
 @pytest.mark.filterwarnings("always:compare. the threshold")
-def test_thresholds_of_their_own(write_files, evaluated, tailmetrics, tmp_path):
-    """Two models with a threshold each are compared; the report and the terminal say which has which."""
+def test_runs_with_different_thresholds_are_compared_with_a_warning(write_files, evaluated, tailmetrics, tmp_path):
+    """Two runs with different thresholds are compared.
+
+    A warning on the terminal and in the report gives the threshold of each.
+    """
     words = write_files(preds=np.array([[0.9, 0.7], [0.1, 0.7]]), target=np.array([[True, False], [False, True]]))
     tables = [tmp_path / f"{name}.parquet" for name in ("low", "high")]
     for table, cut in zip(tables, (0.6, 0.8), strict=True):
@@ -108,8 +124,10 @@ def test_thresholds_of_their_own(write_files, evaluated, tailmetrics, tmp_path):
     assert problem in json.loads((tmp_path / "compared" / "compare.json").read_text())["warnings"][0]
 
 
-def test_names_of_labels_are_what_counts(write_files, config, evaluated, compared, tmp_path):
-    """Two runs whose labels are numbered differently, since one knows a name more, are about the same thing."""
+def test_runs_that_number_labels_differently_are_compared(write_files, config, evaluated, compared, tmp_path):
+    """Two runs whose labels have the same names and other numbers, because one run has an additional label, are
+    compared.
+    """
     words = [*write_files(target="query,item\na,x\nb,y\n", label_counts="label,count\nx,5\ny,2\n"), "--num-labels", 9]
     tables = [tmp_path / f"{name}.parquet" for name in ("one", "two")]
     for table, lines in zip(tables, ("a,x,1\nb,x,1\n", "a,a new one,2\na,x,1\nb,y,1\n"), strict=True):

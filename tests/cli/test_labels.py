@@ -1,4 +1,6 @@
-"""How items become labels: one numbering for predictions, targets, training and counts, without labels that nobody has."""
+"""Items become labels by one numbering of predictions, targets, training and counts, without labels that no
+file holds.
+"""
 
 import json
 import random
@@ -12,24 +14,26 @@ import pytest
 
 from written import values_of
 
-QUERIES, SHOWN, CATALOGUE = 40, 5, 30
+QUERIES, LISTED, CATALOGUE = 40, 5, 30
 
 
 class Logs:
-    """Interactions of users with items whose ids have gaps; one file each of scores, targets and training."""
+    """Interactions of users with items whose ids have gaps, in three files of scores, targets and training."""
 
     def __init__(self, folder, seed=0):
         source = random.Random(seed)
         items = [*sorted(source.sample(range(1, 5000), CATALOGUE - 1)), 163949]
         self.train = [(user, item) for user in range(QUERIES) for item in source.sample(items[::-1], 6)]
-        self.scores = {user: {item: source.random() for item in source.sample(items, SHOWN)} for user in range(QUERIES)}
+        self.scores = {
+            user: {item: source.random() for item in source.sample(items, LISTED)} for user in range(QUERIES)
+        }
         self.target = {user: source.sample(items, 3) for user in range(QUERIES)}
         self.items = {item for _, item in self.train}
-        self.items |= {item for shown in (*self.scores.values(), *self.target.values()) for item in shown}
+        self.items |= {item for listed in (*self.scores.values(), *self.target.values()) for item in listed}
         self.folder = folder
 
     def lines(self, name):
-        """Return what a file holds: tuples of user, item and score."""
+        """Return the lines of a file: tuples of user, item and, for predictions, score."""
         if name == "p":
             return [(user, item, score) for user, by in self.scores.items() for item, score in by.items()]
         return self.train if name == "train" else [(user, item) for user, by in self.target.items() for item in by]
@@ -69,19 +73,19 @@ METRICS = [
 ]
 
 
-def shown(logs):
+def recommended(logs):
     """Return the two best items of each user."""
     return [item for by in logs.scores.values() for item in sorted(by, key=by.get, reverse=True)[:2]]
 
 
 def expected(logs):
     """Return coverage, Gini and popularity by their definitions."""
-    counts = Counter(shown(logs))
+    counts = Counter(recommended(logs))
     ascending = sorted(counts.get(item, 0) for item in logs.items)
     total, n = sum(ascending), len(ascending)
     gini = sum((2 * (place + 1) - n - 1) * count for place, count in enumerate(ascending)) / (n * total)
     trained = Counter(item for _, item in logs.train)
-    popularity = sum(trained[item] for item in shown(logs)) / (2 * QUERIES)
+    popularity = sum(trained[item] for item in recommended(logs)) / (2 * QUERIES)
     return {"catalog_coverage@2": len(counts) / n, "gini@2": gini, "popularity@2": popularity}
 
 
@@ -90,10 +94,11 @@ def expected(logs):
                           ("trec", ["--string-ids", "true"]), ("parquet", ["--string-ids", "true"])]
 )  # fmt: skip
 @pytest.mark.slow
-def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetrics, form, strings):
-    """Coverage, Gini, popularity and the buckets are of the items that there are, whatever their numbers.
+def test_ids_with_gaps_become_labels_only_if_a_file_holds_them(tmp_path, config, tailmetrics, form, strings):
+    """Coverage, Gini, popularity and the sizes of buckets are those of the 30 items in the files, whatever their ids.
 
-    With a label for every number up to 163,949 coverage would be a five-thousandth of what it is.
+    With a label for every number up to 163,949, coverage would be 5,000 times smaller. A note says how whole numbers
+    are read if neither the user nor the format decides.
     """
     logs = Logs(tmp_path)
     words = ["--config", config(*METRICS), *logs.write(form), *strings]
@@ -107,8 +112,8 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
     assert sum(bucket["labels"] for bucket in content["buckets"]) == CATALOGUE
 
 
-def test_label_ids_with_gaps_are_told(tmp_path, config, evaluated):
-    """Lists of whole numbers are label ids, of which most never occur."""
+def test_label_ids_with_gaps_bring_a_warning(tmp_path, config, evaluated):
+    """Lists of whole numbers are label ids. If most of them never occur in training, a warning offers --string-ids."""
     warning = (
         f"{163950 - CATALOGUE:,} of 163,950 labels never occur in training. If the numbers of labels have gaps, each "
         "number met should be one label: add --string-ids true; --num-labels is then the size of the catalogue."
@@ -117,8 +122,10 @@ def test_label_ids_with_gaps_are_told(tmp_path, config, evaluated):
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_counts_by_name_reach_their_labels(tmp_path, config, evaluated, form):
-    """--string-ids true beside --label-counts gives the report of --train-target: every count at its own label."""
+def test_counts_by_name_give_the_report_of_training_targets(tmp_path, config, evaluated, form):
+    """With --string-ids true, --label-counts by name gives the report of --train-target, in whatever order the file
+    lists the labels.
+    """
     logs = Logs(tmp_path)
     files = logs.write(form)
     counts = Counter(item for _, item in logs.train)
@@ -127,15 +134,18 @@ def test_counts_by_name_reach_their_labels(tmp_path, config, evaluated, form):
     common = ["--config", config(*METRICS), *files[:4], "--string-ids", "true"]
     report = evaluated(*common, *files[4:], warns=())
     counted_report = evaluated(*common, "--label-counts", tmp_path / "counts.csv", warns=())
-    # counts have no reading of their own, and name no query, of which training could have shown an item
+    # counts have no reading, and name no queries that a filter could use
     notes = [warning for warning in report["warnings"] if "--filter" not in warning]
     assert counted_report == {**report, "readings": report["readings"][:2], "warnings": notes}
     assert values_of(report)["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
 
 
 @pytest.mark.parametrize(("form", "suffix"), [("csv", "npy"), ("trec", "txt"), ("parquet", "csv")])
-def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics, form, suffix):
-    """Counts in the order of label ids say nothing of labels that are names: no order of theirs was agreed upon."""
+def test_counts_in_the_order_of_ids_are_refused_for_named_labels(tmp_path, config, tailmetrics, form, suffix):
+    """Counts in the order of label ids are refused if labels have names, because names have no agreed order.
+
+    The hint offers --label-names, --train-target and counts by name.
+    """
     counts = [3] * CATALOGUE
     path = tmp_path / f"counts.{suffix}"
     if suffix == "npy":
@@ -151,8 +161,11 @@ def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics,
     ) in err
 
 
-def test_the_hint_about_counts_by_place_beside_names_names_their_file(tmp_path, tailmetrics):
-    """Without --string-ids, counts by label id make items numbers: the hint says so, and its CSV gives the number."""
+def test_the_hint_on_counts_by_id_names_their_file(tmp_path, tailmetrics):
+    """Counts by label id make items label ids, so that files with names are refused.
+
+    The hint names the file of counts and asks for a CSV file by name, which gives the value.
+    """
     (tmp_path / "preds.csv").write_text("query,item,score\nq,tea,.9\nq,jam,.5\n")
     (tmp_path / "target.csv").write_text("query,item\nq,jam\n")
     files = ["--preds", tmp_path / "preds.csv", "--target", tmp_path / "target.csv"]
@@ -166,15 +179,17 @@ def test_the_hint_about_counts_by_place_beside_names_names_their_file(tmp_path, 
     assert status == 0 and re.search(r"popularity@1 +3\b", out)
 
 
-def test_counts_by_place_beside_numbers_are_read(write_files, config, evaluated):
-    """The length of the counts is the number of labels, so that whole numbers of a CSV file are label ids."""
+def test_counts_in_the_order_of_ids_make_items_label_ids(write_files, config, evaluated):
+    """The number of counts is the number of labels, so that whole numbers in a CSV file are label ids: item 3 has a
+    count of 7.
+    """
     files = write_files(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n", label_counts=[5, 1, 1, 7])
     report = evaluated("--config", config(("PopularityAtK", "{k: 1}")), *files, "--num-train", 9, warns=())
     assert values_of(report)["popularity@1"] == 7
 
 
-def test_a_catalogue_beside_names_is_its_names_or_its_size(tmp_path, write_files, config, evaluated):
-    """2 of 8 items are shown, which --label-names names, or --num-labels counts."""
+def test_the_catalogue_is_label_names_or_num_labels(tmp_path, write_files, config, evaluated):
+    """The catalogue of named items is given by --label-names or by --num-labels: 2 of 8 items are recommended."""
     (tmp_path / "all.txt").write_text("".join(f"{number}\n" for number in range(0, 80, 10)))
     files = write_files(preds="query,item,score\na,70,1\na,30,2\n", target="query,item\na,30\n")
     words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files]
@@ -195,10 +210,12 @@ def test_a_catalogue_beside_names_is_its_names_or_its_size(tmp_path, write_files
         ({"label_names": "x\ny\n"}, ["--string-ids", "false"], "label_names.csv has 2\n"),
     ],
 )
-def test_a_label_id_beyond_the_number_of_labels_is_told_with_what_states_the_number(
+def test_the_error_for_a_too_large_label_id_names_the_source_of_the_limit(
     write_files, config, tailmetrics, files, options, error
 ):
-    """The error names --num-labels, or else the file of counts, names or training labels."""
+    """The error for a label id that is too large names what gives the number of labels: --num-labels, the file of
+    counts or that of names.
+    """
     lines = {"preds": "query,item,score\na,0,1\na,3,2\n", "target": "query,item\na,9\n"}
     words = write_files(**lines, **files)
     status, _, err = tailmetrics("evaluate", "--config", config(("MRR", "{}")), *words, *options)
@@ -206,8 +223,8 @@ def test_a_label_id_beyond_the_number_of_labels_is_told_with_what_states_the_num
     assert error in err
 
 
-def test_training_columns_beside_columns_of_another_number_are_refused(write_files, config, tailmetrics):
-    """Neither number is one that the user stated: both files are named."""
+def test_training_targets_with_other_columns_are_refused(write_files, config, tailmetrics):
+    """Training targets with another number of columns than the predictions are refused, and the error names both."""
     words = write_files(preds=[[0.5, 0.2, 0.1]], target=[[True, False, True]], train_target=[[True, False]])
     status, _, err = tailmetrics("evaluate", "--config", config(("MRR", "{}")), *words)
     assert (
@@ -216,8 +233,10 @@ def test_training_columns_beside_columns_of_another_number_are_refused(write_fil
     ) == (2, True)
 
 
-def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):
-    """Two runs that show different items count the same catalogue."""
+def test_a_comparison_numbers_the_items_of_all_files_together(tmp_path, config, tailmetrics):
+    """`compare` numbers the items of all files together, so that two runs that list different items have the same
+    catalogue, and one note describes it.
+    """
     files = Logs(tmp_path).write("csv")
     (tmp_path / "q.csv").write_text("query,item,score\n" + "".join(f"{user},163949,1\n" for user in range(QUERIES)))
     words = ["--config", config(METRICS[3]), "--preds", files[1], tmp_path / "q.csv", *files[2:], "--resamples", 400]
@@ -226,8 +245,10 @@ def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetr
     assert "30 whole numbers from" in err
 
 
-def test_movie_ids_in_lists_beside_tables(tmp_path, tailmetrics):
-    """Each hint for ids with gaps leads to a value: of tables with --num-labels, of lists beside tables."""
+def test_hints_on_ids_with_gaps_lead_to_a_value(tmp_path, tailmetrics):
+    """The hints on ids with gaps lead to a value, for lists beside tables and for tables with --num-labels: recall of 2
+    of 3 users is 0.6667.
+    """
     (tmp_path / "y.csv").write_text("userId,movieId\n1,38\n2,50\n3,199926\n")
     (tmp_path / "p.csv").write_text("userId,movieId,score\n1,38,2\n2,77,1\n3,199926,1\n")
     columns = {"user_id": [1, 2, 3], "item_id": [[38], [77], [199926]], "score": [[0.5], [0.4], [0.3]]}

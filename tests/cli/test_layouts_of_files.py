@@ -1,4 +1,4 @@
-"""One evaluation, however its files are laid out: the report holds the same values, byte for byte."""
+"""The values of a report are the same, byte for byte, however its files are laid out."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ METRICS = [
 
 @pytest.fixture(scope="module")
 def rows():
-    """Return lists of ids with scores full of ties, graded targets, and training targets."""
+    """Return lists of ids with scores that are often equal, graded targets, and training targets."""
     source = random.Random(3)
     preds, target = [], []
     for _ in range(ROWS):
@@ -116,14 +116,14 @@ LINE_LAYOUTS = [as_long, as_compressed_json, as_csv_parts]
 
 
 def values(folder):
-    """Return the bytes of a report, without its title and how its files were read."""
+    """Return the content of a report as text, without its title and how its files were read."""
     report = json.loads((folder / "report.json").read_text())
     return json.dumps({name: value for name, value in report.items() if name not in ("title", "readings")})
 
 
 @pytest.fixture
 def words(config, tmp_path, rows):
-    """Return what every command line has in common."""
+    """Return the options that all command lines share."""
     pq.write_table(pa.table({"labels": rows[2]}), tmp_path / "train.parquet")
     training = ["--train-target", tmp_path / "train.parquet", "--num-labels", LABELS]
     return ["evaluate", "--config", config(*METRICS), *training, "--quiet"]
@@ -131,18 +131,22 @@ def words(config, tmp_path, rows):
 
 @pytest.mark.slow
 def test_every_layout_gives_the_same_report(rows, words, tailmetrics, tmp_path):
-    """One file, folders, Arrow, structs; shuffled lines, compressed, in parts."""
+    """The same rows give the same report as one file, folders, Arrow and structs, and as shuffled lines in Parquet,
+    compressed JSON or parts of CSV.
+    """
     preds, target, _ = rows
-    written = {}
-    for make in [*ROW_LAYOUTS, as_structs]:
-        (tmp_path / make.__name__).mkdir()
+    files_by_layout = {}
+    for layout in [*ROW_LAYOUTS, as_structs]:
+        (tmp_path / layout.__name__).mkdir()
         tables = lists(preds, ("ids", "scores")), lists(target, ("labels", "gains"))
-        written[make.__name__] = make(*tables, tmp_path / make.__name__)
-    for make in LINE_LAYOUTS:
-        (tmp_path / make.__name__).mkdir()
-        written[make.__name__] = make(long(preds, "score"), long(target, "gain"), tmp_path / make.__name__)
+        files_by_layout[layout.__name__] = layout(*tables, tmp_path / layout.__name__)
+    for layout in LINE_LAYOUTS:
+        (tmp_path / layout.__name__).mkdir()
+        files_by_layout[layout.__name__] = layout(
+            long(preds, "score"), long(target, "gain"), tmp_path / layout.__name__
+        )
     reports = {}
-    for name, (preds_file, target_file) in written.items():
+    for name, (preds_file, target_file) in files_by_layout.items():
         files = ["--preds", preds_file, "--target", target_file]
         assert tailmetrics(*words, *files, "--out", tmp_path / name / "one")[0] == 0
         reports[name] = values(tmp_path / name / "one")
@@ -150,8 +154,10 @@ def test_every_layout_gives_the_same_report(rows, words, tailmetrics, tmp_path):
     assert values_of(json.loads(reports["as_one_file"]))["precision@5"] > 0.05
 
 
-def test_a_report_says_that_rows_are_joined_by_their_numbers(config, tailmetrics, tmp_path):
-    """One file names its queries, the other has no column of them."""
+def test_a_report_notes_that_rows_are_joined_by_number(config, tailmetrics, tmp_path):
+    """If one file names its queries and the other is an array without names, rows are joined by number, and the report
+    notes it once.
+    """
     pq.write_table(pa.table({"user": ["a", "b"], "ids": [[1], [0]]}), tmp_path / "p.parquet")
     np.save(tmp_path / "y.npy", np.array([[1], [1]]))
     words = [

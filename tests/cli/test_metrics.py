@@ -1,4 +1,4 @@
-"""Which metrics of a preset or config are computed, and the options that stand for an argument of all metrics."""
+"""Metrics that presets and configs compute, and options that set an argument of all metrics."""
 
 import json
 import locale
@@ -27,16 +27,20 @@ UNCOUNTED = "No file says how often labels occur in training. So these are left 
 NEXT_LOCATION = ["accuracy@1", "accuracy@5", "accuracy@10", "mrr", "ndcg@10", "weighted_f1", "cross_entropy"]
 
 
-def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, evaluated):
-    """Ranked ids say nothing of the scores: cross-entropy is left out with a warning, the rest is computed."""
+def test_a_preset_leaves_out_metrics_of_scores_for_ranked_ids(files, evaluated):
+    """For ranked ids a preset leaves out cross-entropy, which needs scores, with a warning, and computes its other
+    metrics.
+    """
     words = ["--preset", "next_location", "--num-labels", 12]
-    unanswered = "CrossEntropy is left out: preds are ids or candidates, whose probabilities over all labels"
-    assert list(values_of(evaluated(*words, *files["ids"], warns=[UNCOUNTED, unanswered]))) == NEXT_LOCATION[:-1]
+    warning = "CrossEntropy is left out: preds are ids or candidates, whose probabilities over all labels"
+    assert list(values_of(evaluated(*words, *files["ids"], warns=[UNCOUNTED, warning]))) == NEXT_LOCATION[:-1]
     assert list(values_of(evaluated(*words, *files["scores"], warns=[UNCOUNTED]))) == NEXT_LOCATION
 
 
-def test_scored_pairs_answer_metrics_of_scores(write_files, evaluated):
-    """Labels above a threshold and areas are computed of pairs with scores; of pairs with ranks alone they are not."""
+def test_pairs_with_scores_give_metrics_of_scores(write_files, evaluated):
+    """Pairs with scores give metrics of thresholds and areas, with the values of hand arithmetic; pairs with ranks do
+    not, and a warning says so.
+    """
     train = write_files(train_target="query,item\nc,x\nd,y\n")
     words = ["--preset", "medical_coding", *write_files(target="query,item\na,x\nb,y\n"), *train]
     words += write_files(preds="query,item,score\na,x,0.9\na,y,0.2\nb,x,0.6\nb,y,0.7\n")
@@ -46,20 +50,20 @@ def test_scored_pairs_answer_metrics_of_scores(write_files, evaluated):
     assert values["macro_f1_caml"] == pytest.approx(6 / 7)  # precisions 1/2 and 1, recalls 1 and 1
     assert (values["macro_auc"], values["recall@15"]) == (1.0, 1.0)
     ranked = write_files(preds="query,item,rank\na,x,1\na,y,2\nb,x,2\nb,y,1\n")
-    unanswered = [f"{name} is left out: preds are ranked ids" for name in ("F1AtThreshold", "LabelAUC")]
-    assert "macro_auc" not in values_of(evaluated(*words[:-2], *ranked, warns=unanswered))
+    left_out = [f"{name} is left out: preds are ranked ids" for name in ("F1AtThreshold", "LabelAUC")]
+    assert "macro_auc" not in values_of(evaluated(*words[:-2], *ranked, warns=left_out))
 
 
-def test_a_config_of_ones_own_is_not_cut_short(files, config, tailmetrics):
-    """What was asked for by name is refused with an error, not left out."""
+def test_a_config_is_refused_where_a_preset_leaves_metrics_out(files, config, tailmetrics):
+    """A metric of a config that the predictions cannot give is an error; only presets leave metrics out."""
     words = ["--config", config(("CrossEntropy", "{}"), ("MRR", "{}")), *files["ids"], "--num-labels", 12]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
     assert "CrossEntropy: preds are ids or candidates" in err
 
 
-def test_nothing_left_of_a_preset(files, tailmetrics):
-    """A preset of which the data answers nothing is an error, not an empty report."""
+def test_a_preset_without_any_computable_metric_is_refused(files, tailmetrics):
+    """A preset of which no metric can be computed is an error, and gives no empty report."""
     names = ["accuracy", "mrr", "ndcg", "weighted_f1"]
     words = ["--preset", "next_location", *files["ids"], "--num-labels", 12, "--without", *names]
     status, _, err = tailmetrics("evaluate", *words)
@@ -67,8 +71,8 @@ def test_nothing_left_of_a_preset(files, tailmetrics):
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "CrossEntropy", "crossentropy"])
-def test_without(files, evaluated, name):
-    """A metric is left out by its key, with or without its cut-off, or by its class."""
+def test_without_leaves_metrics_out_by_key_or_class(files, evaluated, name):
+    """--without leaves out a metric by its key, with or without the cut-off, or by its class in any case."""
     words = [
         "--preset",
         "next_location",
@@ -83,8 +87,8 @@ def test_without(files, evaluated, name):
     assert list(values_of(evaluated(*words, warns=[UNCOUNTED]))) == ["mrr", "weighted_f1"]
 
 
-def test_without_what_is_not_there(files, tailmetrics):
-    """A metric that there is not is named with those that there are; so is leaving out all."""
+def test_without_refuses_unknown_metrics_and_all_metrics(files, tailmetrics):
+    """--without an unknown metric is refused with a list of those that exist, and so is leaving out all metrics."""
     words = ["evaluate", "--preset", "map12", *files["ids"], "--num-labels", 12]
     problem, hint = tailmetrics(*words, "--without", "ndcg")[2].splitlines()
     assert problem == "error: --without ndcg: there is no such metric"
@@ -93,8 +97,10 @@ def test_without_what_is_not_there(files, tailmetrics):
     assert tailmetrics(*words, *everything)[2].startswith("error: --without leaves no metric\n")
 
 
-def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
-    """A run of scores and one of ids are compared by what both answer."""
+def test_compare_with_a_preset_uses_metrics_of_all_runs(files, tailmetrics, tmp_path):
+    """`compare` with a preset uses the metrics that all runs can give: a run of scores and one of ids are compared
+    without cross-entropy.
+    """
     words = ["--preset", "next_location", "--preds", tmp_path / "scores.npy", tmp_path / "ids.npy", *files["ids"][2:]]
     words += ["--num-labels", 12, "--resamples", 200, "--out", tmp_path]
     status, _, err = tailmetrics("compare", *words)
@@ -104,7 +110,7 @@ def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
 
 
 def test_presets_are_read_in_any_locale(tailmetrics, tmp_path):
-    """Their files hold letters beyond ASCII: where Python takes ASCII for the encoding of files, no command ends by that."""
+    """Presets, whose files hold letters beyond ASCII, are read also in a locale whose encoding is ASCII."""
     before = locale.setlocale(locale.LC_CTYPE)
     locale.setlocale(locale.LC_CTYPE, "C")
     try:
@@ -122,7 +128,7 @@ BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles}")
 
 @pytest.fixture
 def repeating(tmp_path):
-    """Return options that name lists of which some hold a label twice, and the lists."""
+    """Return options that name lists with repeated labels, the lists, and the relevant label of each row."""
     rng = np.random.default_rng(0)
     lists, relevant = rng.integers(12, size=(50, 6)).tolist(), rng.integers(12, size=50)
     preds = write_lists(tmp_path / "p.parquet", ids=lists)
@@ -130,8 +136,11 @@ def repeating(tmp_path):
     return ["--preds", preds, "--target", target, "--num-labels", 12], lists, relevant
 
 
-def test_lists_with_repeated_labels(repeating, config, evaluated, tailmetrics):
-    """They are refused, or, with --duplicates first, later places are misses: nothing behind them moves up."""
+def test_repeated_labels_are_refused_or_count_once(repeating, config, evaluated, tailmetrics):
+    """Lists with repeated labels are refused.
+
+    With --duplicates first a label counts at its first place, and later places are misses, so that no label moves up.
+    """
     words, lists, relevant = repeating
     words = ["--config", config(("NDCGAtK", "{k: 6}"), RECALL), *words]
     status, _, err = tailmetrics("evaluate", *words)
@@ -143,8 +152,10 @@ def test_lists_with_repeated_labels(repeating, config, evaluated, tailmetrics):
     assert values == pytest.approx({"ndcg@6": ndcg, "recall@3": recall}, abs=1e-12)
 
 
-def test_scored_candidates_with_repeated_labels(write_files, config, evaluated):
-    """Of a label scored twice the better place counts, and the other is a miss; lines of CSV alike."""
+def test_a_label_scored_twice_counts_at_its_better_place(write_files, config, evaluated):
+    """With --duplicates first, a label with two scores counts at the better place, and the other place is a miss: (1/3
+    + 1) / 2.
+    """
     preds = "query,item,score\na,x,1\na,y,3\na,y,2\na,z,1.5\nb,z,1\n"
     words = ["--config", config(("MRR", "{}")), *write_files(preds=preds, target="query,item\na,z\nb,z\n")]
     assert values_of(evaluated(*words, "--duplicates", "first")) == {"mrr": pytest.approx((1 / 3 + 1) / 2)}
@@ -161,8 +172,11 @@ def test_scored_candidates_with_repeated_labels(write_files, config, evaluated):
     ],
 )
 @pytest.mark.slow
-def test_buckets_in_the_place_of_deciles(data_set, config, evaluated, buckets, names, training):
-    """--buckets takes what a config takes and replaces the buckets that a preset or config names."""
+def test_buckets_option_replaces_the_buckets_of_metrics(data_set, config, evaluated, buckets, names, training):
+    """--buckets takes the values that a config takes and replaces the buckets of metrics.
+
+    The values are those of a metric with these buckets in memory.
+    """
     counted = (
         data_set.options_with_training
         if training == "targets"
@@ -178,8 +192,10 @@ def test_buckets_in_the_place_of_deciles(data_set, config, evaluated, buckets, n
         assert values[key] == (None if value.isnan() else float(value))
 
 
-def test_buckets_break_down_what_a_preset_leaves_overall(write_files, evaluated):
-    """By numpy: each class is right in a number of its rows; macro is their mean by bucket, whatever the preset has."""
+def test_buckets_option_adds_buckets_to_overall_metrics(write_files, evaluated):
+    """--buckets gives values by bucket of metrics that have none, also of macro averages, which are the means over
+    classes of a bucket by numpy.
+    """
     scores, target = np.eye(4)[[0, 0, 0, 1, 0, 2, 2, 3]], np.array([0, 0, 0, 1, 1, 2, 3, 3])
     words = [*write_files(preds=scores, target=target, label_counts=[9, 2, 2, 2]), "--buckets=thresholds:1,5:head,tail"]
     added = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro", "--metrics+=CalibrationErrorAtK"]
@@ -190,15 +206,15 @@ def test_buckets_break_down_what_a_preset_leaves_overall(write_files, evaluated)
     assert {"calibration_error@1/tail", "accuracy@1/tail"} <= {*values}
 
 
-def test_every_preset_can_be_broken_down(write_files, evaluated):
-    """recsys has recall overall and by bucket with other settings: no key is made twice."""
+def test_buckets_option_works_for_recsys(write_files, evaluated):
+    """--buckets works for the preset recsys, which has the same recall overall and by bucket: no key occurs twice."""
     files = write_files(preds=np.eye(30), target=np.arange(30), label_counts=np.arange(30) % 9 + 1)
     values = values_of(evaluated("--preset", "recsys", *files, "--buckets=thresholds:1,5", "--num-train=99"))
     assert {"recall@10/1-4", "ndcg@10/1-4"} <= {*values}
 
 
-def test_what_a_config_says_of_one_metric_stays(write_files, evaluated, config):
-    """--min-gain leaves alone a metric that has a level of its own, and those that ask for none."""
+def test_min_gain_leaves_metrics_with_their_own_level(write_files, evaluated, config):
+    """--min-gain does not change metrics that have a level of their own or take none."""
     preds, target = "query,item,score\na,x,1\na,y,3\na,z,2\n", "query,item,gain\na,x,3\na,y,1\na,z,2\n"
     recall, coverage = ("RecallAtK", "{k: 1, min_gain: 1}"), ("CatalogCoverageAtK", "{k: 1}")
     words = [
@@ -214,21 +230,23 @@ def test_what_a_config_says_of_one_metric_stays(write_files, evaluated, config):
     }
 
 
-def test_the_catalogue_of_coverage_is_told(write_files, evaluated, config):
-    """Items of the predictions join the catalogue, so that coverage of another run may have another denominator."""
+def test_a_note_describes_the_catalogue_of_coverage(write_files, evaluated, config):
+    """A note says that the catalogue of coverage includes the items of the predictions, so that another run may have
+    another denominator. There is none if the user gives the number of labels.
+    """
     files = write_files(preds="query,item,score\na,x,1\na,new,3\n", target="query,item\na,x\na,y\n")
     metrics = ["--config", config(("CatalogCoverageAtK", "{k: 1}"))]
-    for further_options, coverage, is_told in (
+    for further_options, coverage, has_note in (
         ([], 1 / 3, True),
         (["--num-labels", 8, "--string-ids", "true"], 1 / 8, False),
     ):
         report = evaluated(*metrics, *files, *further_options)
         assert values_of(report) == {"catalog_coverage@1": pytest.approx(coverage)}
-        assert ("the 3 labels that these files name, preds.csv included" in str(report)) == is_told
+        assert ("the 3 labels that these files name, preds.csv included" in str(report)) == has_note
 
 
-def test_gains_that_a_target_does_not_have(data_set, write_files, config, evaluated, tailmetrics):
-    """A level that no label could reach is an error, not a report of zeros."""
+def test_min_gain_above_1_is_refused_for_targets_without_gains(data_set, write_files, config, evaluated, tailmetrics):
+    """--min-gain 2 is refused for targets without gains, because no label could reach it; 1 is accepted."""
     words = ["--config", config(RECALL), *data_set.options]
     error = f"error: {data_set.target}: holds no gains, so that none reaches min_gain=2"
     status, _, err = tailmetrics("evaluate", *words, "--min-gain", 2)
@@ -240,8 +258,8 @@ def test_gains_that_a_target_does_not_have(data_set, write_files, config, evalua
     evaluated(*words)
 
 
-def test_the_least_gain_of_training_labels_is_their_own(write_files, config, evaluated):
-    """--min-gain leaves the counts of training labels, and so the deciles, as they are; --train-min-gain does not."""
+def test_train_min_gain_sets_the_level_of_training_labels(write_files, config, evaluated):
+    """--train-min-gain, not --min-gain, decides which training labels count."""
     names = "query,item,gain\n"
     files = write_files(preds="query,item,score\na,x,1\nb,y,1\n", target=f"{names}a,x,3\nb,y,1\n")
     files += write_files(train_target=f"{names}a,x,1\nb,x,1\nc,y,3\n")
@@ -251,8 +269,9 @@ def test_the_least_gain_of_training_labels_is_their_own(write_files, config, eva
 
 
 def test_a_threshold_for_each_label(write_files, evaluated, tailmetrics, tmp_path):
-    """An array in a file: 0.6 is suggested at 0.5 and not at 0.7. Beside names of labels, which only --label-names
-    orders, it is refused; so is a file that holds no numbers.
+    """A file may hold a threshold for each label: a score of 0.6 is above 0.5 and below 0.7.
+
+    It is refused for labels with names, which have no order without --label-names, and if it holds no numbers.
     """
     words = write_files(preds=np.array([[0.6, 0.6]]), target=np.array([[True, True]]))
     metric = ["--metrics+=RecallAtThreshold", f"--metrics.threshold={tmp_path / 'cuts.npy'}"]
@@ -266,26 +285,26 @@ def test_a_threshold_for_each_label(write_files, evaluated, tailmetrics, tmp_pat
     assert (status, "cuts.npy: cannot be read as .npy array" in err) == (2, True)
 
 
-def test_thresholds_that_are_too_many_to_print():
-    """A list for each label is no list of distinct numbers: the error says how many they are, not each."""
+def test_the_error_for_many_thresholds_gives_their_number():
+    """The error for a list of equal thresholds gives the number of its values, and does not print each."""
     with pytest.raises(ValueError, match="threshold=1500 values; pass a number"):
         F1AtThreshold([0.5] * 1500)
 
 
-def test_the_lists_of_a_file_are_looked_through_once(tmp_path, config, evaluated, monkeypatch):
-    """The reader refuses a label that stands twice; the ranking does not look for it again."""
-    seen, kernels = [], type(kernels_for(torch.device("cpu")))
+def test_lists_of_a_file_are_checked_by_the_ranking_once(tmp_path, config, evaluated, monkeypatch):
+    """The ranking checks the ids of predictions and of targets once in a batch from a file."""
+    shapes, kernels = [], type(kernels_for(torch.device("cpu")))
     look_through = kernels.look_through
-    monkeypatch.setattr(kernels, "look_through", lambda self, ids: seen.append(ids.shape) or look_through(self, ids))
+    monkeypatch.setattr(kernels, "look_through", lambda self, ids: shapes.append(ids.shape) or look_through(self, ids))
     preds = write_lists(tmp_path / "p.parquet", ids=[[0, 1, 2], [3, 1, 2]], scores=[[3.0, 2.0, 1.0]] * 2)
     target = write_lists(tmp_path / "y.parquet", labels=[[1, 0], [4, 2]])
     words = ["--config", config(RECALL), "--preds", preds, "--target", target, "--num-labels", 5]
     assert values_of(evaluated(*words, warns=())) == {"recall@3": 0.75}
-    assert seen == [(2, 3), (2, 2)]
+    assert shapes == [(2, 3), (2, 2)]
 
 
-def test_weights_for_each_label_are_refused_beside_names(write_files, config, tailmetrics):
-    """No file puts names in order but that of --label-names, so that the place of a weight names no label."""
+def test_weights_by_label_id_are_refused_for_named_labels(write_files, config, tailmetrics):
+    """Weights by label id are refused if labels have names, which have no order without --label-names."""
     files = write_files(preds="query,item,score\na,x,0.6\na,y,0.6\n", target="query,item\na,x\na,y\n")
     weights = config(("PropensityScoredRecallAtK", "{k: 1, weights: [1.0, 2.0]}"))
     status, _, err = tailmetrics("evaluate", *files, "--config", weights)

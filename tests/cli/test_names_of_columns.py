@@ -1,4 +1,4 @@
-"""`--label-names` names the columns of a matrix, so that targets, training targets and counts can be text."""
+"""`--label-names` names the columns of a matrix, so that targets, training targets and counts may hold names."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from tailmetrics.cli import main
 
 VOCAB = ["C9", "A1", "B2"]
 SCORES = np.array([[0.9, 0.5, 0.1], [0.1, 0.2, 0.7], [0.3, 0.8, 0.6]], np.float32)
-"""Best columns: C9, B2, A1."""
+"""The best columns of the rows are C9, B2 and A1."""
 COMMON = [
     "--metrics",
     "[{class_path: PrecisionAtK, init_args: {k: 1}}]",
@@ -25,7 +25,9 @@ COMMON = [
 
 @pytest.fixture
 def call(tmp_path, capsys, monkeypatch):
-    """Return the exit status and what the command line says, of options that name files of one folder."""
+    """Return a function that evaluates with options that name files of one folder, and returns exit status and
+    output.
+    """
     monkeypatch.chdir(tmp_path)
     np.save("p.npy", SCORES)
     np.save("counts.npy", np.array([1, 2, 3]))
@@ -73,8 +75,10 @@ def call(tmp_path, capsys, monkeypatch):
         ("--target", "y.csv", "--label-counts", "numbered.csv"),
     ],
 )
-def test_text_beside_a_matrix(call, options):
-    """The columns are in the order of the file of names."""
+def test_label_names_are_the_columns_of_a_matrix(call, options):
+    """With --label-names, targets, training targets and counts by name belong to the columns of the matrix in the order
+    of the file: 2 of 3 best columns are relevant. Counts by label id are read in the same order.
+    """
     over_all = (
         "--metrics+=F1AtThreshold",
         "--metrics.threshold=0.5",
@@ -94,8 +98,11 @@ def test_text_beside_a_matrix(call, options):
 @pytest.mark.parametrize(
     "options", [(), ("--train-target", "train.csv"), ("--label-counts", "c.csv"), ("--num-labels", "3")]
 )
-def test_hints_lead_to_a_number(call, options):
-    """Without names the error says what is missing; either half of its hint gives the right number."""
+def test_hints_for_names_beside_a_matrix_lead_to_a_value(call, options):
+    """Targets with names beside a matrix are refused without --label-names.
+
+    The hint offers it or numbers, and both lead to the right value.
+    """
     status, printed = call("--target", "y.csv", *options)
     assert status != 0
     assert (
@@ -128,15 +135,17 @@ def test_hints_lead_to_a_number(call, options):
         ),
     ],
 )
-def test_what_does_not_fit(call, options, problem):
-    """Another number of names or of rows is refused, and so are names of numbers."""
+def test_label_names_that_do_not_fit_the_matrix_are_refused(call, options, problem):
+    """Another number of names, rows or counts than the matrix has, an unknown label and --string-ids for a matrix are
+    refused with a hint.
+    """
     status, printed = call(*options)
     assert status != 0
     assert problem in printed
 
 
-def test_columns_of_predictions_are_added(write_files, tailmetrics):
-    """A name for predictions alone leaves the names for all files as they are."""
+def test_preds_columns_add_to_columns_of_all_files(write_files, tailmetrics):
+    """--preds-columns adds to the names of --columns and replaces none."""
     words = write_files(preds="stay,code,prob\na,x,1\n", target="stay,code\na,x\n")
     words += ["--columns.query", "stay", "--columns.item", "code", "--metrics+=MRR"]
     status, _, err = tailmetrics("evaluate", *words)
@@ -145,8 +154,11 @@ def test_columns_of_predictions_are_added(write_files, tailmetrics):
     assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob")[0] == 0
 
 
-def test_training_rows_may_have_another_name(write_files, tailmetrics):
-    """Training labels are only counted: they need no query, and a column that may be the gain is asked about."""
+def test_training_targets_need_no_query_column(write_files, tailmetrics):
+    """Training targets need no query column, because their labels are only counted.
+
+    A column that may be the gain is refused until the user says what it is.
+    """
     words = write_files(
         preds="stay,item,score\na,x,1\n", target="stay,item\na,x\n", train_target="who,item\nu1,x\nv1,x\nv1,y\n"
     )
@@ -159,8 +171,11 @@ def test_training_rows_may_have_another_name(write_files, tailmetrics):
         assert status == 0, err
 
 
-def test_one_error_for_each_file(write_files, tailmetrics):
-    """A session file in the order of its ranks, and clicks: what the hints say, with names filled in, is read."""
+def test_errors_of_all_files_are_reported_together(write_files, tailmetrics):
+    """Two files that cannot be read are reported together, with one hint each.
+
+    With the names that the hints ask for both are read: a is first and b was clicked, so that recall is 0.
+    """
     words = write_files(preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n")
     words += ["--metrics+=RecallAtK", "--metrics.k=1"]
     status, _, err = tailmetrics("evaluate", *words)

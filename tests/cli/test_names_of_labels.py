@@ -1,4 +1,4 @@
-"""`--label-names` beside files that name their labels: what stands by label follows it, as in `evaluate`."""
+"""`--label-names` numbers the labels of files that name them: values by label follow its order, as in `tm.evaluate`."""
 
 import csv
 import json
@@ -15,13 +15,13 @@ RUN = {"q0": {"d1": 0.9, "d2": 0.5, "d0": 0.5}, "q1": {"d3": 0.8, "d0": 0.7, "d1
 QRELS = {"q0": {"d2": 1, "d0": 1}, "q1": {"d0": 1}}
 TRAIN = {"t0": {"d1": 1, "d3": 1}, "t1": {"d1": 1}}
 NAMES = ["d2", "d4", "d0", "d3", "d1"]
-"""All labels in an order that is not sorted; d4 is in no file."""
+"""The names of all labels, in no sorted order; d4 is in no file."""
 THRESHOLDS = {"d0": 0.6, "d1": 2.0, "d2": 0.4, "d3": 2.0, "d4": 0.0}
 WEIGHTS = {"d0": 3.0, "d1": 1.0, "d2": 5.0, "d3": 7.0, "d4": 9.0}
 COUNTS = {"d0": 1, "d1": 9, "d2": 8, "d3": 0, "d4": 0}
 
 
-def by_place(values):
+def in_order_of_names(values):
     return [values[name] for name in NAMES]
 
 
@@ -49,7 +49,7 @@ def write(path, data, column):
 
 
 def write_lists(path, data, column):
-    """Write a Parquet file with a list of labels for each query."""
+    """Write a Parquet file with lists of labels and numbers for each query."""
     rows = [{"query": query, "labels": [*items], f"{column}s": [*items.values()]} for query, items in data.items()]
     pd.DataFrame(rows).rename(columns={"labels": "ids"} if column == "score" else {}).to_parquet(path)
     return path
@@ -63,8 +63,8 @@ def labels_of_buckets(report):
 def files(tmp_path):
     """Return a function that writes files in a format, and returns the options that name them."""
     (tmp_path / "names.txt").write_text("\n".join(NAMES))
-    np.save(tmp_path / "thresholds.npy", by_place(THRESHOLDS))
-    np.save(tmp_path / "counts.npy", by_place(COUNTS))
+    np.save(tmp_path / "thresholds.npy", in_order_of_names(THRESHOLDS))
+    np.save(tmp_path / "counts.npy", in_order_of_names(COUNTS))
 
     def files(form):
         suffixes = ("run", "qrels") if form == "trec" else (form, form)
@@ -83,7 +83,7 @@ def metrics(config, tmp_path):
     """Return the options of a config whose metrics have a threshold and a weight for each label."""
     label_metrics = [
         ("F1AtThreshold", f"{{threshold: {tmp_path / 'thresholds.npy'}}}"),
-        ("PropensityScoredRecallAtK", f"{{k: 2, weights: {by_place(WEIGHTS)}}}"),
+        ("PropensityScoredRecallAtK", f"{{k: 2, weights: {in_order_of_names(WEIGHTS)}}}"),
         ("CatalogCoverageAtK", "{k: 1}"),
         ("PrecisionAtK", "{k: 2}"),
     ]
@@ -100,14 +100,16 @@ FORMS = ["csv", "json", "trec", "parquet", "lists"]
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("memory", [[], ["--memory", "64MiB"]], ids=["", "bounded"])
 def test_values_by_label_follow_label_names(files, metrics, evaluated, tmp_path, form, memory):
-    """Thresholds and weights of a config; each value, that of equal scores too, is that of dicts in memory."""
+    """Thresholds and weights of a config follow the order of --label-names in every format, with and without a limit on
+    memory. Values, also of equal scores, are those of dicts or tables in memory, and labels.csv has the names.
+    """
     report = evaluated(*files(form), *metrics, *memory, "--labels")
     values = values_of(report)
     assert {key: values[key] for key in EXPECTED} == pytest.approx(EXPECTED)
 
     in_memory = [
-        tm.F1AtThreshold(torch.tensor(by_place(THRESHOLDS))),
-        tm.PropensityScoredRecallAtK(k=2, weights=by_place(WEIGHTS)),
+        tm.F1AtThreshold(torch.tensor(in_order_of_names(THRESHOLDS))),
+        tm.PropensityScoredRecallAtK(k=2, weights=in_order_of_names(WEIGHTS)),
         tm.CatalogCoverageAtK(k=1),
         tm.PrecisionAtK(k=2),
     ]
@@ -122,15 +124,19 @@ def test_values_by_label_follow_label_names(files, metrics, evaluated, tmp_path,
     assert {name: support for name, support in supports.items() if support} == {"d0": 2, "d2": 1}
 
 
-def test_metrics_of_the_command_line_follow_label_names(files, evaluated, tmp_path):
-    """--metrics+=F1AtThreshold with a file of thresholds; the names stay in the file's order where no run lists them."""
+def test_thresholds_of_the_command_line_follow_label_names(files, evaluated, tmp_path):
+    """A file of thresholds for a metric of the command line follows the order of --label-names."""
     words = ["--metrics+=F1AtThreshold", f"--metrics.threshold={tmp_path / 'thresholds.npy'}"]
     assert values_of(evaluated(*files("csv"), *words))["micro_f1@t"] == pytest.approx(4 / 5)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_counts_by_place_follow_label_names(files, config, evaluated, tmp_path, form):
-    """Of d0 and d2, of equal score for q0, the last name is in the list of dicts and TREC, the first in other lists."""
+def test_label_counts_follow_label_names(files, config, evaluated, tmp_path, form):
+    """Label counts in the order of --label-names give the values of counts by name.
+
+    The documents d0 and d2 have equal scores for q0: dicts and TREC rank the last name first, and other formats the
+    first.
+    """
     words = ["--config", config(("RecallAtK", "{k: 2, buckets: 'thresholds:1,5', scope: global}")), *files(form)]
     (tmp_path / "counts.csv").write_text("label,count\nd0,1\nd1,9\nd2,8\n")
     recalls = {"5+": 0.0, "1-4": 1.0, "unseen": None}  # of d2, and of d0
@@ -142,8 +148,10 @@ def test_counts_by_place_follow_label_names(files, config, evaluated, tmp_path, 
         assert labels_of_buckets(report) == {"5+": 2, "1-4": 1, "unseen": 2}
 
 
-def test_counts_by_name_belong_to_the_columns_that_label_names_names(write_files, evaluated, tmp_path):
-    """Beside a matrix of scores and class indices, which name nothing: labels 2 and 0 are shown, of counts 1 and 9."""
+def test_label_names_join_counts_by_name_to_columns(write_files, evaluated, tmp_path):
+    """Counts by name belong to the columns of a matrix that --label-names names: labels 2 and 0 are recommended, with
+    counts of 1 and 9.
+    """
     (tmp_path / "names.txt").write_text("a\nb\nc\n")
     (tmp_path / "counts.csv").write_text("label,count\nc,1\na,9\n")
     words = [*write_files(preds=np.eye(3)[[2, 0]], target=np.array([1, 0])), "--label-names", tmp_path / "names.txt"]
@@ -152,7 +160,10 @@ def test_counts_by_name_belong_to_the_columns_that_label_names_names(write_files
 
 
 def test_training_targets_and_a_tree_follow_label_names(files, config, evaluated, tmp_path):
-    """d4 is a label without a count; d1 is the parent of d2, in whose place it leads."""
+    """Training targets and a label tree by name follow --label-names, as in `tm.evaluate`.
+
+    The label d4, which no file holds, is unseen.
+    """
     train = write(tmp_path / "train.csv", TRAIN, "gain")
     (tmp_path / "tree.csv").write_text("child,parent\nd2,d1\n")
     metrics = [("NearMissAtK", "{k: 1}"), ("CatalogCoverageAtK", "{k: 1}")]
@@ -179,7 +190,9 @@ def test_training_targets_and_a_tree_follow_label_names(files, config, evaluated
 
 
 def test_runs_are_compared_by_label_names(files, metrics, compared, tmp_path):
-    """A second run lists d0 first for both queries, above its threshold in the second."""
+    """`compare` with --label-names applies thresholds by label to both runs: the second has 1 hit of 1 prediction and 3
+    relevant labels.
+    """
     words = files("csv")
     other = write(tmp_path / "other.csv", {"q0": {"d0": 0.5}, "q1": {"d0": 0.9}}, "score")
     values = compared(*words[:2], other, *words[2:], *metrics, "--names", "a", "b", "--resamples", 200)["micro_f1@t"]
@@ -198,8 +211,10 @@ def test_runs_are_compared_by_label_names(files, metrics, compared, tmp_path):
         ),
     ],
 )
-def test_names_that_do_not_fit_are_refused(files, metrics, tailmetrics, tmp_path, names, problem):
-    """A label of the data that has no name, one named twice, and a count too many."""
+def test_label_names_that_do_not_fit_are_refused(files, metrics, tailmetrics, tmp_path, names, problem):
+    """--label-names that lacks a label of the data, repeats a name or has another number of names than there are counts
+    is refused.
+    """
     words = files("csv")
     (tmp_path / "names.txt").write_text("\n".join(names))
     status, out, err = tailmetrics("evaluate", *words, *metrics, "--label-counts", tmp_path / "counts.npy")
@@ -209,8 +224,10 @@ def test_names_that_do_not_fit_are_refused(files, metrics, tailmetrics, tmp_path
     assert hint in err
 
 
-def test_a_label_of_training_alone_needs_a_name(files, metrics, tailmetrics, tmp_path):
-    """Also a label that only counts name."""
+def test_label_names_must_hold_the_labels_of_training(files, metrics, tailmetrics, tmp_path):
+    """--label-names must hold the labels that only training targets or counts have; the error lists some of the missing
+    ones.
+    """
     words = [*files("csv"), *metrics]
     train = write(tmp_path / "train.csv", {**TRAIN, "t2": {f"e{number}": 1 for number in range(5)}}, "gain")
     (tmp_path / "counts.csv").write_text("label,count\nd0,1\nx,3\n")
@@ -222,8 +239,10 @@ def test_a_label_of_training_alone_needs_a_name(files, metrics, tailmetrics, tmp
         assert (status, f"label_names lacks {labels}, which the data hold\n" in err) == (2, True), err
 
 
-def test_thresholds_without_label_names_lead_to_label_names(files, metrics, tailmetrics, evaluated):
-    """The hint of the error is followed, and the value is right."""
+def test_thresholds_by_label_of_named_labels_need_label_names(files, metrics, tailmetrics, evaluated):
+    """Thresholds by label are refused for labels with names; with --label-names, which the hint offers, the value is
+    right.
+    """
     words = files("csv")
     status, _, err = tailmetrics("evaluate", *words[:4], *metrics)
     assert status == 2
@@ -232,8 +251,11 @@ def test_thresholds_without_label_names_lead_to_label_names(files, metrics, tail
     assert values_of(evaluated(*words, *metrics))["micro_f1@t"] == pytest.approx(4 / 5)
 
 
-def test_numbers_beside_label_names(write_files, tailmetrics, evaluated, config, tmp_path):
-    """Whole numbers of lines are names, until --num-labels or --string-ids says that they are places."""
+def test_whole_numbers_beside_label_names_are_names_by_default(write_files, tailmetrics, evaluated, config, tmp_path):
+    """With --label-names, whole numbers in lines are names and must be among them.
+
+    With --string-ids false or --num-labels they are label ids, and another number of labels than names is refused.
+    """
     (tmp_path / "names.txt").write_text("\n".join(NAMES))
     files = write_files(preds="query,item,score\na,0,2\na,3,1\n", target="query,item\na,3\n")
     words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files, "--label-names", tmp_path / "names.txt"]
@@ -246,8 +268,8 @@ def test_numbers_beside_label_names(write_files, tailmetrics, evaluated, config,
     assert (status, "num_labels says 6 labels, but label_names holds 5" in err) == (2, True)
 
 
-def test_lists_of_label_ids_beside_label_names(tmp_path, tailmetrics, evaluated, config):
-    """Names tell the number of labels of an array of ids; an id beyond them is refused."""
+def test_label_names_give_the_number_of_labels_of_id_arrays(tmp_path, tailmetrics, evaluated, config):
+    """For arrays of ids, --label-names gives the number of labels, and a larger id is refused."""
     np.save(tmp_path / "p.npy", [[0, 3, -1], [1, 2, 3]])
     np.save(tmp_path / "y.npy", [[3], [1]])
     words = ["--preds", tmp_path / "p.npy", "--target", tmp_path / "y.npy", "--label-names", tmp_path / "names.txt"]
@@ -259,8 +281,11 @@ def test_lists_of_label_ids_beside_label_names(tmp_path, tailmetrics, evaluated,
     assert (status, "holds the label id 3, but there are 3 labels" in err) == (2, True)
 
 
-def test_the_number_of_a_metric_is_that_of_all(tmp_path, tailmetrics, evaluated, config):
-    """Lists of ids do not tell it: one metric with num_labels is enough, as in evaluate; other numbers are refused."""
+def test_num_labels_of_one_metric_applies_to_all(tmp_path, tailmetrics, evaluated, config):
+    """num_labels of one metric applies to all, if the files do not tell the number of labels.
+
+    Different numbers, of metrics or of --num-labels, are refused.
+    """
     np.save(tmp_path / "p.npy", [[0, 3, -1], [1, 2, 3]])
     np.save(tmp_path / "y.npy", [[3], [1]])
     words = ["--preds", tmp_path / "p.npy", "--target", tmp_path / "y.npy"]

@@ -1,4 +1,4 @@
-"""docs/offline.md and docs/own-metric.md are true: their code runs from top to bottom, and their commands succeed."""
+"""The code and commands in docs/offline.md and docs/own-metric.md run without errors."""
 
 import json
 import re
@@ -15,15 +15,15 @@ DOCUMENT = DOCS / "offline.md"
 
 
 def blocks(document=DOCUMENT):
-    """Yield language and text of every block of code."""
+    """Yield the language and the text of every code block."""
     yield from re.findall(r"^```(\w+)\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
-    """Python is executed, commands are run one by one; only text blocks are left alone.
+def test_every_block_of_the_offline_page_runs(tailmetrics, tmp_path, monkeypatch):
+    """Every block of Python and every command of docs/offline.md runs.
 
-    The sums of the table per row give the value of the report.
+    The value that the page computes from the table of rows equals that of the report.
     """
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -42,15 +42,17 @@ def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
 
 
 def run(line, tailmetrics):
-    """Run one command; the status is that of success, and stderr holds notes at most."""
+    """Run one command, which must succeed and print at most notes to stderr."""
     program, *words = shlex.split(line)
     assert program == "tailmetrics"
     status, _, err = tailmetrics(*words)
     assert (status, [text for text in err.splitlines() if not text.startswith(("note: ", "read: "))]) == (0, []), line
 
 
-def test_the_metric_of_ones_own_is_found_by_the_command_line(tailmetrics, tmp_path, monkeypatch, capsys):
-    """Saved as the page says, its class is named by the config, and the command prints its values under its key."""
+def test_the_custom_metric_of_the_page_runs_from_a_config(tailmetrics, tmp_path, monkeypatch, capsys):
+    """The metric of docs/own-metric.md, saved as the page says, is found by the config, and the command prints its
+    value under its key.
+    """
     monkeypatch.chdir(tmp_path)
     blocks_of_page = list(blocks(DOCS / "own-metric.md"))
     (tmp_path / "f_beta.py").write_text(blocks_of_page[0][1])

@@ -1,4 +1,7 @@
-"""Outputs: whole or not there, never in the place of an input, nor of what is there unless that is said."""
+"""Output files are complete or absent.
+
+They never replace an input, and other existing files only if the user says so.
+"""
 
 import gc
 import os
@@ -21,7 +24,7 @@ from tailmetrics.report import Report
 
 @pytest.fixture(autouse=True)
 def interruptible():
-    """A shell that runs the tests in the background lets them ignore SIGINT; a terminal does not."""
+    """Let SIGINT interrupt, which tests in the background of a shell ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -29,12 +32,12 @@ def interruptible():
 
 @pytest.fixture
 def words(data_set, config):
-    """Return a command line without outputs."""
+    """Return a command line without output options."""
     return ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), *data_set.options, "--quiet"]
 
 
 def contents(folder):
-    """Return every file below a folder with its bytes, and every empty folder."""
+    """Return the bytes of every file below a folder, and None for every empty folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -43,13 +46,15 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy", "link", "hard link", "config", "counts", "clusters"])
-def test_an_output_that_is_an_input(data_set, tailmetrics, config, tmp_path, monkeypatch, kind):
-    """--per-row that names an input, however spelled, is refused before anything is read, and the input is as before."""
+def test_an_output_that_is_an_input_is_refused(data_set, tailmetrics, config, tmp_path, monkeypatch, kind):
+    """A path of --per-row that is an input of any kind, also through a link, is refused before anything is read, and
+    the input is unchanged.
+    """
     monkeypatch.chdir(tmp_path)
     target = shutil.copy(data_set.target, tmp_path / "target.parquet")
     np.save(tmp_path / "target.npy", np.zeros(60, int))
     words = ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), "--preds", data_set.preds]
-    goal, options = {
+    path, options = {
         "parquet": ("./target.parquet", ["--target", target]),
         "npy": ("target.npy", ["--target", "target.npy", "--num-labels", 30]),
         "link": ("link.parquet", ["--target", target]),
@@ -62,14 +67,16 @@ def test_an_output_that_is_an_input(data_set, tailmetrics, config, tmp_path, mon
     Path("link.parquet").symlink_to(target)
     os.link(target, "hard.parquet")
     before = contents(tmp_path)
-    status, out, err = tailmetrics(*words, *options, "--per-row", goal)
+    status, out, err = tailmetrics(*words, *options, "--per-row", path)
     assert (status, out) == (2, "")
     assert "is one of the files that are read, and would be replaced" in err.splitlines()[0]
     assert contents(tmp_path) == before
 
 
-def test_an_input_in_the_output_folder(data_set, tailmetrics, config, tmp_path):
-    """Targets called report.csv are not replaced by the report, nor a table of values per row by its comparison."""
+def test_inputs_in_the_output_folder_are_not_replaced(data_set, tailmetrics, config, tmp_path):
+    """An input in the output folder that has the name of an output, such as report.csv or compare.csv, is not replaced:
+    the command is refused.
+    """
     target = tmp_path / "report.csv"
     target.write_text("query,item\na,1\n")
     (tmp_path / "p.csv").write_text("query,item,score\na,1,1\n")
@@ -85,8 +92,10 @@ def test_an_input_in_the_output_folder(data_set, tailmetrics, config, tmp_path):
     assert "compare.csv: is one of the files that are read" in err
 
 
-def test_what_an_earlier_run_wrote_is_replaced_as_a_whole(words, data_set, config, tailmetrics, tmp_path):
-    """A second report replaces the first, its picture and its intervals included where the second has none."""
+def test_a_new_report_replaces_all_files_of_the_old_one(words, data_set, config, tailmetrics, tmp_path):
+    """With --overwrite a report replaces all files of an earlier one; a picture that the new report lacks is
+    removed.
+    """
     by_decile = [
         "--config",
         config(("RecallAtK", "{k: 3, buckets: deciles}"), name="b.yaml"),
@@ -103,7 +112,9 @@ def test_what_an_earlier_run_wrote_is_replaced_as_a_whole(words, data_set, confi
 
 
 def test_files_of_another_program_are_not_removed(words, tailmetrics, tmp_path):
-    """A labels.csv in a folder without a report is refused, also with --overwrite, before any work; it stays."""
+    """A labels.csv or curve.csv in a folder without a report may be of another program, so that the command is refused,
+    also with --overwrite, and the file stays.
+    """
     for name in ("labels.csv", "curve.csv"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).write_text("step,loss\n")
@@ -113,8 +124,8 @@ def test_files_of_another_program_are_not_removed(words, tailmetrics, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["report.csv", "report.html", "rows.parquet"])
-def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
-    """It is named as it is called, before anything is evaluated, and no other file appears."""
+def test_an_output_path_that_is_a_folder_is_refused(words, tailmetrics, tmp_path, name):
+    """An output path that is a folder is refused by its name before anything is evaluated, and no file is written."""
     (tmp_path / "out" / name).mkdir(parents=True)
     status, out, err = tailmetrics(*words, "--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet")
     assert (status, out) == (2, "")
@@ -122,8 +133,11 @@ def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
 
 
-def test_a_file_that_is_there_already(words, tailmetrics, tmp_path):
-    """A goal that exists stays and is named; with --overwrite it is replaced."""
+def test_an_existing_file_is_replaced_only_with_overwrite(words, tailmetrics, tmp_path):
+    """An existing file at an output path is an error that names it, and the file stays.
+
+    With --overwrite it is replaced.
+    """
     for name in ("report.csv", "rows.parquet"):
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()
@@ -139,7 +153,7 @@ def test_a_file_that_is_there_already(words, tailmetrics, tmp_path):
 
 
 def node(path, kind):
-    """Make what is no regular file: a device of our own, with the numbers of /dev/null, a pipe, a socket or a link."""
+    """Create a device with the numbers of /dev/null, a pipe, a socket or a link."""
     if kind == "device":
         try:
             os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
@@ -148,33 +162,35 @@ def node(path, kind):
     elif kind == "pipe":
         os.mkfifo(path)
     elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as data_set:
-            data_set.bind(os.path.relpath(path))  # an address has 100 letters
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))  # an address has 100 letters
     else:
         path.symlink_to(path.parent / kind.removeprefix("link to "))
 
 
 def facts(path):
-    """Return which node a path is."""
+    """Return the mode, inode and device numbers of a path."""
     status = os.lstat(path)
     return status.st_mode, status.st_ino, status.st_rdev
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe", "socket", "link to nothing", "link to file"])
 @pytest.mark.parametrize("name", ["rows.parquet", "report.csv"])
-def test_what_is_no_regular_file_is_never_replaced(words, tailmetrics, tmp_path, monkeypatch, kind, name):
-    """Nor removed, with --overwrite or without, before anything is evaluated; a report in Python refuses it, too."""
+def test_links_devices_pipes_and_sockets_are_never_replaced(words, tailmetrics, tmp_path, monkeypatch, kind, name):
+    """A link, device, pipe or socket at an output path is refused before anything is evaluated, with and without
+    --overwrite, and is unchanged. A report in Python refuses it as well.
+    """
     out = tmp_path / "out"
     out.mkdir()
     monkeypatch.chdir(out)
     (out / "file").write_bytes(b"theirs")
     node(out / name, kind)
     before = facts(out / name)
-    written = ["--out", out, "--per-row", out / "rows.parquet"]
+    outputs = ["--out", out, "--per-row", out / "rows.parquet"]
     with monkeypatch.context() as patched:
         patched.setattr("tailmetrics.cli.evaluate.open_inputs", None)
         for further_options in ([], ["--overwrite"]):
-            status, _, err = tailmetrics(*words, *written, *further_options)
+            status, _, err = tailmetrics(*words, *outputs, *further_options)
             assert status == 2
             assert f"{name}: is a link, device, pipe or socket, where a file is to be written" in err.splitlines()[0]
     if name == "report.csv":
@@ -186,25 +202,29 @@ def test_what_is_no_regular_file_is_never_replaced(words, tailmetrics, tmp_path,
     assert (out / "file").read_bytes() == b"theirs"
 
 
-def test_a_goal_that_changes_meanwhile_is_not_replaced(tmp_path):
-    """A pipe in the place of what had been a file, a file where there had been none: nothing is placed."""
+def test_a_path_that_becomes_a_pipe_meanwhile_is_not_replaced(tmp_path):
+    """If an output path becomes a pipe during the evaluation, whether it was a file or absent, the files are not
+    written.
+    """
     (tmp_path / "report.csv").write_text("old")
-    for goal, overwrite in (("report.csv", True), ("report.png", False)):
+    for name, overwrite in (("report.csv", True), ("report.png", False)):
         with Outputs(overwrite=overwrite) as outputs:
             folder = tmp_path if overwrite else tmp_path / "new"
             stage(outputs, folder, json="{}", csv="new")
             folder.mkdir(exist_ok=True)
-            (folder / goal).unlink(missing_ok=True)
-            os.mkfifo(folder / goal)
+            (folder / name).unlink(missing_ok=True)
+            os.mkfifo(folder / name)
             with pytest.raises(CommandError, match="is a link, device, pipe or socket"):
                 outputs.place()
-        assert (folder / goal).is_fifo()
-        assert {path.name for path in folder.iterdir()} - {"new"} == {goal}
+        assert (folder / name).is_fifo()
+        assert {path.name for path in folder.iterdir()} - {"new"} == {name}
 
 
 @pytest.mark.parametrize("pattern", ["parts", "parts/*", "./parts/r*.[cp]*", "parts/**/*"])
-def test_outputs_are_no_parts_of_what_is_read(data_set, config, tailmetrics, tmp_path, monkeypatch, pattern):
-    """The next run would read them: a folder of parts, or a pattern that an output matches, is refused before the work."""
+def test_outputs_among_the_parts_of_an_input_are_refused(data_set, config, tailmetrics, tmp_path, monkeypatch, pattern):
+    """An output within a folder of parts, or one that matches the pattern of an input, is refused before evaluating,
+    because the next run would read it.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
     shutil.copy(data_set.preds, tmp_path / "parts" / "run.parquet")
@@ -230,8 +250,8 @@ def test_outputs_are_no_parts_of_what_is_read(data_set, config, tailmetrics, tmp
         assert tailmetrics(*words, "--out", "elsewhere", "--quiet")[0] == 0
 
 
-def test_a_folder_that_is_a_link_to_nothing(words, tailmetrics, tmp_path, monkeypatch):
-    """It is refused before the work; a link to a folder is written through."""
+def test_an_output_folder_that_is_a_broken_link_is_refused(words, tailmetrics, tmp_path, monkeypatch):
+    """An output folder that is a link without a target is refused before evaluating; a link to a folder is followed."""
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with monkeypatch.context() as patched:
         patched.setattr("tailmetrics.cli.evaluate.open_inputs", None)
@@ -242,13 +262,13 @@ def test_a_folder_that_is_a_link_to_nothing(words, tailmetrics, tmp_path, monkey
     assert (tmp_path / "nowhere" / "report.json").is_file()
 
 
-IN_THE_MIDDLE = """
+SIGNAL_IN_A_BATCH = """
 import os, signal, sys
 from pathlib import Path
 from tailmetrics.cli import compare, evaluate, main, parser
 from tailmetrics.evaluation import Evaluation
 
-parser._parser("evaluate")  # made once, and not in each run
+parser._parser("evaluate")  # create it once, not in each run
 
 update, calls = Evaluation.update, []
 
@@ -256,18 +276,18 @@ class Removed:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
 
-def ended(where):
-    "Run the command line in a process that has a signal in its third batch; return its status, stdout and stderr."
-    def counted(self, *batch, **more):
+def run(action):
+    "Run the command line in a process that gets a signal in its third batch; return its status, stdout and stderr."
+    def counted(self, *batch, **options):
         calls.append(batch)
         if len(calls) == 3:
-            eval(where)
-        return update(self, *batch, **more)
+            eval(action)
+        return update(self, *batch, **options)
 
     child = os.fork()
     if not child:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
-        for number in (signal.SIGTERM, signal.SIGHUP):  # ignored below nohup
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which processes in the background of a shell ignore
+        for number in (signal.SIGTERM, signal.SIGHUP):  # which processes of nohup ignore
             signal.signal(number, signal.SIG_DFL)
         for stream in (1, 2):
             os.dup2(os.open(f"{folder}.{stream}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), stream)
@@ -277,9 +297,9 @@ def ended(where):
     printed = (Path(f"{folder}.{stream}").read_text().splitlines(True) for stream in (1, 2))
     return status, *("".join(line for line in lines if not line.startswith("read: ")) for lines in printed)
 
-result = [ended(where) for where in places]
+result = [run(action) for action in actions]
 """
-SAID = "interrupted: what is not complete is not written\n"
+INTERRUPTED = "interrupted: what is not complete is not written\n"
 
 
 @pytest.fixture
@@ -292,22 +312,24 @@ def by_decile(data_set, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
-    """A process that gets SIGINT, SIGTERM or SIGHUP ends with 130 and one line, 143 or 129, and nothing is left."""
+def test_a_signal_during_evaluation_leaves_no_files(by_decile, tmp_path, tmp_path_factory):
+    """A command that gets SIGINT, SIGTERM or SIGHUP ends with the status 130, 143 or 129, for SIGINT with one line on
+    stderr, and leaves no files.
+    """
     ends = {
-        "os.kill(os.getpid(), signal.SIGINT)": (130, "", SAID),
-        "Removed()": (130, "", SAID),  # where Python drops errors
+        "os.kill(os.getpid(), signal.SIGINT)": (130, "", INTERRUPTED),
+        "Removed()": (130, "", INTERRUPTED),  # where Python drops errors
         "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),
         "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }
-    values = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
-    assert processes.run_in_process(values + IN_THE_MIDDLE) == [*ends.values()]
+    values = f"words, folder, actions = {by_decile}, {str(tmp_path_factory.mktemp('printed') / 'a')!r}, {[*ends]}\n"
+    assert processes.run_in_process(values + SIGNAL_IN_A_BATCH) == [*ends.values()]
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
 ENDED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "3"))
-"""Runs that are ended by a signal; each takes a second."""
-AT_RANDOM = """
+"""Number of runs that a signal ends; each takes a second."""
+SIGNAL_AT_RANDOM = """
 import os, random, shutil, signal, sys, tempfile
 from pathlib import Path
 from matplotlib.figure import Figure
@@ -320,7 +342,7 @@ def titled(shown):
     figure.suptitle(shown.document().title)
     return figure
 
-parser._parser("evaluate")  # made once, and not in each run
+parser._parser("evaluate")  # create it once, not in each run
 pictures.picture = titled
 
 def contents(folder):
@@ -330,10 +352,10 @@ def contents(folder):
 
 def run(words, at, number):
     "Run the command line in a process that gets a signal at that call of a function, if any; return status and calls."
-    reads, writes = os.pipe()
+    read_end, write_end = os.pipe()
     if not os.fork():
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for ignored in (signal.SIGTERM, signal.SIGHUP):  # below nohup
+        for ignored in (signal.SIGTERM, signal.SIGHUP):  # which processes of nohup ignore
             signal.signal(ignored, signal.SIG_DFL)
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -351,37 +373,37 @@ def run(words, at, number):
             sys.setprofile(counted)
         status = main()
         sys.setprofile(None)
-        os.write(writes, str(calls).encode())
+        os.write(write_end, str(calls).encode())
         os._exit(status)
-    os.close(writes)
+    os.close(write_end)
     status = os.waitstatus_to_exitcode(os.wait()[1])
-    with os.fdopen(reads, "rb") as read:
-        return status, int(read.read() or 0)
+    with os.fdopen(read_end, "rb") as file:
+        return status, int(file.read() or 0)
 
-chance, result, folder = random.Random(0), [], Path(folder)
+random_source, result, folder = random.Random(0), [], Path(folder)
 for words in lines:
-    out, kept = folder / "out", folder / "kept"
+    out, backup = folder / "out", folder / "backup"
     run(words, None, 0)
     old = contents(out)
-    out.rename(kept)
+    out.rename(backup)
     changed = {"evaluate": ["--metrics+=MRR"], "compare": ["--confidence", "0.9"]}
-    more = [*words, "--overwrite", "--title", "another", *changed[words[0]]]
-    shutil.copytree(kept, out)
-    status, calls = run(more, 0, 0)
+    new_words = [*words, "--overwrite", "--title", "another", *changed[words[0]]]
+    shutil.copytree(backup, out)
+    status, calls = run(new_words, 0, 0)
     new = contents(out)
     same = [name for name in new if new[name] == old.get(name)]
     assert (status, set(new), same) == (0, set(old), []), (status, same)
     for _ in range(cases):
         shutil.rmtree(out)
-        shutil.copytree(kept, out)
-        number = chance.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+        shutil.copytree(backup, out)
+        number = random_source.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
         # often among the last calls, in which files are placed
-        at = chance.choice([chance.randrange(calls), calls - chance.randrange(min(calls, 3000))])
-        status, _ = run(more, at, number)
+        at = random_source.choice([random_source.randrange(calls), calls - random_source.randrange(min(calls, 3000))])
+        status, _ = run(new_words, at, number)
         now = contents(folder)
         shutil.rmtree(folder / "scratch")
         (folder / "scratch").mkdir()
-        left = [name for name in now if not name.startswith(("out/", "kept/")) or "/.tailmetrics" in name]
+        left = [name for name in now if not name.startswith(("out/", "backup/")) or "/.tailmetrics" in name]
         left = [name for name in left if name != "scratch"]
         files = {name[4:]: data for name, data in now.items() if name.startswith("out/") and name not in left}
         killed = number == signal.SIGKILL
@@ -390,13 +412,16 @@ for words in lines:
         expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}[number]
         if not whole or lost or (left and not killed) or status not in (0, expected):
             result.append((words[0], at, calls, number.name, status, whole, lost, left))
-    shutil.rmtree(out), shutil.rmtree(kept)
+    shutil.rmtree(out), shutil.rmtree(backup)
 """
 
 
 @pytest.mark.slow
-def test_runs_that_are_ended_at_random_moments(data_set, by_decile, tmp_path_factory, tailmetrics):
-    """All files that existed are as before, or all are new, after SIGINT, SIGTERM and SIGHUP; SIGKILL leaves each file whole."""
+def test_runs_killed_at_random_moments_leave_whole_files(data_set, by_decile, tmp_path_factory, tailmetrics):
+    """After SIGINT, SIGTERM or SIGHUP at a random moment, the existing files are all old or all new.
+
+    After SIGKILL each file is whole, the old or the new one.
+    """
     folder = tmp_path_factory.mktemp("ended")
     tables = [str(folder / f"{name}.parquet") for name in "ab"]
     for table in tables:
@@ -405,11 +430,13 @@ def test_runs_that_are_ended_at_random_moments(data_set, by_decile, tmp_path_fac
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
     values = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
-    assert processes.run_in_process(values + AT_RANDOM) == []
+    assert processes.run_in_process(values + SIGNAL_AT_RANDOM) == []
 
 
-def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monkeypatch):
-    """It is known before it is made; in a program that goes on it goes with what it was made for."""
+def test_a_temporary_folder_is_removed_after_an_interrupt(tmp_path, monkeypatch):
+    """A temporary folder that is created just before an interrupt is removed with its Outputs, in a program that goes
+    on.
+    """
 
     def interrupted(path, mode):
         mkdir(path, mode)
@@ -425,8 +452,10 @@ def test_a_folder_that_was_made_when_a_signal_came_does_not_stay(tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_between_the_files_of_a_report(by_decile, tailmetrics, tmp_path, monkeypatch):
-    """With the report written, but not yet in its place, nothing appears."""
+def test_an_interrupt_before_files_are_placed_leaves_none(by_decile, tailmetrics, tmp_path, monkeypatch):
+    """An interrupt after a report is written to the temporary folder, and before its files are placed, leaves
+    no files.
+    """
 
     def interrupted(*arguments, **keywords):
         paths = write(*arguments, **keywords)
@@ -435,19 +464,19 @@ def test_ctrl_c_between_the_files_of_a_report(by_decile, tailmetrics, tmp_path, 
 
     write = Report.write
     monkeypatch.setattr(Report, "write", interrupted)
-    assert tailmetrics(*by_decile) == (130, "", SAID)
+    assert tailmetrics(*by_decile) == (130, "", INTERRUPTED)
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
 def stage(outputs, folder, **files):
-    """Write files into the place where they wait."""
+    """Write files into the temporary folder of outputs."""
     new = outputs.claim(folder, [f"report.{suffix}" for suffix in ("json", "csv", "png")])
     for suffix, text in files.items():
         (new / f"report.{suffix}").write_text(text)
 
 
-def test_an_error_removes_what_waited(tmp_path):
-    """Nothing is published on the way out of an error, and the folder is not made."""
+def test_an_error_removes_staged_files(tmp_path):
+    """After an error no staged file is placed, and the output folder is not created."""
 
     def fail():
         with Outputs() as outputs:

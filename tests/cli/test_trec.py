@@ -1,4 +1,4 @@
-"""TREC runs and qrels from the command line: trec_eval's numbers, query by query and on average."""
+"""Values of TREC runs and qrels on the command line equal trec_eval's, for each query and on average."""
 
 import gzip
 import random
@@ -26,7 +26,9 @@ MEASURES = {
 
 @pytest.fixture
 def trec(tmp_path):
-    """Return made-up graded qrels and a run full of ties, and write both; queries are missing on either side."""
+    """Return random graded qrels and a run with many equal scores, and write both; each lacks some queries of the
+    other.
+    """
     source = random.Random(7)
     documents = [f"WT{source.randrange(100)}-{number}" for number in range(55)] + ["é", "ẞ", "𝒳", "Z", "a-1"]
     scores = [0.5, 0.5 + 1e-9, 1.0, -3.0, 1e39, 2e39, 0.0, 0.75, 2.25]  # some are equal in single precision alone
@@ -48,18 +50,20 @@ def trec(tmp_path):
 
 
 def files_of(folder):
-    """Return the options that name both."""
+    """Return the options that name run and qrels."""
     return ["--preds", folder / "a.run", "--target", folder / "a.qrels"]
 
 
 def trec_eval(qrels, run):
-    """Return what trec_eval says of each query that both files have."""
+    """Return the values of trec_eval for each query that is in both files."""
     return pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures).evaluate(run)
 
 
 @pytest.mark.parametrize("missing", ["skip", "zero"])
-def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
-    """The averages are trec_eval's, over the queries answered, or over all that are judged, as with its option -c."""
+def test_values_equal_trec_eval(trec, evaluated, tmp_path, missing):
+    """The values of each query and their averages equal trec_eval's, over the queries with predictions or, with
+    --missing zero as with its option -c, over all judged queries. Notes count the queries that only one file has.
+    """
     qrels, run = trec
     report = evaluated(
         "--preset", "retrieval", *files_of(tmp_path), "--per-row", tmp_path / "rows.parquet", "--missing", missing
@@ -81,14 +85,17 @@ def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
-    """--min-gain is -l, from compressed files whose names say nothing; nDCG keeps the grades."""
+def test_min_gain_equals_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
+    """--min-gain gives the values of trec_eval with the option -l, and nDCG uses all grades.
+
+    The files are compressed and named by --format, as their names tell no format.
+    """
     qrels, run = trec
     for name in ("run", "qrels"):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
     words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
     words += ["--format", "trec"]
-    left_out = "4 queries of qrels have no predictions in run: left out; missing='zero' counts them as empty lists."  # what is not in a number is said all the same
+    left_out = "4 queries of qrels have no predictions in run: left out; missing='zero' counts them as empty lists."
     actual = values_of(evaluated(*words, warns=[left_out, ""]))
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)
@@ -99,7 +106,7 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
         assert actual[key] == pytest.approx(mean, abs=1e-12), key
 
 
-@pytest.mark.filterwarnings("default:.*of the rows have equal scores")  # on stderr it would be said of ids, not names
+@pytest.mark.filterwarnings("default:.*of the rows have equal scores")  # shown as a warning of Python it would name ids
 @pytest.mark.parametrize(
     ("form", "winner", "item", "training"),
     [
@@ -108,8 +115,10 @@ def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
         ("csv", "comes last by name", "b", ("y.qrels",)),  # one TREC file numbers the names of all
     ],
 )
-def test_who_wins_a_tie_is_said_in_the_words_of_the_format(evaluated, tmp_path, form, winner, item, training):
-    """Of two documents with one score trec_eval shows the last by name, other formats the first; the warning says so."""
+def test_the_warning_of_ties_says_which_name_is_ranked_first(evaluated, tmp_path, form, winner, item, training):
+    """Of two documents with equal scores, trec_eval and a run beside TREC files rank the last name first, and other
+    formats the first name; the warning of ties says which.
+    """
     target = tmp_path / "y.qrels"
     target.write_text("q 0 b 1\n")
     if form == "run":
@@ -125,8 +134,11 @@ def test_who_wins_a_tie_is_said_in_the_words_of_the_format(evaluated, tmp_path, 
     assert f"(100.0% at rank 1): there the label that {winner} is shown" in report["warnings"][0]
 
 
-def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
-    """String ids are numbered over run, qrels and training, targets or counts, so that buckets are of the same labels."""
+def test_buckets_include_names_that_only_training_has(trec, config, evaluated, tmp_path):
+    """Names are numbered over run, qrels and training, so that buckets hold the labels of all.
+
+    Training counts by name give the report of training targets.
+    """
     qrels, _ = trec
     names = sorted({document for by in qrels.values() for document in by})
     counts = {name: 3 * number + 1 for number, name in enumerate(["AA-never-ranked", *names, "ZZ-never-ranked"])}
@@ -142,26 +154,31 @@ def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("grades", "options", "is_said"),
+    ("grades", "options", "has_note"),
     [
         ("12", [], True),
-        ("12", ["--train-min-gain", 1], False),  # chosen
-        ("11", [], False),  # of another scale, such as clicks: from 2 none would count
+        ("12", ["--train-min-gain", 1], False),  # the user decides
+        ("11", [], False),  # another scale, such as clicks, of which none would count from 2
         ("22", [], False),
     ],
 )
-def test_training_that_counts_from_a_smaller_gain_is_told(write_files, evaluated, grades, options, is_said):
-    """--min-gain 2 is of the targets: of training qrels a grade of 1 counts, unless --train-min-gain says otherwise."""
+def test_a_note_compares_the_gain_levels_of_targets_and_training(write_files, evaluated, grades, options, has_note):
+    """With --min-gain 2, training targets count from any gain above 0, and a note offers --train-min-gain.
+
+    There is none if the user gives it, or if training has one grade only.
+    """
     training = "".join(f"t,d{row},{grade}\n" for row, grade in enumerate(grades))
     words = write_files(preds="query,item,score\nq,d0,1\n", target="query,item,gain\nq,d0,2\n")
     words += [*write_files(train_target=f"query,item,gain\n{training}"), "--metrics+=RecallAtK", "--metrics.k=1"]
     warnings = evaluated(*words, "--buckets", "quantiles:2", "--min-gain", 2, *options)["warnings"]
     warning = "Training targets count from any gain above 0, targets from 2: --train-min-gain 2 counts both alike."
-    assert (warning in warnings) == is_said
+    assert (warning in warnings) == has_note
 
 
-def test_the_two_swapped_are_told(tailmetrics, tmp_path):
-    """JSON holds numbers alone, which do not say whether they are grades or scores."""
+def test_swapped_run_and_qrels_bring_a_warning(tailmetrics, tmp_path):
+    """A run and qrels in JSON that may be swapped bring a warning: the predictions hold small whole numbers, as grades
+    are, and the targets fractions.
+    """
     for name, text in {"qrels": '{"q": {"a": 2, "b": 1}}', "run": '{"q": {"a": 0.5, "b": 0.25}}'}.items():
         (tmp_path / f"{name}.json").write_text(text)
     words = ["--preds", tmp_path / "qrels.json", "--target", tmp_path / "run.json", "--metrics+=MRR", "--quiet"]
@@ -170,8 +187,11 @@ def test_the_two_swapped_are_told(tailmetrics, tmp_path):
     assert (status, error in err) == (0, True)
 
 
-def test_the_hint_on_queries_without_a_grade_can_be_typed(write_files, evaluated):
-    """One of two queries has no grade of 2: recall counts it as 0, and leaves it out as the hint says."""
+def test_the_hint_on_queries_without_a_relevant_label_works(write_files, evaluated):
+    """Of two queries one has no grade of 2, so that recall is 0.5.
+
+    A note says so, and with the option that it names recall is 1.
+    """
     words = write_files(preds="query,item,score\np,a,1\nq,a,1\n", target="query,item,gain\np,a,2\nq,a,1\n")
     words += ["--min-gain", 2, "--metrics+=RecallAtK", "--metrics.k=1"]
     report = evaluated(*words)

@@ -1,4 +1,4 @@
-"""What the command line says: options instead of arguments, nothing that a terminal acts upon, help for users."""
+"""The texts of the command line: help for users, options in the place of arguments, and no control characters."""
 
 import os
 import re
@@ -22,8 +22,8 @@ BY_DECILE = ("PrecisionAtK", "{k: 1, buckets: deciles}")
 
 
 @pytest.mark.parametrize("command", [[], ["evaluate"], ["compare"]])
-def test_help(command, tailmetrics, capsys):
-    """It opens with what the program does and shows a command; no word of Python is in it."""
+def test_help_shows_a_command_and_no_python_terms(command, tailmetrics, capsys):
+    """--help shows an example of the command and its options and formats, and no terms of Python."""
     with pytest.raises(SystemExit):
         tailmetrics(*command, "--help")
     text = capsys.readouterr().out
@@ -36,20 +36,22 @@ def test_help(command, tailmetrics, capsys):
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"]])
-def test_what_is_asked_first_is_answered_without_torch(words):
-    """It takes seconds to load, and neither the version nor the list of commands needs it; no word asks for that list."""
+def test_help_and_version_load_no_torch(words):
+    """The version and the list of commands, which is also shown without arguments, load neither torch nor numpy nor
+    yaml.
+    """
     code = (
         "import runpy, sys\n"
         "try: runpy.run_module('tailmetrics', run_name='__main__')\n"
         "finally: print(sorted({'torch', 'numpy', 'yaml'} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(("usage: tailmetrics", "tailmetrics 0."))
-    assert done.stdout.endswith("\n[]\n")
+    process = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert process.stdout.startswith(("usage: tailmetrics", "tailmetrics 0."))
+    assert process.stdout.endswith("\n[]\n")
 
 
 ASCII = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-"""An environment in which Python takes ASCII for the encoding of texts."""
+"""An environment in which the default encoding of Python is ASCII."""
 COMMANDS_IN_FORKS = """
 import gc, os, sys
 from tailmetrics.cli import compare, evaluate, main, parser
@@ -74,9 +76,9 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def in_ascii(tmp_path_factory):
-    """Return a function that runs the command line in a fork of a process that takes ASCII for the encoding of texts.
+    """Return a function that runs the command line in a fork of a process whose default encoding is ASCII.
 
-    It returns status, stdout and stderr. Stdout may go to another file, or be closed from the start (``None``).
+    It returns status, stdout and stderr. Stdout may be another file, or closed from the start (``None``).
     """
     folder = tmp_path_factory.mktemp("streams")
     stdout_path, stderr_path = folder / "out", folder / "err"
@@ -93,8 +95,10 @@ def in_ascii(tmp_path_factory):
         yield run
 
 
-def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, write_files):
-    """Configs are UTF-8 in any locale, and what a terminal cannot show is written by its number."""
+def test_commands_work_with_an_ascii_encoding(in_ascii, tmp_path, write_files):
+    """If the default encoding is ASCII, configs are read as UTF-8, and letters that the terminal cannot show are
+    printed as escapes. A path that cannot be encoded is an error with a hint.
+    """
     (tmp_path / "c.yaml").write_text("metrics: [{class_path: RecallAtK, init_args: {k: 1}}]\ntitle: é…\n", "utf-8")
     words = ["evaluate", "--config", tmp_path / "c.yaml", *write_files(preds=np.eye(8), target=np.arange(8)[::-1] // 4)]
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
@@ -110,8 +114,11 @@ def test_no_letter_beyond_ascii_ends_a_command(in_ascii, tmp_path, write_files):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
-def test_an_stdout_that_cannot_be_written_is_named(in_ascii, tmp_path, config, write_files):
-    """The report is there by then: neither its path nor its disk is at fault."""
+def test_an_unwritable_stdout_is_an_error_after_the_report(in_ascii, tmp_path, config, write_files):
+    """If stdout is full or closed, the error says so and names the report, which is complete.
+
+    With --quiet a closed stdout is no error.
+    """
     words = ["evaluate", "--config", config(PRECISION), *write_files(preds=np.eye(8), target=np.arange(8))]
     status, _, err = in_ascii(*words, "--out", tmp_path / "out", stdout="/dev/full")
     assert (status, (tmp_path / "out" / "report.json").exists()) == (2, True)
@@ -123,8 +130,8 @@ def test_an_stdout_that_cannot_be_written_is_named(in_ascii, tmp_path, config, w
     assert in_ascii(*words, "--quiet", stdout=None)[0] == 0
 
 
-def test_an_argument_that_an_error_names_can_be_typed():
-    """An option has the name of the argument, with an underscore or a hyphen."""
+def test_options_have_the_names_of_arguments():
+    """An option has the name of its argument, written with underscores or hyphens."""
     words = ["--train_min_gain=2", "--missing=zero", "--batch-rows", "7", "--metrics+=MRR", "--metrics.min_gain=3"]
     request = parse(["evaluate", *words])
     assert (request.data.train_min_gain, request.data.missing, request.data.batch_rows) == (2.0, "zero", 7)
@@ -144,7 +151,7 @@ def test_an_argument_that_an_error_names_can_be_typed():
     ],
 )  # fmt: skip
 def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path):
-    """A hint can be typed as it stands."""
+    """The hints for errors in files name options of the command line, and no Python arguments."""
     files = {"p.csv": "query,item,score\na,x,1\n", "y.csv": "query,item\na,x\n"} | files
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -166,15 +173,17 @@ def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path)
         ),
     ],
 )
-def test_words_that_do_not_fit(words, problem, tailmetrics, tmp_path, monkeypatch):
-    """Of either command, and of a metric: what is wrong, and where the options are listed."""
+def test_errors_in_arguments_come_with_a_hint(words, problem, tailmetrics, tmp_path, monkeypatch):
+    """An unknown option, a file that is no table of rows and a metric that lacks an argument are errors that say what
+    to do.
+    """
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({}), "none.parquet")
     status, _, err = tailmetrics(*words)
     assert (status, problem in err) == (2, True)
 
 
-MEANT = {
+CORRECTIONS = {
     ("evalute",): "evaluate",
     ("eval", "--preds", "p.npy"): "evaluate",
     ("--versoin",): "--version",
@@ -194,16 +203,18 @@ MEANT = {
 }
 
 
-@pytest.mark.parametrize("words", MEANT)
-def test_the_word_that_was_meant_is_named(words, tailmetrics, tmp_path, monkeypatch):
-    """Of commands, options, classes and their arguments, on the command line and in a config."""
+@pytest.mark.parametrize("words", CORRECTIONS)
+def test_hints_correct_misspelled_names(words, tailmetrics, tmp_path, monkeypatch):
+    """A misspelled command, option, class, argument or preset is refused, and the hint gives the correct name, on the
+    command line and in a config.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "class.yaml").write_text("metrics: [{class_path: NDGCAtK, init_args: {k: 5}}]\n")
     (tmp_path / "option.yaml").write_text("metric: [{class_path: NDCGAtK, init_args: {k: 5}}]\n")
     (tmp_path / "argument.yaml").write_text("metrics: [{class_path: NDCGAtK, init_args: {k: 5, bucket: deciles}}]\n")
     status, out, err = tailmetrics(*words)
     assert (status, out) == (2, "")
-    assert f"\nhint: did you mean {MEANT[words]}? " in err
+    assert f"\nhint: did you mean {CORRECTIONS[words]}? " in err
     assert not re.search("Parser key|class_path|import path|unrecognized", err)
 
 
@@ -211,14 +222,16 @@ def test_the_word_that_was_meant_is_named(words, tailmetrics, tmp_path, monkeypa
     "words",
     [["zzz"], ["evaluate", "--foo", "-1"], ["evaluate", "--metrics+=Zzz"], ["evaluate", "--preset", "imagenet"]],
 )
-def test_no_word_is_named_that_is_far_from_what_stands_there(words, tailmetrics):
-    """A guess that is far off would mislead."""
+def test_hints_suggest_no_name_that_is_not_similar(words, tailmetrics):
+    """A name that is similar to no valid one brings no suggestion, which would mislead."""
     status, _, err = tailmetrics(*words)
     assert (status, "did you mean" in err) == (2, False)
 
 
-def test_readings_are_said_once(config, capsys, tmp_path):
-    """How a file is read is one line on stderr, and the status is 0; comparisons do not repeat it."""
+def test_how_a_file_was_read_is_printed_once(config, capsys, tmp_path):
+    """How each file was read is printed in one line on stderr, once if targets and training are the same file, and is
+    not kept in the table of rows.
+    """
     (tmp_path / "p.csv").write_text("user_id,item_id,score\na,x,1\n")
     (tmp_path / "y.csv").write_text("user_id,item_id,rating,time\na,x,1,5\n")
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
@@ -234,8 +247,10 @@ def test_readings_are_said_once(config, capsys, tmp_path):
     ]
 
 
-def test_nothing_reaches_the_terminal_that_it_acts_upon(config, tailmetrics, tmp_path):
-    """Escape codes in names of columns, items, files, folders and titles are spelled out; brackets are no markup."""
+def test_control_characters_are_printed_as_escapes(config, tailmetrics, tmp_path):
+    """Control characters in names of columns, files, folders and titles are printed as escapes, and brackets are not
+    taken for markup. Other letters are printed unchanged.
+    """
     bad = "\x1b[31m\x07"
     (tmp_path / "p.csv").write_text(f"query{bad},item,score\na,x,1\n")
     (tmp_path / "y.csv").write_text("query,item\na,x\n")
@@ -254,16 +269,18 @@ def test_nothing_reaches_the_terminal_that_it_acts_upon(config, tailmetrics, tmp
     assert printable("Größe 模型 10 %") == "Größe 模型 10 %"
 
 
-def test_where_files_wait_is_not_shown(tmp_path):
-    """An error while files are written names where they will be."""
+def test_errors_while_writing_name_the_final_path(tmp_path):
+    """An error while a file is written names its final path, not the temporary folder."""
     path = tmp_path / ".tailmetrics-x1" / "rows.parquet"
     assert describe(OSError(f"[Errno 28] No space left on device: '{path}'"))[0].endswith(
         f"'{tmp_path / 'rows.parquet'}'"
     )
 
 
-def test_no_error_is_long():
-    """Problem and remedy of each kind of error have at most 400 letters together; the remedy is kept."""
+def test_errors_have_at_most_400_characters():
+    """Problem and hint of an error of any kind have at most 400 characters together, and the end of the hint is
+    kept.
+    """
     for error in (
         CommandError("a " * 900, "add --k."),
         ValueError(f"rank: {'a ' * 900}; add --k."),
@@ -274,8 +291,8 @@ def test_no_error_is_long():
         assert hint.endswith(".")
 
 
-def test_an_error_while_writing(data_set, config, tailmetrics, tmp_path, monkeypatch):
-    """A full disk under the table of values per row is an error that names the table."""
+def test_a_full_disk_is_an_error_that_names_the_table(data_set, config, tailmetrics, tmp_path, monkeypatch):
+    """If the disk is full while the table of rows is written, the error names the table, and no file is left."""
 
     def full(self, *_, **__):
         raise OSError(28, "No space left on device", str(self.where))
@@ -287,7 +304,7 @@ def test_an_error_while_writing(data_set, config, tailmetrics, tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-OWN_FORMAT = """
+CUSTOM_FORMAT = """
 from tailmetrics import PrecisionAtK
 from tailmetrics.io import Format, register_format
 from tailmetrics.io.arrays import NumpySource
@@ -297,19 +314,21 @@ def open_raw(opening):
 
 register_format(Format(name="raw", content="an array", suffixes=(), opener=open_raw))
 
-class Own(PrecisionAtK):
+class Custom(PrecisionAtK):
     "A metric."
 """
 
 
-def test_a_format_of_ones_own_by_name(tailmetrics, tmp_path, monkeypatch):
-    """A format registered by a module that the config names is known to --format and listed by its error."""
+def test_a_custom_format_is_chosen_by_name(tailmetrics, tmp_path, monkeypatch):
+    """A format that is registered by a module of the config may be chosen by --format, and the error for an unknown
+    format lists it.
+    """
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "of_ones_own.py").write_text(OWN_FORMAT)
+    (tmp_path / "custom_format.py").write_text(CUSTOM_FORMAT)
     for name, array in (("p", np.eye(3)), ("y", [0, 1, 1])):
         np.save(tmp_path / f"{name}.npy", array)
         (tmp_path / f"{name}.npy").rename(f"{name}.raw")
-    (tmp_path / "c.yaml").write_text("metrics:\n  - class_path: of_ones_own.Own\n    init_args: {k: 1}\n")
+    (tmp_path / "c.yaml").write_text("metrics:\n  - class_path: custom_format.Custom\n    init_args: {k: 1}\n")
     words = ["evaluate", "--config", "c.yaml", "--preds", "p.raw", "--target", "y.raw"]
     try:
         status, out, err = tailmetrics(*words, "--format", "raw")

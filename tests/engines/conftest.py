@@ -1,4 +1,4 @@
-"""An engine without machines: its data sets are lists of tables."""
+"""An engine without machines, whose data sets are lists of tables."""
 
 import pickle
 
@@ -9,7 +9,7 @@ from tailmetrics.engines.cluster import Cluster, in_groups
 
 
 class Parts:
-    """A data set: tables of Arrow or DataFrames of pandas, some without rows."""
+    """A data set of Arrow tables or DataFrames, some of which have no rows."""
 
     def __init__(self, parts):
         self.parts = parts
@@ -17,7 +17,7 @@ class Parts:
 
 
 class Alone(Cluster):
-    """Every task gets its own copy of the work, as on other machines, and results are added up in a tree."""
+    """An engine in which every task gets a copy of the work, as on other machines, and results are merged in a tree."""
 
     name = "alone"
     tasks = 0
@@ -30,15 +30,17 @@ class Alone(Cluster):
 
     def total(self, dataset, work):
         dataset = dataset.parts
-        sent = pickle.dumps(work)
-        results = [self._task(sent)([part[list(work.columns)] if hasattr(part, "iloc") else part]) for part in dataset]
+        pickled_work = pickle.dumps(work)
+        results = [
+            self._task(pickled_work)([part[list(work.columns)] if hasattr(part, "iloc") else part]) for part in dataset
+        ]
         while len(results) != 1:
-            results = [pickle.loads(sent).merged(group) for group in in_groups(results)]
+            results = [pickle.loads(pickled_work).merged(group) for group in in_groups(results)]
         return results[0]
 
-    def _task(self, sent):
+    def _task(self, pickled_work):
         self.tasks += 1
-        return pickle.loads(sent)
+        return pickle.loads(pickled_work)
 
     def numbers(self, count):
         return Parts([pa.table({"id": [number]}) for number in range(count)])

@@ -1,4 +1,4 @@
-"""``--engine`` on the command line: shares of the files give the report of one process, and errors are those of the files."""
+"""With `--engine` the command line gives the report of one process, and errors name the files."""
 
 import sys
 import warnings
@@ -12,12 +12,12 @@ from tailmetrics.cli import main
 
 ROWS, LABELS = 60, 12
 TASKS = 3
-"""The tasks that the engine without machines runs at a time; each gets two shares."""
+"""The number of tasks that the engine runs at a time; each gets two shares."""
 
 
 @pytest.fixture
 def words(alone, tmp_path, monkeypatch):
-    """Return a command line, with an engine without machines in the place of Dask, which warns when it is connected."""
+    """Return a command line whose Dask is an engine without machines, which warns when it connects."""
 
     class Warns(type(alone)):
         def connect(self):
@@ -42,17 +42,20 @@ def words(alone, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("shares", [[], ["--shares", "1"], ["--shares", "9"]])
 def test_shares_of_any_number_give_the_report_of_one_process(words, tmp_path, capsys, shares):
-    """The bytes are equal: a warning of the engine is printed as a note, and stands in no report."""
+    """An engine with any number of shares gives the bytes of the report of one process.
+
+    A warning of the engine is printed as a note and is in no report.
+    """
     assert main([*words, "--no-rows", "--out", "one"]) == 0
     capsys.readouterr()
     assert main([*words, "--engine", "dask", *shares, "--out", "shared"]) == 0
     assert "note: the engine does not know this pandas\n" in capsys.readouterr().err
-    one, shared = ((tmp_path / folder / "report.json").read_bytes() for folder in ("one", "shared"))
-    assert one == shared
+    expected, shared = ((tmp_path / folder / "report.json").read_bytes() for folder in ("one", "shared"))
+    assert shared == expected
 
 
-def test_rows_of_a_share_that_are_refused(words, tmp_path, capsys):
-    """The error of a task names the file, by the path that every machine sees, and the row."""
+def test_an_error_in_a_share_names_file_and_row(words, tmp_path, capsys):
+    """An error in a share names the file by its full path, which all machines know, and the row in the file."""
     pq.write_table(pa.table({"labels": [[0]] * 40 + [[LABELS]] * 20}), "target.parquet")
     assert main([*words, "--engine", "dask"]) == 2
     problem = f"{tmp_path}/target.parquet, row 40: holds the label id {LABELS}, but there are {LABELS} labels"

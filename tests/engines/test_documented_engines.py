@@ -1,4 +1,6 @@
-"""docs/engines.md is true: on local clusters of two workers, one of them killed in the middle, the report is that of one process."""
+"""The code of docs/engines.md runs on local clusters of two workers, one of which is killed, with the report of one
+process.
+"""
 
 import os
 import re
@@ -19,7 +21,7 @@ import os, pathlib
 
 
 class RecallAtK(RecallAtK):
-    """The process that has the third batch dies."""
+    """A metric that kills the process of the third batch."""
 
     def prepare(self, ranking):
         calls = pathlib.Path(__file__).parent / "calls"
@@ -43,7 +45,7 @@ tailmetrics.evaluate(rows["ids"], rows["labels"], metrics=METRICS, label_counts=
 
 @pytest.fixture
 def folder(engine, tmp_path, monkeypatch):
-    """Return a folder with the files of the pages, where the engine is installed."""
+    """Return a folder with the files of the pages, or skip if the engine is not installed."""
     pytest.importorskip(ENGINES[engine])
     monkeypatch.chdir(tmp_path)
     data = re.search(r"^```python\n(.*?)^```$", (DOCS / "offline.md").read_text(), re.DOTALL | re.M)
@@ -68,19 +70,19 @@ def run(*words):
         "PYSPARK_SUBMIT_ARGS": "--master local[2,4] pyspark-shell",
         "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]),
     }
-    ended = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=400)
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    process = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=400)
+    assert process.returncode == 0, process.stderr[-3000:]
 
 
 def batches(folder):
-    """Return how many batches were begun, one more than there are where one was begun twice."""
+    """Return the number of batches that were started; a batch that is tried again counts twice."""
     return (folder / "calls").stat().st_size
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_engine_gives_the_report_of_one_process(folder, engine):
-    """The script of the page does, although a worker dies while it has a part."""
+def test_the_script_of_the_page_gives_the_report_of_one_process(folder, engine):
+    """The script of the page gives the report of one process with each engine, although a worker dies in the middle."""
     run(f"with_{engine}.py")
     assert batches(folder) > 8
     assert (folder / "reports/one/report.json").read_bytes() == (folder / f"reports/{engine}/report.json").read_bytes()
@@ -88,8 +90,10 @@ def test_an_engine_gives_the_report_of_one_process(folder, engine):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_command_line_gives_the_report_of_one_process(folder, engine):
-    """The command of the page does, with a metric of one's own that kills a worker."""
+def test_the_command_of_the_page_gives_the_report_of_one_process(folder, engine):
+    """The command of the page gives the report of one process with each engine, with a custom metric that kills a
+    worker.
+    """
     _, *words = shlex.split(re.search(r"^```bash\n(.*?)^```$", PAGE, re.DOTALL | re.M)[1].replace("\\\n", ""))
     words += ["--metrics+=metrics.RecallAtK", "--metrics.k=7"]
     words[words.index("--engine") + 1] = engine

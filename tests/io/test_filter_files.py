@@ -92,7 +92,9 @@ def test_a_filter_may_be_several_files(write, rows_of, tmp_path):
 
 
 def test_a_filter_that_matches_nothing_is_an_error(write):
-    """A filter of which no pair is of an evaluated query and item is an error, because the file belongs to other data."""
+    """A filter of which no pair is of an evaluated query and item is an error, because the file belongs to
+    other data.
+    """
     run, qrels = write("a.run", "q1 Q0 a 1 2 x\n"), write("a.qrels", "q1 0 a 1\n")
     with pytest.raises(DataFileError, match=r"none\.txt: none of its pairs .* such as 'nouser' and 'nofilm'"):
         read(run, qrels, filter=write("none.txt", "nouser nofilm\nq1 z\n"))

@@ -56,7 +56,9 @@ def test_a_note_names_the_filter_that_may_be_forgotten(write):
 
 
 def test_on_progress_receives_the_name_of_each_step(write):
-    """`on_progress` receives the name of each step of reading: each file, the comparison of queries and that of labels."""
+    """`on_progress` receives the name of each step of reading: each file, the comparison of queries and that of
+    labels.
+    """
     steps = []
     files = write("p.csv", "user,item,score\nu,a,3\n"), write("y.csv", "user,item\nu,a\n")
     read(*files, on_progress=lambda step, share: steps.append(step))

@@ -34,7 +34,9 @@ def write(tmp_path):
     ],
 )
 def test_counts_are_read_in_the_order_of_label_ids(write, name, content):
-    """Training counts in every format are read in the order of label ids, with 0 for a label that the file leaves out."""
+    """Training counts in every format are read in the order of label ids, with 0 for a label that the file
+    leaves out.
+    """
     counts = read_label_counts(write(name, content), num_labels=3)
     assert counts.tolist() == [3, 0, 7]
     assert counts.dtype == torch.int64
@@ -76,7 +78,9 @@ def test_known_or_named_columns_are_label_and_count(write, text, columns):
 
 @pytest.mark.parametrize("labels", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
 def test_a_label_with_a_no_break_space_is_another_label(write, labels):
-    """A label with a no-break space behind it is refused as unknown, although int() of Python reads it as the number 0."""
+    """A label with a no-break space behind it is refused as unknown, although int() of Python reads it as the
+    number 0.
+    """
     with pytest.raises(DataFileError, match="line 2: .*label '0\\\\xa0'"):
         read_label_counts(write("c.csv", "label,count\n0\u00a0,5\n1,1\n"), **labels)
 

@@ -496,7 +496,9 @@ def test_every_known_name_of_predictions_is_read_in_any_spelling(write, role):
 
 
 def test_every_known_name_of_gains_and_lists_is_read(write):
-    """Every known name of gains in lines is read, and every known name of lists and plural of an item name in tables."""
+    """Every known name of gains in lines is read, and every known name of lists and plural of an item name in
+    tables.
+    """
     preds = write("p", PREDS, "csv")
     for name in (*ALIASES["gain"], "score"):
         assert recall(preds, write("y", {**TARGET, name: [0, 1]}, "csv")) == 0

@@ -85,7 +85,9 @@ def test_string_ids_are_numbered_alike_in_both_files(tmp_path, rows_of, kind):
 
 
 def test_read_label_names_collects_names_of_several_files(tmp_path, targets_of):
-    """`read_label_names` collects the strings of several files in ascending order, and returns None for whole numbers."""
+    """`read_label_names` collects the strings of several files in ascending order, and returns None for whole
+    numbers.
+    """
     for name, column, rows in (
         ("p", "ids", [["b"], ["a"]]),
         ("y", "labels", [["c", "a"], []]),

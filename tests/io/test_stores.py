@@ -23,7 +23,9 @@ def lists(rows):
 
 @pytest.fixture(scope="module")
 def memory():
-    """Fill fsspec's store in memory with the same rows in several layouts, and return a function from path to address."""
+    """Fill fsspec's store in memory with the same rows in several layouts, and return a function from path to
+    address.
+    """
     system = fsspec.filesystem("memory")
     for number, row in enumerate(ROWS):
         with system.open(f"/data/parts/part-{number}.parquet", "wb") as file:

@@ -30,7 +30,9 @@ def test_dicts_of_runs_are_read(rows_of):
     "factory", [frame, lambda: pa.Table.from_pandas(frame()), lambda: frame().astype({"query": "category"})]
 )
 def test_frames_and_arrow_tables_are_read(factory, rows_of):
-    """A table of pandas or Arrow with one line for each query and item is read; queries may be strings or categories."""
+    """A table of pandas or Arrow with one line for each query and item is read; queries may be strings or
+    categories.
+    """
     target = frame([(q, i, g) for q, by in QRELS.items() for i, g in by.items()], ("query", "item", "gain"))
     dataset = read(factory(), target, missing="zero")
     assert rows_of(dataset) == EXPECTED

@@ -190,7 +190,9 @@ OPTIONS = {key: list[str]() for key in READ_AS_THEY_ARE} | {
 
 @pytest.mark.parametrize("tool", PREDS)
 def test_predictions_of_each_tool_are_read(tmp_path, tool):
-    """The predictions that each tool writes are read with the options of its row: recall at 1 beside TREC qrels is 0.5."""
+    """The predictions that each tool writes are read with the options of its row: recall at 1 beside TREC qrels
+    is 0.5.
+    """
     (tmp_path / "y").mkdir()
     files = written(tmp_path, PREDS[tool]), written(tmp_path / "y", TARGETS["trec_eval"])
     options = [*OPTIONS[tool, "preds"], *OPTIONS["trec_eval", "target"]]
