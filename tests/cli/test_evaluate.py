@@ -452,10 +452,15 @@ def test_each_training_token_counts_as_a_row(write_files, evaluated, tmp_path, s
     """Beside targets of tokens (B, T), each token of the training targets counts as a row: label 1 is 2 of 6 tokens and
     label 3 is 1, so that novelty is (log2 3 + log2 6) / 2.
     """
-    train = write_lists(tmp_path / f"train.{suffix}", [[1, 1, 2], [3, 2, 2]])
     files = write_files(preds=np.eye(4)[[[1, 3]]], target=np.array([[1, 3]]))
-    report = evaluated(*files, "--train-target", train, "--metrics+=NoveltyAtK", "--metrics.k=1")
-    assert values_of(report)["novelty@1"] == pytest.approx((np.log2(3) + np.log2(6)) / 2, abs=1e-12)
+    metrics = ["--metrics+=NoveltyAtK", "--metrics.k=1"]
+    for texts, options in (
+        ([[1, 1, 2], [3, 2, 2]], []),
+        ([[1, 1, 2, 3], [2, 2, -100, -100]], ["--ignore-index=-100"]),
+    ):
+        train = write_lists(tmp_path / f"train.{suffix}", texts)
+        report = evaluated(*files, "--train-target", train, *metrics, *options)
+        assert values_of(report)["novelty@1"] == pytest.approx((np.log2(3) + np.log2(6)) / 2, abs=1e-12)
 
 
 @pytest.mark.slow

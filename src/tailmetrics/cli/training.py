@@ -80,6 +80,8 @@ def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None
                 target = target > 0
             are_ids = target.dtype in INTEGERS and not target.is_sparse_csr
             if are_ids and files.has_tokens:
+                if target.ndim > 1:  # lists of one token each, padded with -1
+                    target = target[target != -1]
                 frequency.update(target, ignore_index=-1 if ignored_label is None else ignored_label)
             elif are_ids and ignored_label is not None:
                 frequency.update(*labels_without(target, ignored_label))
