@@ -1,4 +1,4 @@
-"""The same rows in every form that ``update`` accepts, for laws that hold whatever the form."""
+"""The same rows in every form that ``update`` accepts, for laws that hold for every form."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,16 +12,16 @@ import tailmetrics
 from cases import Data, padded_ids
 
 Feed: TypeAlias = tuple[Any, ...]
-"""What goes into ``update``: preds and target, or a ranking."""
+"""Arguments of ``update``: preds and target, or a ranking."""
 
 
 def scores_in_another_layout(scores: Tensor) -> Tensor:
-    """The same numbers, column by column in memory."""
+    """Return the same numbers, column by column in memory."""
     return scores.t().contiguous().t()
 
 
 def candidates(batch: Data, seed: int = 3) -> tuple[Tensor, Tensor]:
-    """The retrieved labels of each row with their scores, shuffled, -1 in between."""
+    """Return the retrieved labels of each row with their scores, shuffled, with -1 in between."""
     ids = batch.ids
     scores = torch.where(ids >= 0, batch.scores.gather(1, ids.clamp(min=0)), 0.5)
     order = torch.rand(ids.shape, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
@@ -29,7 +29,7 @@ def candidates(batch: Data, seed: int = 3) -> tuple[Tensor, Tensor]:
 
 
 def csr_scores(batch: Data, seed: int = 4) -> Tensor:
-    """The retrieved labels of each row as CSR, columns in no order, scores of 0 stored."""
+    """Return the retrieved labels of each row as CSR, with columns in no order and scores of 0 stored."""
     scores, ids = candidates(batch, seed)
     stored = ids >= 0
     crow = torch.cat([torch.zeros(1, dtype=torch.int64), stored.sum(dim=1).cumsum(0)])
@@ -37,7 +37,7 @@ def csr_scores(batch: Data, seed: int = 4) -> Tensor:
 
 
 def csr_target(target: Tensor, seed: int = 5) -> Tensor:
-    """A dense target as CSR, columns in no order, with explicit zeros."""
+    """Return a dense target as CSR, with columns in no order and explicit zeros."""
     generator = torch.Generator().manual_seed(seed)
     stored = (target > 0) | (torch.rand(target.shape, generator=generator) < 0.1)
     order = torch.rand(target.shape, generator=generator).argsort(dim=1)
@@ -48,20 +48,20 @@ def csr_target(target: Tensor, seed: int = 5) -> Tensor:
 
 
 def scipy_csr(matrix: Tensor) -> scipy.sparse.csr_matrix:
-    """A torch CSR matrix as scipy's, sharing nothing."""
+    """Return a copy of a torch CSR matrix as a scipy matrix."""
     parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     return scipy.sparse.csr_matrix(tuple(part.clone().numpy() for part in parts), shape=tuple(matrix.shape))
 
 
 def padded_gains(target: Tensor) -> tuple[Tensor, Tensor]:
-    """Label ids and their gains, padded, the gains of the padding NaN-free and meaningless."""
+    """Return label ids and their gains, padded; the gains of the padding are arbitrary."""
     ids = padded_ids(target)
     gains = target.double().gather(1, ids.clamp(min=0)) if ids.shape[1] else ids.double()
     return ids, torch.where(ids >= 0, gains, 7.0)
 
 
 def read_only(scores: Tensor) -> np.ndarray:
-    """The scores as an array that nobody may write to."""
+    """Return the scores as a read-only array."""
     array = scores.numpy().copy()
     array.flags.writeable = False
     return array
@@ -116,7 +116,7 @@ MULTI_HOT_FORMS: dict[str, Callable[[Tensor], Any]] = {
 
 
 def explicit_forms(batch: Data) -> dict[str, dict[str, tailmetrics.Ranking]]:
-    """Rankings made by the methods that leave nothing to guess, by what they are made from."""
+    """Return rankings made by the explicit methods of Ranking, by what they are made from."""
     ids, gains = padded_gains(batch.target)
     from_scores, from_ids = tailmetrics.Ranking.from_scores, tailmetrics.Ranking.from_ids
     size = batch.scores.shape[1]

@@ -26,7 +26,7 @@ BATCH = data(seed=3, num_rows=9)
 
 
 def states(collection: TopKCollection) -> dict[str, Any]:
-    """Every state of every member, and the number of updates."""
+    """Return every state of every member, and the number of updates."""
     states = {
         f"{name} {state}": value.tolist()
         for name, member in collection.members().items()
@@ -35,8 +35,8 @@ def states(collection: TopKCollection) -> dict[str, Any]:
     return states | {name: member.update_count for name, member in collection.members().items()}
 
 
-def fails_while_adding(metric: TopKMetric) -> None:
-    """Let what a metric prepares fail when it is added: at the end, and block by block behind the first one."""
+def fail_while_adding(metric: TopKMetric) -> None:
+    """Make the increments of a metric fail when they are added: at the end, and block by block after the first one."""
     aggregation = metric.aggregation
     prepare = aggregation.increments
 
@@ -49,13 +49,13 @@ def fails_while_adding(metric: TopKMetric) -> None:
             increments[name] = AtCells(last.cells.double(), last.amounts, last.rows)
         for name, increment in increments.items():
             if isinstance(increment, InBlocks):
-                increments[name] = InBlocks(lambda increment=increment: first_and_no_more(increment))
+                increments[name] = InBlocks(lambda increment=increment: first_block_and_error(increment))
         return increments
 
     vars(aggregation)["increments"] = broken
 
 
-def first_and_no_more(increment: InBlocks) -> Iterator[AtCells]:
+def first_block_and_error(increment: InBlocks) -> Iterator[AtCells]:
     """Yield the first block, and fail."""
     yield next(increment.blocks())
     raise ArithmeticError("the second block")
@@ -63,17 +63,19 @@ def first_and_no_more(increment: InBlocks) -> Iterator[AtCells]:
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> None:
-    """Whichever member of a collection it is; later batches are counted as if there had been no other."""
-    many: dict[str, Any] = {"num_labels": NUM_LABELS}
-    first = [NDCGAtK(k=4, name="first"), RecallAtK(k=2, average="macro", name="second", **many)]
+    """If one member of a collection fails while a batch is added, no state of any member changes, in update and
+    forward. Later batches are counted as if the failed one had never come.
+    """
+    arguments: dict[str, Any] = {"num_labels": NUM_LABELS}
+    first = [NDCGAtK(k=4, name="first"), RecallAtK(k=2, average="macro", name="second", **arguments)]
     member, last = (
         registered(name, **({"bins": 16} if name.startswith("Label") else {})),
-        LabelAUC(name="last", bins=16, **many),
+        LabelAUC(name="last", bins=16, **arguments),
     )
     collection = TopKCollection([*first, member, last])
     collection.update(BATCH.scores, BATCH.target)
     before = states(collection)
-    fails_while_adding(member)
+    fail_while_adding(member)
     with pytest.raises((RuntimeError, ArithmeticError, TypeError)):
         collection.update(BATCH.scores, BATCH.target)
     assert states(collection) == before
@@ -89,17 +91,17 @@ def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> Non
 
 
 def doubled(value: Any) -> Any:
-    """Twice a number, or each of a nested list."""
+    """Return twice a number, or twice each number of a nested list."""
     return [doubled(part) for part in value] if isinstance(value, list) else 2 * value
 
 
 def reductions(metric: TopKMetric) -> set[str]:
-    """How the states of a metric are put together."""
+    """Return the reductions of the states of a metric."""
     return {state.reduce for state in metric._declared.values()}
 
 
-def test_cells_of_an_own_metric_lie_in_its_state() -> None:
-    """A metric of one's own that names a cell beyond its state is refused before anything is added."""
+def test_custom_metric_with_cells_beyond_its_state_is_refused() -> None:
+    """A custom metric that adds to a cell beyond its state is refused before anything is added."""
 
     class Mistaken(MeanOfRows):
         def increments(self, ranking: Any) -> Any:
@@ -114,21 +116,24 @@ def test_cells_of_an_own_metric_lie_in_its_state() -> None:
     assert metric.update_count == 0
 
 
-def test_an_own_metric_may_add_to_no_cell() -> None:
-    """A batch that changes nothing in a state of one cell is no mistake."""
+def test_custom_metric_may_add_to_no_cell() -> None:
+    """A custom metric may add a batch to no cell of its state."""
 
     class Silent(MeanOfRows):
         def increments(self, ranking: Any) -> Any:
-            none = torch.zeros(0, dtype=torch.int64)
-            return {"sum": AtCells(none, none, none)}
+            empty = torch.zeros(0, dtype=torch.int64)
+            return {"sum": AtCells(empty, empty, empty)}
 
     metric = TopKMetric(1, Formula(recall_at_k), aggregation=Silent)
     metric.update(BATCH.scores, BATCH.target)
     assert metric.update_count == 1
 
 
-def test_a_bind_that_fails_binds_nothing() -> None:
-    """Counts of no training row are too few for propensities: no member is bound, and a later bind works."""
+def test_failed_bind_binds_no_member() -> None:
+    """A bind that fails binds no member of a collection, and a later bind works.
+
+    Counts of no training row are too few for propensities.
+    """
     collection = TopKCollection([RecallAtK(1, buckets="deciles"), PropensityScoredPrecisionAtK(1)])
     empty = LabelFrequency(num_labels=2)
     with pytest.warns(UserWarning, match="no rows"), pytest.raises(ValueError, match="num_train=0 is too small"):
@@ -142,8 +147,10 @@ def test_a_bind_that_fails_binds_nothing() -> None:
     assert metric.bind(LabelFrequency.from_counts([5, 3], num_rows=8)).is_bound
 
 
-def test_names_of_buckets_and_groups_give_each_value_a_key_of_its_own() -> None:
-    """The group "x" of the bucket "b" has the key of the bucket "x/b"."""
+def test_names_of_buckets_and_groups_that_make_equal_keys_are_refused() -> None:
+    """Names of buckets and row groups that give two values one key are refused: the group "x" of the bucket "b" has the
+    key of the bucket "x/b".
+    """
     buckets = LabelBuckets.from_assignment([0, 1], ["b", "x/b"])
     with pytest.raises(ValueError, match="two values the key that ends in 'x/b'"):
         RecallAtK(k=1, buckets=buckets, row_groups=["x"])

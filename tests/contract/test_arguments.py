@@ -1,4 +1,4 @@
-"""Arguments of constructors and functions: a wrong one is a clear error at once, never a wrong number later."""
+"""Wrong arguments of constructors and functions raise a clear error at once, and never give a wrong number later."""
 
 import pickle
 import re
@@ -48,31 +48,35 @@ WRONG: dict[str, list[Any]] = {
 
 
 def is_clear(error: BaseException) -> bool:
-    """Names a caller, and is more than a word."""
+    """Return whether an error names its caller and says more than a word."""
     return bool(re.match(r"[A-Za-z]\w+(\.\w+)?: \S", str(error))) and len(str(error)) > 40
 
 
-def complaints(call: Callable[[], Any], what: str) -> list[str]:
-    """What is wrong with the answer to a wrong call."""
+def problems_of_call(call: Callable[[], Any], description: str) -> list[str]:
+    """Return what is wrong with the response to a wrong call: no error, an unclear one, or one of another type."""
     try:
         call()
     except (TypeError, ValueError) as error:
-        return [] if is_clear(error) else [f"{what}: {error}"]
+        return [] if is_clear(error) else [f"{description}: {error}"]
     except Exception as error:
-        return [f"{what}: {type(error).__name__}: {error}"]
-    return [f"{what}: accepted"]
+        return [f"{description}: {type(error).__name__}: {error}"]
+    return [f"{description}: accepted"]
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_metrics_refuse_wrong_arguments(case: Any) -> None:
-    """Every argument that the metric takes, with numbers, texts and objects that mean nothing."""
+    """Metrics raise a clear error for every argument of theirs with a wrong number, text or object, and for an argument
+    that does not exist.
+    """
     problems = []
-    taken = {*arguments(REGISTRY[case.name]), "nonexistent"} - (set() if "k" in case.arguments else {"k"})
-    for argument in WRONG.keys() & taken:
+    names = {*arguments(REGISTRY[case.name]), "nonexistent"} - (set() if "k" in case.arguments else {"k"})
+    for argument in WRONG.keys() & names:
         for value in WRONG[argument]:
             if (argument, value, case.name) != ("num_train", 2, "NoveltyAtK"):
-                wrong = {argument: value}
-                problems += complaints(lambda wrong=wrong: case.metric(**wrong), f"{case.name}({argument}={value!r})")
+                keywords = {argument: value}
+                problems += problems_of_call(
+                    lambda keywords=keywords: case.metric(**keywords), f"{case.name}({argument}={value!r})"
+                )
     assert problems == []
 
 
@@ -154,17 +158,22 @@ FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_refuse_wrong_arguments(name: str) -> None:
-    """As metrics do."""
+def test_functions_and_classes_refuse_wrong_arguments(name: str) -> None:
+    """Functions, rankings, buckets, counts and collections raise an error that names the caller if an argument is
+    wrong.
+    """
     problems = []
     for number, call in enumerate(FUNCTIONS[name]):
-        problems += complaints(call, f"{name}, call {number}")
+        problems += problems_of_call(call, f"{name}, call {number}")
     assert problems == []
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
-def test_an_unknown_keyword_is_named_with_what_is_accepted(case: Any) -> None:
-    """The class, the keyword, the arguments there are; those of torchmetrics.Metric go through."""
+def test_unknown_keyword_is_refused_with_the_accepted_ones(case: Any) -> None:
+    """An unknown keyword raises an error that names the class, the keyword and the accepted arguments.
+
+    Keywords of torchmetrics.Metric are passed on.
+    """
     with pytest.raises(ValueError, match=rf"{case.name}: shape is not an argument .* name, .*sync_on_compute"):
         case.metric(shape=3)
     with pytest.raises(ValueError, match=f"{case.name}: top_k is not an argument"):
@@ -177,8 +186,8 @@ def test_an_unknown_keyword_is_named_with_what_is_accepted(case: Any) -> None:
         case.metric(sync_on_compute=3)
 
 
-def test_a_metric_of_ones_own_may_take_arguments_any_way_it_likes() -> None:
-    """Handed on by keyword or by position, or taken out of the keywords: what its class accepts is not refused."""
+def test_custom_metric_may_take_arguments_from_its_keywords() -> None:
+    """A custom metric may take arguments by position, by keyword, or out of its keywords; other keywords are refused."""
 
     class Mine(tm.RowMeanMetric):
         higher_is_better = True
@@ -196,7 +205,7 @@ def test_a_metric_of_ones_own_may_take_arguments_any_way_it_likes() -> None:
         Mine(k=3, color="red")
 
 
-SHOWN = """
+REPRS = """
 RecallAtK(k=5)
 RecallAtK(k=[5])
 RecallAtK(k=5, buckets='deciles', name='r')
@@ -206,21 +215,23 @@ GiniAtK(k=3, num_labels=9)
 
 
 def test_repr_shows_the_arguments_that_are_not_the_default() -> None:
-    """As they are written, in one line; buckets by their number."""
-    for text in SHOWN.split("\n")[1:-1]:
+    """repr of a metric shows, in one line, the arguments that differ from their defaults, as code; buckets are shown by
+    their number.
+    """
+    for text in REPRS.split("\n")[1:-1]:
         assert repr(eval(text, dict(REGISTRY))) == text
     several_cutoffs = tm.RecallAtK(
         k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="skip"
     )
-    shown = "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='skip')"
-    assert repr(several_cutoffs) == shown
+    expected = "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='skip')"
+    assert repr(several_cutoffs) == expected
     assert repr(tm.MRR(empty_target_action="neg", depth=500)) == "MRR()"
     psp = tm.PropensityScoredPrecisionAtK(k=3, preset="amazon")
     assert repr(psp) == "PropensityScoredPrecisionAtK(k=3, a=0.6, b=2.6)"
 
 
 def test_combinations_that_contradict_each_other_are_refused() -> None:
-    """Two arguments that are right one by one and mean nothing together."""
+    """Two arguments that are valid one by one and contradict each other are refused with a clear error."""
     recall, precision = REGISTRY["RecallAtK"], REGISTRY["PrecisionAtK"]
     psp, popularity = REGISTRY["PropensityScoredPrecisionAtK"], REGISTRY["PopularityAtK"]
     counts = [1] * NUM_LABELS
@@ -241,11 +252,13 @@ def test_combinations_that_contradict_each_other_are_refused() -> None:
         lambda: REGISTRY["KForRecall"](0.5, empty_target_action="neg"),
         lambda: REGISTRY["NDCGAtK"](k=[None, 1]),
     ]
-    assert [problem for number, call in enumerate(calls) for problem in complaints(call, f"call {number}")] == []
+    assert [problem for number, call in enumerate(calls) for problem in problems_of_call(call, f"call {number}")] == []
 
 
-def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
-    """NumPy's numbers of any width mean what Python's mean, its vectors what tensors mean: keys and values are the same."""
+def test_numpy_numbers_and_arrays_are_accepted() -> None:
+    """NumPy numbers of any width are accepted as Python numbers, and NumPy vectors as tensors: keys and values are the
+    same. Arrays of other shapes or types are refused.
+    """
     scores, target = torch.tensor([[0.9, 0.6, 0.2, 0.4]]), torch.tensor([[0, 3]])
     pairs: list[tuple[TopKMetric, TopKMetric]] = [
         (tm.RecallAtK(k=np.array([1, 3])), tm.RecallAtK(k=[1, 3])),
@@ -305,22 +318,26 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
         ("RecallAtK", {"k": 1, "min_gain": 1.0000001}, "recall_min1.0000001@1"),
     ],
 )
-def test_the_key_says_what_a_number_is(name: str, metric_arguments: dict[str, Any], key: str) -> None:
-    """The average, the labels that it is over, the least gain, the cut-off or threshold; or the name that was given; all digits."""
+def test_key_names_average_cutoff_and_options(name: str, metric_arguments: dict[str, Any], key: str) -> None:
+    """The key of a value names the average, the labels that it is over, min_gain, and the cut-off or threshold with all
+    digits; or it is the name of the metric.
+    """
     assert REGISTRY[name](num_labels=NUM_LABELS, **metric_arguments).keys() == [key]
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_what_a_metric_is_made_with_cannot_be_set_later(name: str) -> None:
-    """States, keys and values would not follow. The metric stays as it is, a copy too; the rest can be set."""
+def test_arguments_of_a_metric_cannot_be_set_later(name: str) -> None:
+    """Setting an argument of a metric, or of a copy, raises an error and changes nothing, because states, keys and
+    values would not follow. Other attributes can be set.
+    """
     metric = registered(name)
     for copy in (metric, metric.clone(), pickle.loads(pickle.dumps(metric))):
-        shown, keys = repr(copy), copy.keys()
+        text, keys = repr(copy), copy.keys()
         for argument in ({"k", "cutoffs"} | arguments(REGISTRY[name]).keys()) - {"validate_args"}:
             if hasattr(copy, argument):
                 with pytest.raises(AttributeError, match=f"{name}: {argument} is settled when the metric is made"):
                     setattr(copy, argument, 1)
-        assert (repr(copy), copy.keys()) == (shown, keys)
+        assert (repr(copy), copy.keys()) == (text, keys)
         copy.validate_args = False
         copy.note = "mine"
     with pytest.raises(AttributeError, match="LabelFrequency: num_labels is settled when the metric is made"):

@@ -1,4 +1,4 @@
-"""Metrics together: a member gives what it gives alone, grouped or not, whatever the first batch looks like."""
+"""Metrics in a collection have the values that they have alone, whatever the first batch is."""
 
 import pickle
 from contextlib import nullcontext
@@ -23,7 +23,7 @@ BATCH = data(seed=61, num_rows=15, graded=True)
 
 
 def values(scalars: dict[str, Any]) -> dict[str, Any]:
-    """The bits of each entry of a dict."""
+    """Return the bits of each value of a dict."""
     return {key: bits_of(value) for key, value in scalars.items()}
 
 
@@ -38,7 +38,9 @@ def values(scalars: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_plain_collection_merges_no_two_metrics(kinds: Any, first: Any, options: dict[str, Any]) -> None:
-    """After a first batch in which all states are alike, every member gives what it gives alone; a ranking is handed on."""
+    """A MetricCollection of TorchMetrics never merges two metrics: after a first batch that leaves all states equal,
+    every member has the value that it has alone. This also holds for an update with a ranking.
+    """
     members = {f"m{number}": case.metric() for number, case in enumerate(kinds) if not case.needs_scores}
     alone = {name: metric.clone() for name, metric in members.items()}
     collection = MetricCollection(members, **options)
@@ -46,9 +48,9 @@ def test_a_plain_collection_merges_no_two_metrics(kinds: Any, first: Any, option
         collection.update(*batch)
         for metric in alone.values():
             metric.update(*batch)
-    before, behind = options.get("prefix", ""), options.get("postfix", "")
-    wanted = {f"{before}{name}{behind}": metric.compute() for name, metric in alone.items()}
-    assert values(collection.compute()) == values(wanted)
+    prefix, postfix = options.get("prefix", ""), options.get("postfix", "")
+    expected = {f"{prefix}{name}{postfix}": metric.compute() for name, metric in alone.items()}
+    assert values(collection.compute()) == values(expected)
     collection.reset()
     collection.update(*HITS)
     for name, metric in collection.items(keep_base=True):
@@ -58,24 +60,26 @@ def test_a_plain_collection_merges_no_two_metrics(kinds: Any, first: Any, option
 
 
 def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
-    """All metrics at once, sharing rankings and per-label states, by update and by forward."""
+    """Each member of a TopKCollection of all metrics has the value that it has alone, by update and by forward,
+    although members share rankings and states.
+    """
     cases = {f"{number}": case for number, case in enumerate(ONE_OF_EACH)}
-    named = {name: case.metric(name=f"m{name}") for name, case in cases.items()}
-    alone = {name: metric.clone() for name, metric in named.items()}
-    collection = tm.TopKCollection(named)
+    members = {name: case.metric(name=f"m{name}") for name, case in cases.items()}
+    alone = {name: metric.clone() for name, metric in members.items()}
+    collection = tm.TopKCollection(members)
     for rows in (slice(0, 4), slice(4, 11)):
         collection.update(BATCH.scores[rows], BATCH.target[rows])
         for metric in alone.values():
             metric.update(BATCH.scores[rows], BATCH.target[rows])
     batch_values = collection(BATCH.scores[11:], BATCH.target[11:])
-    wanted_of_batch = {}
+    expected_of_batch = {}
     for metric in alone.values():
-        wanted_of_batch |= metric.scalars(metric(BATCH.scores[11:], BATCH.target[11:]))
-    assert values(batch_values) == values(wanted_of_batch)
-    wanted: dict[str, Any] = {}
+        expected_of_batch |= metric.scalars(metric(BATCH.scores[11:], BATCH.target[11:]))
+    assert values(batch_values) == values(expected_of_batch)
+    expected: dict[str, Any] = {}
     for metric in alone.values():
-        wanted |= metric.scalars()
-    assert values(collection.compute()) == values(wanted)
+        expected |= metric.scalars()
+    assert values(collection.compute()) == values(expected)
     collection.update(BATCH.scores[:2], BATCH.target[:2])
     for metric in alone.values():
         metric.update(BATCH.scores[:2], BATCH.target[:2])
@@ -88,20 +92,24 @@ def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
     "collection", [tm.TopKCollection, lambda members: MetricCollection(dict(zip("ab", members, strict=True)))]
 )
 @pytest.mark.parametrize("strict_first", [True, False])
-def test_a_member_that_refuses_empty_rows_refuses_them_in_company(collection: Any, strict_first: bool) -> None:
-    """empty_target_action="error" raises whatever other member has the same numbers, from the first batch to the last."""
+def test_member_that_refuses_empty_rows_refuses_them_in_a_collection(collection: Any, strict_first: bool) -> None:
+    """A member with empty_target_action="error" raises in a collection, in any order of members, in the first batch and
+    later.
+    """
     members = [tm.RecallAtK(k=1, empty_target_action="error", name="strict"), tm.RecallAtK(k=1)]
-    together = collection(members if strict_first else members[::-1])
+    group = collection(members if strict_first else members[::-1])
     with pytest.raises(ValueError, match="no relevant label"):
-        together.update(*EMPTY)
-    together = collection([metric.clone() for metric in (members if strict_first else members[::-1])])
-    together.update(*HITS)
+        group.update(*EMPTY)
+    group = collection([metric.clone() for metric in (members if strict_first else members[::-1])])
+    group.update(*HITS)
     with pytest.raises(ValueError, match="no relevant label"):
-        together.update(*EMPTY)
+        group.update(*EMPTY)
 
 
-def test_a_collection_hands_on_how_rows_are_read() -> None:
-    """``duplicates`` and ``ignore_index`` are those of every member that says nothing; one that says other is refused."""
+def test_collection_passes_duplicates_and_ignore_index_to_members() -> None:
+    """A collection passes ``duplicates`` and ``ignore_index`` to members without them; a member with another value is
+    refused. A repeated id is a miss, and the ignored row does not count.
+    """
     ids, target = torch.tensor([[0, 0, 2], [1, 2, 0]]), torch.tensor([2, -100])
     alone = tm.RecallAtK(k=2, duplicates="first", ignore_index=-100)
     collection = tm.TopKCollection([tm.RecallAtK(k=2), tm.PrecisionAtK(k=3)], duplicates="first", ignore_index=-100)
@@ -125,20 +133,22 @@ class Flipped(tm.RecallAtK):  # type: ignore[misc]
     stem = "flipped"
 
     def update(self, preds: Any, target: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Turn the scores around."""
+        """Negate the scores."""
         super().update(-preds, target, *args, **kwargs)
 
 
 class FlippedCollection(tm.TopKCollection):
-    """The same for all members."""
+    """Ranks the lowest scores of all members first."""
 
     def update(self, preds: Any, target: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Turn the scores around."""
+        """Negate the scores."""
         super().update(-preds, target, *args, **kwargs)
 
 
-def test_an_update_of_ones_own_is_not_passed_over() -> None:
-    """Alone it is called; where rankings are handed on, the class is refused in one sentence."""
+def test_custom_update_is_called_or_refused() -> None:
+    """A class that overrides update() works alone; collections, evaluate and reports, which do not call it, refuse the
+    class with one sentence.
+    """
     scores, target = torch.tensor([[0.9, 0.1]]), torch.tensor([1])
     metric, collection = Flipped(k=1), FlippedCollection([tm.RecallAtK(k=1)])
     metric.update(scores, target)
@@ -157,8 +167,10 @@ def test_an_update_of_ones_own_is_not_passed_over() -> None:
             refusal()
 
 
-def test_what_would_be_lost_when_states_are_given_back_is_refused() -> None:
-    """An update between ``sync`` and ``unsync``, of a metric and of a collection."""
+def test_update_between_sync_and_unsync_is_refused() -> None:
+    """An update of a metric or a collection between ``sync`` and ``unsync`` is refused, because ``unsync`` would lose
+    it.
+    """
     collection = tm.TopKCollection([tm.RecallAtK(k=1), tm.PrecisionAtK(k=1)])
     members = list(collection.members().values())
     collection.update(*HITS)
@@ -174,8 +186,8 @@ def test_what_would_be_lost_when_states_are_given_back_is_refused() -> None:
     assert members[0].update_count == 2
 
 
-def test_a_batch_is_ranked_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten members, one call of the ranking."""
+def test_collection_ranks_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection of ten members ranks a batch once."""
     calls = []
     read = _ranking.read_batch
     monkeypatch.setattr(_ranking, "read_batch", lambda *args, **kwargs: calls.append(1) or read(*args, **kwargs))
@@ -185,7 +197,9 @@ def test_a_batch_is_ranked_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
-    """Coverage, Gini and entropy at one k keep one vector of L numbers."""
+    """Members that need the same counts per label share one state: coverage, Gini and entropy at one k keep one vector
+    of L numbers.
+    """
     kinds = (tm.CatalogCoverageAtK, tm.GiniAtK, tm.EntropyAtK)
     collection = tm.TopKCollection([kind(k=2, num_labels=9) for kind in kinds])
     collection.update(torch.arange(9.0)[None], torch.tensor([3]))
@@ -195,8 +209,11 @@ def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
 
 
 @pytest.mark.parametrize("form", [nullcontext, force_plain])
-def test_members_by_bucket_of_other_depths_keep_their_own_lists(form: Any) -> None:
-    """The first label of the tail stands at place 31: at a depth of 30 the tail lists nothing, at 40 it is right."""
+def test_members_by_bucket_with_different_depths_keep_their_own_lists(form: Any) -> None:
+    """Members by bucket with different depths keep their own lists.
+
+    The first label of the tail is at rank 31: at a depth of 30 the tail lists nothing, at 40 it is a hit.
+    """
     halves = tm.LabelBuckets.from_assignment([0] * 30 + [1] * 10, ["head", "tail"])
     collection = tm.TopKCollection(
         [tm.RecallAtK(1, buckets=halves, depth=depth, name=f"{depth}") for depth in (30, 40)]
@@ -207,8 +224,8 @@ def test_members_by_bucket_of_other_depths_keep_their_own_lists(form: Any) -> No
     assert (float(scalars["30/tail"]), float(scalars["40/tail"])) == (0, 1)
 
 
-def test_repr_lists_the_members_as_they_were_written() -> None:
-    """One per line."""
+def test_repr_of_a_collection_lists_its_members() -> None:
+    """repr of a collection lists its members as code, one per line, and its prefix."""
     collection = tm.TopKCollection([tm.RecallAtK(k=[1, 5]), tm.MRR(buckets=BUCKETS)], prefix="val/")
     assert repr(collection).splitlines() == [
         "TopKCollection(",
@@ -219,8 +236,11 @@ def test_repr_lists_the_members_as_they_were_written() -> None:
     ]
 
 
-def test_metrics_side_by_side_are_members_and_what_is_no_metric_is_refused() -> None:
-    """As of TorchMetrics' collection; a TypeError says what to write instead of a class, or of a prefix by position."""
+def test_collection_takes_metrics_by_position_and_refuses_other_objects() -> None:
+    """TopKCollection takes metrics as positional arguments.
+
+    A class in place of a metric, or a prefix by position, raises a TypeError that says what to pass.
+    """
     precision, recall = tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)
     assert list(tm.TopKCollection(precision, recall).members()) == ["precision_1", "recall_1"]
     wrong: Any
@@ -230,7 +250,9 @@ def test_metrics_side_by_side_are_members_and_what_is_no_metric_is_refused() -> 
 
 
 def test_names_of_a_dict_replace_keys_and_stay_in_copies():
-    """{"p": PrecisionAtK([1, 5])} has the keys p@1 and p@5, bound or not, copied or not; an own name stays."""
+    """Names of a dict replace the stems of keys, also in bound and copied collections: {"p": PrecisionAtK([1, 5])} has
+    the keys p@1 and p@5. A custom name of a metric stays.
+    """
     scores, target = torch.eye(6), torch.arange(6)
     metrics = {
         "p": tm.PrecisionAtK(k=[1, 5]),
@@ -255,20 +277,22 @@ def test_names_of_a_dict_replace_keys_and_stay_in_copies():
 
 
 def test_a_list_takes_two_sets_of_buckets():
-    """Their keys differ, and so may their metrics stand in one list."""
+    """Metrics with different buckets may be in one collection, because their keys differ."""
     sets = tm.LabelBuckets.deciles(range(6, 0, -1)), tm.LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["x", "y"])
     collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets=buckets) for buckets in sets])
     collection.update(torch.eye(6), torch.arange(6))
     assert {"recall@1/decile_10", "recall@1/x"} < {*collection.compute()}
 
 
-def test_a_value_of_a_metric_with_several_refuses_what_belongs_to_the_metric() -> None:
-    """``items()`` gives one for each key: its updates and merges would be lost, and the error names where they belong."""
-    here, there = (tm.TopKCollection([tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5)]) for _ in range(2))
-    here.update(*HITS)
-    there.update(*MISSES)
-    parts = dict(there.items())
-    for key, part in here.items():
+def test_single_value_of_a_metric_refuses_update_and_merge() -> None:
+    """An item of ``items()`` that is one of several values of a metric refuses update and merge_state, and names where
+    they belong. Merged by ``members()``, two collections have the value of one that saw all batches.
+    """
+    first, second = (tm.TopKCollection([tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5)]) for _ in range(2))
+    first.update(*HITS)
+    second.update(*MISSES)
+    parts = dict(second.items())
+    for key, part in first.items():
         if key == "recall@5":
             part.merge_state(parts[key])  # a metric of one value, which is itself
             continue
@@ -277,10 +301,10 @@ def test_a_value_of_a_metric_with_several_refuses_what_belongs_to_the_metric() -
         for add in (part.update, part):
             with pytest.raises(TypeError, match=r"update the collection, or a metric of collection\.members\(\)"):
                 add(*HITS)
-    for name, metric in here.members().items():
+    for name, metric in first.members().items():
         if len(metric.keys()) > 1:
-            metric.merge_state(there.members()[name])
-    together = tm.TopKCollection([tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5)])
-    together.update(*HITS)
-    together.update(*MISSES)
-    assert values(here.compute()) == values(together.compute())
+            metric.merge_state(second.members()[name])
+    expected = tm.TopKCollection([tm.PrecisionAtK(k=[1, 5]), tm.RecallAtK(k=5)])
+    expected.update(*HITS)
+    expected.update(*MISSES)
+    assert values(first.compute()) == values(expected.compute())

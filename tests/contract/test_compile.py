@@ -1,4 +1,4 @@
-"""From torch 2.13 on, formulas compile into one graph, from a ranking as from its part by bucket."""
+"""From torch 2.13 on, formulas compile into one graph, for a ranking and for its part by bucket."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ NOT_PER_ROW = {
     "popularity",
 }
 """Functions of counts per label, which return a number."""
-GIVEN = {
+ARGUMENTS = {
     "k": 5,
     "min_recall": 0.8,
     "max_gain": 4.0,
@@ -35,15 +35,17 @@ GIVEN = {
     "denominator": "attainable",
     "tree": TREE,
 }
-"""What a formula is given of its arguments, where it has them."""
+"""Arguments of formulas."""
 
 
 def formula(name: str) -> Callable[[Any], Any]:
-    """A function of the library, of a ranking alone."""
+    """Return a function of the library that takes a ranking alone."""
     function = getattr(functional, name)
     parameters = inspect.signature(function).parameters
     arguments = {
-        key: value for key, value in GIVEN.items() if key in parameters and (key != "denominator" or "average" in name)
+        key: value
+        for key, value in ARGUMENTS.items()
+        if key in parameters and (key != "denominator" or "average" in name)
     }
     return lambda ranking: function(ranking, **arguments)
 
@@ -60,12 +62,14 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def assert_same_bits(value: Any, wanted: Any) -> None:
-    """One tensor or a pair."""
-    for part, wanted_part in zip(
-        value if isinstance(value, tuple) else [value], wanted if isinstance(wanted, tuple) else [wanted], strict=True
+def assert_same_bits(value: Any, expected: Any) -> None:
+    """Assert that two tensors, or two pairs of tensors, have the same bits."""
+    for part, expected_part in zip(
+        value if isinstance(value, tuple) else [value],
+        expected if isinstance(expected, tuple) else [expected],
+        strict=True,
     ):
-        torch.testing.assert_close(part, wanted_part, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(part, expected_part, rtol=0, atol=0, equal_nan=True)
 
 
 BACKENDS = {"recall_at_k": "aot_eager", "ndcg_at_k": "aot_eager", "average_precision": "eager"}
@@ -75,52 +79,55 @@ BACKENDS = {"recall_at_k": "aot_eager", "ndcg_at_k": "aot_eager", "average_preci
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*BACKENDS, "all others"])
 def test_formulas_compile_without_a_graph_break(name: str) -> None:
-    """Some alone on a ranking nobody has read yet, all others in one function; and by bucket: the bits of eager execution.
-
-    Each with gains overall and without them by bucket.
+    """Formulas compile without a graph break and give the bits of eager execution, some alone and all others in one
+    function. They read gains overall, and no gains by bucket.
     """
     names = [name] if name in BACKENDS else sorted(FORMULAS.keys() - BACKENDS.keys())
     compiled = torch.compile(
         lambda ranking: [FORMULAS[name](ranking) for name in names], fullgraph=True, backend=BACKENDS.get(name, "eager")
     )
     for graded, bucketed in ((True, False), (False, True)):
-        ranking, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
+        ranking, expected = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
         if bucketed:
-            ranking, wanted = ranking.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
+            ranking, expected = ranking.by_bucket(BUCKETS), expected.by_bucket(BUCKETS)
         for name, value in zip(names, compiled(ranking), strict=True):
-            assert_same_bits(value, FORMULAS[name](wanted))
+            assert_same_bits(value, FORMULAS[name](expected))
 
 
 @pytest.mark.parametrize(("graded", "bucketed"), [(True, True), (False, False)])
-def test_ndcg_compiles_in_the_other_cases_too(graded: bool, bucketed: bool) -> None:
-    """With gains by bucket and without them overall: it reads the most."""
-    ranking, wanted = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
+def test_ndcg_compiles_with_gains_by_bucket_and_without_gains_overall(graded: bool, bucketed: bool) -> None:
+    """nDCG, which reads the most of a ranking, compiles with gains by bucket and without gains overall, to the bits of
+    eager execution.
+    """
+    ranking, expected = (rank(BATCH.scores, BATCH.target if graded else BATCH.target > 0) for _ in range(2))
     if bucketed:
-        ranking, wanted = ranking.by_bucket(BUCKETS), wanted.by_bucket(BUCKETS)
+        ranking, expected = ranking.by_bucket(BUCKETS), expected.by_bucket(BUCKETS)
     compiled = torch.compile(FORMULAS["ndcg_at_k"], fullgraph=True, backend="eager")
-    assert_same_bits(compiled(ranking), FORMULAS["ndcg_at_k"](wanted))
+    assert_same_bits(compiled(ranking), FORMULAS["ndcg_at_k"](expected))
 
 
 @pytest.mark.parametrize("buckets", [None, BUCKETS], ids=["overall", "by bucket"])
 def test_cross_entropy_compiles_without_a_graph_break(buckets: Any) -> None:
-    """The one formula that reads scores."""
+    """cross_entropy, the one formula that reads scores, compiles without a graph break, to the bits of eager execution."""
     compiled = torch.compile(functional.cross_entropy, fullgraph=True, backend="eager")
-    wanted = functional.cross_entropy(rank(BATCH.scores, BATCH.target), buckets)
-    assert_same_bits(compiled(rank(BATCH.scores, BATCH.target), buckets), wanted)
+    expected = functional.cross_entropy(rank(BATCH.scores, BATCH.target), buckets)
+    assert_same_bits(compiled(rank(BATCH.scores, BATCH.target), buckets), expected)
 
 
-def test_a_ranking_read_by_compiled_code_can_be_read_on() -> None:
-    """What tracing leaves in the ranking is what eager code would have left there."""
-    ranking, other = rank(BATCH.scores, BATCH.target), rank(BATCH.scores, BATCH.target)
+def test_ranking_used_by_compiled_code_can_be_used_again() -> None:
+    """A ranking that compiled code has used gives every formula the bits that an unused ranking gives."""
+    ranking, unused_ranking = rank(BATCH.scores, BATCH.target), rank(BATCH.scores, BATCH.target)
     torch.compile(FORMULAS["ndcg_at_k"], fullgraph=True, backend="eager")(ranking)
     for formula in FORMULAS.values():
-        assert_same_bits(formula(ranking), formula(other))
+        assert_same_bits(formula(ranking), formula(unused_ranking))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_training_step_with_a_metric_compiles_and_counts_right(capfd: pytest.CaptureFixture[str]) -> None:
-    """Cold: the bits of eager execution, by bucket of what reads gains; again for a second batch; torch says nothing."""
+    """A compiled training step updates a collection by bucket and a metric in two batches with the bits of eager
+    execution, and torch prints no message.
+    """
     collection, metric = TopKCollection([NDCGAtK(k=[1, 3], buckets=BUCKETS)]), NDCGAtK(k=2)
     eager, alone = collection.clone(), metric.clone()
 

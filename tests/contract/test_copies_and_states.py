@@ -1,4 +1,6 @@
-"""States in a checkpoint, in another metric, in a copy, in TorchScript, on a device; what differs is refused in words."""
+"""States of a metric in checkpoints, merges, copies, TorchScript and on devices; states that do not fit are refused
+with a clear error.
+"""
 
 import copy
 import pickle
@@ -15,11 +17,11 @@ from cases import NUM_LABELS, OF_EACH_BASE, data, fed_with, registered, training
 from exactness.bits import CASES_OF_A_KIND, bits, states
 
 BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in (201, 202, 203)]
-SOME = [case for number, case in enumerate(CASES_OF_A_KIND) if number % 7 == 0]
+SOME_CASES = [case for number, case in enumerate(CASES_OF_A_KIND) if number % 7 == 0]
 
 
-def many() -> tm.TopKCollection:
-    """Members of each kind of state, overall and by bucket; some are bound later."""
+def collection_of_all_states() -> tm.TopKCollection:
+    """Return a bound collection with members of each kind of state, overall and by bucket."""
     members = [
         tm.NDCGAtK(k=[1, 5], buckets="deciles"),
         *(kind(k=5, average="macro", num_labels=NUM_LABELS) for kind in (tm.F1AtK, tm.RecallAtK, tm.PrecisionAtK)),
@@ -31,31 +33,37 @@ def many() -> tm.TopKCollection:
 
 
 def packed(metric: Any) -> bytes:
-    """The states of a metric or collection as a task sends them."""
+    """Return the states of a metric or collection as a task sends them."""
     file = BytesIO()
     torch.save(metric.state_dict(), file)
     return zlib.compress(file.getvalue())
 
 
 def unpacked(data: bytes) -> dict[str, Tensor]:
-    """What :func:`packed` packed; reading it runs no code."""
+    """Return the states that :func:`packed` packed; loading them runs no code."""
     states_by_name: dict[str, Tensor] = torch.load(BytesIO(zlib.decompress(data)), weights_only=True)
     return states_by_name
 
 
-@pytest.mark.parametrize("sent", [False, True])
-def test_collections_of_several_workers_have_the_bits_of_one(sent: bool) -> None:
-    """Merged in any order, into one that has seen nothing, by way of a checkpoint; no value is kept from before."""
-    parts, whole, merged = [fed_with(many(), [batch]) for batch in BATCHES], fed_with(many(), BATCHES), many()
+@pytest.mark.parametrize("through_checkpoint", [False, True])
+def test_collections_of_several_workers_have_the_bits_of_one(through_checkpoint: bool) -> None:
+    """Collections of several workers, merged in any order into an empty one, directly or through a checkpoint, have the
+    bits of one worker. No earlier value is kept.
+    """
+    parts, whole, merged = (
+        [fed_with(collection_of_all_states(), [batch]) for batch in BATCHES],
+        fed_with(collection_of_all_states(), BATCHES),
+        collection_of_all_states(),
+    )
     for part in reversed(parts):
-        arrived = part
-        if sent:
+        received = part
+        if through_checkpoint:
             part.persistent(True)
-            arrived = fed_with(many(), BATCHES)
-            arrived.load_state_dict(unpacked(packed(part)))  # what it had counted is gone
-        merged.merge_state(arrived)
+            received = fed_with(collection_of_all_states(), BATCHES)
+            received.load_state_dict(unpacked(packed(part)))  # what it had counted is gone
+        merged.merge_state(received)
         merged.compute()
-    for collection, other in ((merged, whole), (parts[0], fed_with(many(), [BATCHES[0]]))):
+    for collection, other in ((merged, whole), (parts[0], fed_with(collection_of_all_states(), [BATCHES[0]]))):
         for name, metric in collection.members().items():
             assert bits(metric) == bits(other.members()[name])
     fed_with(merged, [BATCHES[0]])
@@ -69,7 +77,7 @@ BY_OTHERS = tm.LabelBuckets.deciles(training_counts().flip(0))
 
 
 @pytest.mark.parametrize(
-    ("here", "there", "wanted"),
+    ("here", "there", "message"),
     [
         (tm.RecallAtK(k=1), tm.PrecisionAtK(k=1), "it is RecallAtK here and PrecisionAtK {there}"),
         (tm.RecallAtK(k=1), tm.RecallAtK(k=2, scope="global"), "k is 1 here and 2 {there}, scope is 'bucket' here and 'global' {there}"),
@@ -83,18 +91,20 @@ BY_OTHERS = tm.LabelBuckets.deciles(training_counts().flip(0))
     ],
     ids=["class", "arguments", "buckets", "labels", "counts"],
 )  # fmt: skip
-def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted: str) -> None:
-    """Each argument by name, of a member also which one; merged, and loaded, alone and in collections."""
+def test_merge_of_different_metrics_is_refused_with_the_differences(here: Any, there: Any, message: str) -> None:
+    """merge_state refuses a metric with other arguments and names each difference; for a collection it names the
+    member. No state changes.
+    """
     metric, other = (
         tm.TopKCollection({"first": tm.MRR(), "second": here}),
         tm.TopKCollection({"first": tm.MRR(), "second": there}),
     )
     before = states(here)
-    for there_is, refuse in (
+    for place, refuse in (
         ("there", lambda: here.merge_state(there)),
         ("there", lambda: metric.merge_state(other)),
     ):
-        with pytest.raises(ValueError, match=wanted.format(there=there_is)):
+        with pytest.raises(ValueError, match=message.format(there=place)):
             refuse()
     with pytest.raises(ValueError, match=r"TopKCollection.merge_state: .* member 2 \('second'\)"):
         metric.merge_state(other)
@@ -102,7 +112,10 @@ def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted:
 
 
 def test_a_task_sends_few_bytes_whatever_the_number_of_labels() -> None:
-    """Of a million labels by decile: 5 kB of states, where a pickle holds the buckets, 24 MB."""
+    """The states that a task sends take less than 5 kB for a million labels by decile, and give the same values.
+
+    A pickle would hold the buckets, 24 MB.
+    """
     counts = torch.arange(1_000_000).flip(0) // 1000
     collection = tm.TopKCollection(
         [
@@ -122,25 +135,31 @@ def test_a_task_sends_few_bytes_whatever_the_number_of_labels() -> None:
     assert str(received.compute()) == str(collection.compute())
 
 
-@pytest.mark.parametrize("make", [lambda: tm.RecallAtK(k=1), many], ids=["metric", "collection"])
+@pytest.mark.parametrize("factory", [lambda: tm.RecallAtK(k=1), collection_of_all_states], ids=["metric", "collection"])
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_checkpoint_without_states_is_refused(make: Any, strict: bool) -> None:
-    """``persistent(True)`` forgotten would lose the rows of a task in silence; nothing is changed."""
-    sent, received = fed_with(make(), BATCHES[:1]), fed_with(make(), BATCHES[1:])
+def test_a_checkpoint_without_states_is_refused(factory: Any, strict: bool) -> None:
+    """load_state_dict refuses a checkpoint without states and names ``persistent(True)``, because the rows of a task
+    would be lost in silence. The metric is unchanged.
+    """
+    sent, received = fed_with(factory(), BATCHES[:1]), fed_with(factory(), BATCHES[1:])
     before = str(received.compute())
     with pytest.raises(ValueError, match=r"load_state_dict: state_dict holds no state of .*call persistent\(True\)"):
         received.load_state_dict(sent.state_dict(), strict=strict)
     assert str(received.compute()) == before
 
 
-def test_a_model_is_loaded_whose_checkpoint_holds_no_metric() -> None:
-    """States are left out of the checkpoint of a model, unless they are asked for."""
-    model = nn.ModuleDict({"layer": nn.Linear(2, 2), "metric": tm.RecallAtK(k=1), "metrics": many()})
+def test_model_loads_a_checkpoint_without_states_of_its_metrics() -> None:
+    """A model loads a checkpoint without states of its metrics, which hold none unless they are asked for."""
+    model = nn.ModuleDict(
+        {"layer": nn.Linear(2, 2), "metric": tm.RecallAtK(k=1), "metrics": collection_of_all_states()}
+    )
     model.load_state_dict(model.state_dict())
 
 
 def test_states_are_loaded_after_bind() -> None:
-    """The error says that the metric is not bound, or that the number of labels differs; so within a model."""
+    """States load only into a bound metric with the same number of labels; otherwise the error says which of the two is
+    missing, also within a model.
+    """
     frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
     bound = tm.RecallAtK(k=1).bind(frequency)
     bound.persistent(True)
@@ -159,12 +178,12 @@ def test_states_are_loaded_after_bind() -> None:
 
 
 def test_a_checkpoint_of_a_collection_holds_its_references() -> None:
-    """Values of reference models go with those of the members."""
+    """A checkpoint of a collection holds the values of its reference models."""
 
-    def make() -> tm.TopKCollection:
+    def make_collection() -> tm.TopKCollection:
         return tm.TopKCollection([tm.RecallAtK(k=1)], references=["chance", "attainable"])
 
-    sent, received = make(), make()
+    sent, received = make_collection(), make_collection()
     sent.persistent(True)
     sent.update(BATCHES[0].scores, BATCHES[0].target)
     received.load_state_dict(sent.state_dict())
@@ -175,11 +194,11 @@ TWICE: dict[str, Any] = {
     "dist_sync_fn": lambda tensor, group: [tensor, tensor],
     "distributed_available": lambda: True,
 }
-"""How a metric is synced with a process that holds the same."""
+"""Arguments of sync with a process that has the same states."""
 
 
-def own_states_alone(metric: Any) -> dict[str, Any]:
-    """Calls that would count rows of other processes, or would be undone by unsync, by their name in errors."""
+def calls_on_own_states(metric: Any) -> dict[str, Any]:
+    """Return, by name, the calls that need the states of this process alone."""
     other, batch = metric.clone(), (BATCHES[0].scores, BATCHES[0].target)
     other.persistent(True)
     saved = other.state_dict()
@@ -192,25 +211,30 @@ def own_states_alone(metric: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("number", [None, 0, 1, 2])
-def test_while_it_holds_the_states_of_all_processes_nothing_is_added_loaded_or_sent(number: int | None) -> None:
-    """A metric, and a collection of which one member does, whether it shares states or not; then all is as before."""
+@pytest.mark.parametrize("member_number", [None, 0, 1, 2])
+def test_synced_metric_refuses_every_change_of_its_states(member_number: int | None) -> None:
+    """A metric that holds the states of all processes refuses update, forward, load_state_dict, merge_state and bind
+    until unsync, after which all is as before. So does a collection with one such member, whether it shares states
+    or not.
+    """
     by_label: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS, "average": "macro"}
-    alone = tm.RecallAtK(k=3)
-    whole = alone if number is None else tm.TopKCollection([alone, tm.F1AtK(**by_label), tm.RecallAtK(**by_label)])
+    recall = tm.RecallAtK(k=3)
+    whole = (
+        recall if member_number is None else tm.TopKCollection([recall, tm.F1AtK(**by_label), tm.RecallAtK(**by_label)])
+    )
     whole.persistent(True)
     fed_with(whole, BATCHES[:2])
     values, data, calls = (
-        whole.scalars() if number is None else whole.compute(),
+        whole.scalars() if member_number is None else whole.compute(),
         str(whole.state_dict()),
-        own_states_alone(whole),
+        calls_on_own_states(whole),
     )
-    metric = alone if number is None else list(whole.members().values())[number]
+    metric = recall if member_number is None else list(whole.members().values())[member_number]
     metric.sync(**TWICE)
     for name, call in calls.items():
         with pytest.raises(ValueError, match=rf"{name}: the states are those of all processes; call unsync\(\) first"):
             call()
-    if number is not None:
+    if member_number is not None:
         assert str(whole.compute()) == str(values), "each row counts twice, in one member"
     receiver = fed_with(whole.clone(), [])
     receiver.reset()
@@ -222,25 +246,27 @@ def test_while_it_holds_the_states_of_all_processes_nothing_is_added_loaded_or_s
     assert str(whole.state_dict()) == str(fed_with(whole.clone(), []).state_dict()) != data
 
 
-def nothing(tensor: Tensor, group: Any) -> list[Tensor]:
-    """Gather states from a process that has seen ten rows without any hit, beside the two of this one."""
+def gather_with_misses(tensor: Tensor, group: Any) -> list[Tensor]:
+    """Gather states from a process that has seen ten rows without a hit, beside the two rows of this one."""
     return [tensor, torch.where(tensor == 2, 10, 0) if tensor.ndim > 1 else tensor]
 
 
 @pytest.mark.parametrize("sync_on_compute", [True, False])
-def test_a_value_is_of_the_states_that_are_there(sync_on_compute: bool) -> None:
-    """Of this process, of all between sync and unsync, and again of this one: one hit in two rows, and in twelve."""
+def test_compute_uses_the_states_of_all_processes_between_sync_and_unsync(sync_on_compute: bool) -> None:
+    """compute is over the rows of all processes between sync and unsync, and over those of this process before and
+    after: one hit in two rows, and in twelve.
+    """
     metric = tm.RecallAtK(k=1, sync_on_compute=sync_on_compute)
     metric.update(torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1]))
     for _ in range(2):
         assert float(metric.compute()) == 1 / 2
-        metric.sync(**TWICE | {"dist_sync_fn": nothing})
+        metric.sync(**TWICE | {"dist_sync_fn": gather_with_misses})
         assert [float(metric.compute()) for _ in range(2)] == [1 / 12] * 2
         metric.unsync()
 
 
-def with_rows(rows: int, **arguments: Any) -> tm.RecallAtK:
-    """A metric that has seen so many rows, half of them hits: at ids 0 and 1."""
+def metric_of_rows(rows: int, **arguments: Any) -> tm.RecallAtK:
+    """Return a metric that has seen this number of rows, half of them hits."""
     metric = fed_with(tm.RecallAtK(k=1, **arguments), [])
     metric.update(torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1]))
     for state in metric.metric_state.values():
@@ -249,9 +275,11 @@ def with_rows(rows: int, **arguments: Any) -> tm.RecallAtK:
 
 
 def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None:
-    """Merged, synced, loaded; the largest limb is 2^25 for each row, half of which are hits: 2^37 rows fit."""
-    metric, most = with_rows(2**35), with_rows(3 * 2**35)
-    metric.merge_state(with_rows(2**35))
+    """Sums that exceed a state are refused with the number, in merge_state, sync and load_state_dict, and change
+    nothing. The largest limb is 2^25 for each row, half of which are hits, so that 2^37 rows fit.
+    """
+    metric, large_metric = metric_of_rows(2**35), metric_of_rows(3 * 2**35)
+    metric.merge_state(metric_of_rows(2**35))
     assert float(metric.compute()) == 0.5
     before = states(metric)
     metric.sync(**TWICE | {"dist_sync_fn": lambda tensor, group: [tensor]})
@@ -262,11 +290,11 @@ def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None
     with pytest.raises(
         ValueError, match=r"RecallAtK.merge_state: a state would hold .* up to 5,764,607,523,034,234,880"
     ):
-        metric.merge_state(most)
+        metric.merge_state(large_metric)
     with pytest.raises(
         ValueError, match=r"RecallAtK: a state would hold .* up to 6,917,529,027,641,081,856; it has room"
     ):
-        most.sync(**TWICE)
+        large_metric.sync(**TWICE)
     for refuse in (
         lambda: metric.load_state_dict({**metric.state_dict(), name: too_large}),
         lambda: metric.merge_state({**metric.metric_state, name: too_large}),
@@ -274,37 +302,37 @@ def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None
         with pytest.raises((ValueError, RuntimeError), match=f"{name} holds 4,611,686,018,427,387,905, .* room"):
             refuse()
     assert states(metric) == before
-    assert not most._is_synced
+    assert not large_metric._is_synced
 
 
 @pytest.mark.parametrize("as_collection", [False, True])
 def test_an_update_of_states_that_are_nearly_full_is_refused(as_collection: bool) -> None:
-    """It would make a number below 0 of the sum; nothing is added."""
+    """An update that would overflow a state is refused and changes nothing, in a metric and in a collection."""
     batch = torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1])
     metric = tm.RecallAtK(k=1)
-    whole = tm.TopKCollection([metric]) if as_collection else metric
+    holder = tm.TopKCollection([metric]) if as_collection else metric
     for _ in range(2):
-        whole.update(*batch)
+        holder.update(*batch)
     for state in metric.metric_state.values():
         state.mul_(2**36 - 1)
     before = states(metric)
     with pytest.raises(ValueError, match=r"RecallAtK.update: a state would hold .* up to 9,2.*Nothing was changed"):
-        whole.update(*batch)
+        holder.update(*batch)
     assert states(metric) == before
 
 
 def test_after_an_error_within_sync_context_the_states_are_those_of_this_process() -> None:
-    """Whoever reads the states of all processes and fails: what is added later counts once."""
+    """After an error within sync_context the states are those of this process again, and later batches count once."""
     metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])
     before = states(metric)
 
-    def read() -> None:
+    def fail_in_context() -> None:
         with metric.sync_context(**TWICE):
             assert states(metric) != before
             raise ArithmeticError("between sync and unsync")
 
     with pytest.raises(ArithmeticError):
-        read()
+        fail_in_context()
     assert states(metric) == before
     fed_with(metric, [BATCHES[1]])
     assert states(metric) == states(fed_with(tm.RecallAtK(k=3), BATCHES[:2]))
@@ -314,7 +342,7 @@ def test_after_an_error_within_sync_context_the_states_are_those_of_this_process
 
 
 class Group:
-    """Like a process group: it belongs to its process, can neither be copied nor pickled."""
+    """A stand-in for a process group: it belongs to its process, and can neither be copied nor pickled."""
 
     def __array__(self, *args: Any) -> Any:
         raise TypeError("cannot be read")
@@ -324,7 +352,9 @@ class Group:
 
 
 def test_copies_share_the_process_group() -> None:
-    """clone, deepcopy, within a collection and a module: the very group, and states of their own."""
+    """clone and deepcopy keep the same process group, alone and within a collection or module, and have states of their
+    own.
+    """
     group = Group()
     metric = fed_with(tm.RecallAtK(k=3, process_group=group), [BATCHES[0]])
     module = nn.Module()
@@ -340,8 +370,8 @@ def test_copies_share_the_process_group() -> None:
     assert copied.same is next(iter(copied.metrics.members().values()))
 
 
-def test_pickling_says_that_the_process_group_is_lost() -> None:
-    """A warning with the remedy; without a group, none."""
+def test_pickling_warns_that_the_process_group_is_lost() -> None:
+    """Pickling a metric with a process group warns that the group is lost, and says how to set it again."""
     with pytest.warns(UserWarning, match="RecallAtK: process_group is not pickled.* set metric.process_group = group"):
         data = pickle.dumps(fed_with(tm.RecallAtK(k=3, process_group=Group()), [BATCHES[0]]))
     loaded = pickle.loads(data)
@@ -367,8 +397,10 @@ class Model(nn.Module):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*OF_EACH_BASE, "LabelFrequency", "TopKCollection"])
 def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
-    """As one that holds a metric of TorchMetrics; the scripted model computes what the model does."""
-    others = {"LabelFrequency": tm.LabelFrequency(3), "TopKCollection": many()}
+    """A model that holds a metric, a LabelFrequency or a collection can be scripted, and computes what the model
+    computes.
+    """
+    others = {"LabelFrequency": tm.LabelFrequency(3), "TopKCollection": collection_of_all_states()}
     model = Model(others[name] if name in others else registered(name))
     scripted = torch.jit.script(model)
     x = torch.ones(1, 2)
@@ -376,26 +408,30 @@ def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
 
 
 COUNTS = training_counts()
-WITHOUT_COUNTS = [case for case in SOME if not case.name.startswith(("Propensity", "Popularity", "Novelty"))]
-MADE = [*(case.metric for case in WITHOUT_COUNTS[::4]), lambda: tm.PopularityAtK(k=3, label_counts=COUNTS)]
+WITHOUT_COUNTS = [case for case in SOME_CASES if not case.name.startswith(("Propensity", "Popularity", "Novelty"))]
+FACTORIES = [*(case.metric for case in WITHOUT_COUNTS[::4]), lambda: tm.PopularityAtK(k=3, label_counts=COUNTS)]
 
 
-@pytest.mark.parametrize("make", MADE)
-def test_states_made_without_memory_are_zero_once_they_have_it(make: Any) -> None:
-    """Made on meta, moved by to_empty: 0 at once, and after a reset; then the metric counts as any other."""
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_states_moved_from_meta_are_zero(factory: Any) -> None:
+    """A metric made on the meta device and moved by to_empty has states of zero, at once and after a reset, and counts
+    as any other.
+    """
     with torch.device("meta"):
         module = nn.Module()
-        module.inner, alone = make(), make()
-    for metric in (module.to_empty(device="cpu").inner, alone.to_empty(device="cpu")):
+        module.inner, single = factory(), factory()
+    for metric in (module.to_empty(device="cpu").inner, single.to_empty(device="cpu")):
         assert all(not state.any() for state in metric.metric_state.values())
         for state in metric._defaults.values():
             assert not state.any()
         metric.reset()
-        assert states(fed_with(metric, BATCHES)) == states(fed_with(make(), BATCHES))
+        assert states(fed_with(metric, BATCHES)) == states(fed_with(factory(), BATCHES))
 
 
-def test_torchmetrics_finds_the_range_for_its_plots() -> None:
-    """plot_lower_bound, plot_upper_bound and plot_legend_name follow from bounds and stem, unless a class says its own."""
+def test_plot_bounds_follow_from_bounds_and_stem() -> None:
+    """plot_lower_bound, plot_upper_bound and plot_legend_name follow from the bounds and the stem of a metric, unless a
+    class defines its own.
+    """
     assert (tm.NDCGAtK.plot_lower_bound, tm.NDCGAtK.plot_upper_bound, tm.NDCGAtK.plot_legend_name) == (0.0, 1.0, "ndcg")
     assert (tm.DCGAtK(k=3).plot_lower_bound, tm.DCGAtK(k=3).plot_upper_bound) == (0.0, None)
 

@@ -29,46 +29,52 @@ OF_LISTS = [
     if case.by is None and case.name in ROW_METRICS and case.name not in NEED_LABELS and "average" not in case.arguments
 ]  # fmt: skip
 BATCH = data(seed=10, graded=True)
-SOME = torch.rand(BATCH.scores.shape, generator=torch.Generator().manual_seed(2)) < 0.7
-SOME[:, 0] = True
+IS_LISTED = torch.rand(BATCH.scores.shape, generator=torch.Generator().manual_seed(2)) < 0.7
+IS_LISTED[:, 0] = True
 PREDS, TARGET, IDS = (
-    part.T[SOME.T] for part in (BATCH.scores, BATCH.target, torch.arange(len(SOME))[:, None].mul(3).expand_as(SOME))
+    part.T[IS_LISTED.T]
+    for part in (BATCH.scores, BATCH.target, torch.arange(len(IS_LISTED))[:, None].mul(3).expand_as(IS_LISTED))
 )
-"""Some cells of each row as the documents of a query, those of all queries in turns; ids of queries have gaps."""
+"""Listed cells of each row are the documents of a query; queries alternate, and their ids have gaps."""
 
 
 @pytest.mark.parametrize("case", OF_LISTS, ids=str)
 def test_queries_have_the_bits_of_rows(case: Case) -> None:
-    """Of any number of documents, in one batch or in several, with any rule for queries with nothing to find."""
-    wanted = fed(case.metric(), BATCH.scores.masked_fill(~SOME, -math.inf), BATCH.target * SOME)
+    """Flat queries have the bits of the same rows, for any number of documents, in one batch or several, with any rule
+    for queries without a relevant document.
+    """
+    expected = fed(case.metric(), BATCH.scores.masked_fill(~IS_LISTED, -math.inf), BATCH.target * IS_LISTED)
     whole, parts = (case.metric(num_labels=None) for _ in range(2))
     whole.update(PREDS, TARGET, indexes=IDS)
     for part in range(4):
-        own = part == IDS % 4
-        parts.update(PREDS[own], TARGET[own], indexes=IDS[own])
-    assert bits_of(whole.compute()) == bits_of(parts.compute()) == bits_of(wanted.compute())
+        in_part = part == IDS % 4
+        parts.update(PREDS[in_part], TARGET[in_part], indexes=IDS[in_part])
+    assert bits_of(whole.compute()) == bits_of(parts.compute()) == bits_of(expected.compute())
 
 
-@pytest.mark.parametrize("how", ["update", "forward", "collection"])
-def test_a_query_that_returns_is_another_query_and_is_warned_of(how: str) -> None:
-    """The same number in two batches, with other documents: two rows, and one warning; none after a reset."""
-    metric = TopKCollection([MRR()]) if how == "collection" else MRR()
-    add: Any = metric if how == "forward" else metric.update
+@pytest.mark.parametrize("caller", ["update", "forward", "collection"])
+def test_repeated_query_in_a_later_batch_counts_again_with_one_warning(caller: str) -> None:
+    """A query whose number comes again in a later batch counts as another row, with one warning.
+
+    After a reset the number is new.
+    """
+    metric = TopKCollection([MRR()]) if caller == "collection" else MRR()
+    add: Any = metric if caller == "forward" else metric.update
     for _ in range(2):
         for query in (7, 8):
             add(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]), indexes=torch.tensor([query, query]))
         with pytest.warns(UserWarning, match="the query 7 of indexes was in an earlier update"):
             add(torch.tensor([0.9, 0.1]), torch.tensor([0, 1]), indexes=torch.tensor([7, 7]))
         values = metric.compute()
-        assert float(values["mrr"] if how == "collection" else values) == pytest.approx((1 + 1 + 1 / 2) / 3)
+        assert float(values["mrr"] if caller == "collection" else values) == pytest.approx((1 + 1 + 1 / 2) / 3)
         metric.reset()
 
 
-@pytest.mark.parametrize("how", ["update", "forward"])
-def test_queries_of_the_next_loader_are_not_those_of_the_one_before(how: str) -> None:
-    """Lightning reads the values between two loaders: their queries may have the same numbers, without a warning."""
+@pytest.mark.parametrize("caller", ["update", "forward"])
+def test_reading_values_starts_new_queries(caller: str) -> None:
+    """After the values are read, as Lightning does between two loaders, query numbers may come again without a warning."""
     collection = TopKCollection([MRR()])
-    add: Any = collection if how == "forward" else collection.update
+    add: Any = collection if caller == "forward" else collection.update
     batch = (torch.tensor([0.9, 0.1]), torch.tensor([1, 0]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -83,7 +89,10 @@ def test_queries_of_the_next_loader_are_not_those_of_the_one_before(how: str) ->
 @pytest.mark.parametrize("form", ["per query", "per document"])
 @pytest.mark.parametrize("source", ["update", "from_flat"])
 def test_rows_of_queries_are_masked_grouped_and_weighted(form: str, source: str) -> None:
-    """GAUC: the mean of the queries' areas by weight; a mask drops a query, groups split them."""
+    """Masks, groups and weights of flat queries may be per query or per document, in update and from_flat.
+
+    The value is the mean of the queries' areas by weight (GAUC); weights that differ within a query are refused.
+    """
     preds, target = torch.tensor([0.9, 0.1, 0.8, 0.2, 0.7, 0.3]), torch.tensor([1, 0, 0, 1, 1, 0])
     queries = torch.tensor([5, 5, 2, 2, 9, 9])  # areas 1, 0 and 1; in ascending order 0, 1 and 1
     weights, mask, groups = torch.tensor([3.0, 1.0, 2.0]), torch.tensor([True, True, False]), torch.tensor([0, 1, 0])
@@ -101,7 +110,9 @@ def test_rows_of_queries_are_masked_grouped_and_weighted(form: str, source: str)
 
 
 def test_a_query_has_no_more_places_than_documents() -> None:
-    """Queries of three, two and two; documents of -inf tie with one another, not with what the longest query has more."""
+    """A query is ranked over its own documents: a short query has no further places, with which documents of -inf could
+    tie. Queries have three, two and two documents.
+    """
     preds = torch.tensor([0.9, 0.1, 0.2, 0.5, -math.inf, -math.inf, -math.inf])
     target, queries = torch.tensor([1, 0, 0, 0, 1, 0, 1]), torch.tensor([0, 0, 0, 1, 1, 2, 2])
     areas, errors = RowAUC(), CoverageError()
@@ -112,15 +123,15 @@ def test_a_query_has_no_more_places_than_documents() -> None:
 
 
 def test_documents_to_ignore_are_left_out() -> None:
-    """As a query of the others alone; -100 as TorchMetrics' ignore_index; a query of which nothing is left is none."""
+    """Documents with the ignore_index as target are left out, and a query without other documents does not count."""
     preds, target, ids = PREDS, TARGET.long(), IDS
     ignored = torch.arange(len(ids)) % 5 == 0
     ignored |= ids == ids[1]
     metric = MRR(ignore_index=-100)
     metric.update(preds, target.masked_fill(ignored, -100), indexes=ids)
-    wanted = MRR()
-    wanted.update(preds[~ignored], target[~ignored], indexes=ids[~ignored])
-    assert bits_of(metric.compute()) == bits_of(wanted.compute())
+    expected = MRR()
+    expected.update(preds[~ignored], target[~ignored], indexes=ids[~ignored])
+    assert bits_of(metric.compute()) == bits_of(expected.compute())
 
 
 WRONG: dict[str, tuple[Any, Any, Any]] = {
@@ -133,13 +144,16 @@ WRONG: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_queries_are_refused_and_count_nothing(wrong: str) -> None:
-    """Clear errors; the metric is as before. Buckets need the labels of documents."""
+@pytest.mark.parametrize("fault", WRONG)
+def test_wrong_queries_are_refused_and_count_nothing(fault: str) -> None:
+    """Invalid flat queries raise a clear error and leave the metric unchanged.
+
+    Buckets without the labels of documents are refused.
+    """
     metric = MRR()
     metric.update(PREDS, TARGET, indexes=IDS)
     before = bits_of(metric.compute())
-    preds, target, queries = WRONG[wrong]
+    preds, target, queries = WRONG[fault]
     with pytest.raises((TypeError, ValueError), match=r"MRR: "):
         metric.update(preds, target, indexes=queries)
     assert bits_of(metric.compute()) == before
@@ -147,11 +161,11 @@ def test_wrong_queries_are_refused_and_count_nothing(wrong: str) -> None:
         RecallAtK(k=3, buckets=BUCKETS).update(PREDS, TARGET, indexes=IDS)
 
 
-@pytest.mark.parametrize("case", [Case(name, given, by) for by in ("bucket", "global") for name, given in
+@pytest.mark.parametrize("case", [Case(name, arguments, by) for by in ("bucket", "global") for name, arguments in
                                   (("RecallAtK", {"k": [1, 3]}), ("NDCGAtK", {"k": 3}), ("MRR", {}))]
                          + [Case("PopularityAtK", {"k": 1})], ids=str)  # fmt: skip
 def test_documents_with_labels_are_candidates(case: Case) -> None:
-    """``ids=`` of ``Ranking.from_flat`` says which label each document is: the bits of the same scored candidates."""
+    """Documents with labels, ``ids=`` of ``Ranking.from_flat``, have the bits of the same scored candidates."""
     batch = data(seed=10, graded=True)
     rows, labels = (~batch.scores.isinf()).nonzero().unbind(1)
     shuffled = torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))
@@ -168,8 +182,10 @@ def test_documents_with_labels_are_candidates(case: Case) -> None:
 
 @pytest.mark.parametrize("name", ["row_mask", "row_groups", "row_weights"])
 @pytest.mark.parametrize("as_update", [False, True])
-def test_values_of_as_many_queries_as_documents_are_refused_unless_in_order(name: str, as_update: bool) -> None:
-    """They may be one per query, by ascending index, or one per document; both agree on sorted documents."""
+def test_row_values_that_may_be_per_query_or_per_document_are_refused(name: str, as_update: bool) -> None:
+    """Row values are refused if there are as many queries as documents and the order decides: they may be per query, by
+    ascending index, or per document. Sorted documents and equal values are accepted.
+    """
     values: dict[str, Tensor] = {
         "row_mask": torch.tensor([True, True, False]),
         "row_groups": torch.tensor([0, 1, 1]),
@@ -177,7 +193,7 @@ def test_values_of_as_many_queries_as_documents_are_refused_unless_in_order(name
     }
     preds, target, indexes = torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([9, 5, 2])
 
-    def read(order: Tensor, value: Tensor) -> Any:
+    def rank_documents(order: Tensor, value: Tensor) -> Any:
         documents: Any = preds[order], target[order]
         if as_update:
             metric = tailmetrics.HitRateAtK(
@@ -188,9 +204,9 @@ def test_values_of_as_many_queries_as_documents_are_refused_unless_in_order(name
         return tailmetrics.Ranking.from_flat(*documents, indexes[order], **{name: value})
 
     with pytest.raises(ValueError, match=rf"{name} holds 3 values, .* one per query, .* Sort the documents by indexes"):
-        read(torch.arange(3), values[name])
-    read(torch.arange(3), values[name][:1].expand(3))
-    read(indexes.argsort(), values[name])
+        rank_documents(torch.arange(3), values[name])
+    rank_documents(torch.arange(3), values[name][:1].expand(3))
+    rank_documents(indexes.argsort(), values[name])
 
 
 def _values_by_hand(documents: list[tuple[float, int, float]], k: int) -> tuple[float, float]:
@@ -198,14 +214,14 @@ def _values_by_hand(documents: list[tuple[float, int, float]], k: int) -> tuple[
     gains: dict[int, float] = {}
     for _, label, gain in documents:
         gains[label] = max(gain, gains.get(label, 0.0))
-    shown: set[int] = set()
+    listed: set[int] = set()
     hits, dcg = 0, 0.0
     best_first = sorted(documents, key=lambda document: (-document[0], document[1]))
     for rank, (_, label, _) in enumerate(best_first[:k], 1):
-        if label not in shown and gains[label] > 0:
+        if label not in listed and gains[label] > 0:
             hits += 1
             dcg += gains[label] / math.log2(rank + 1)
-        shown.add(label)
+        listed.add(label)
     num_relevant = sum(gain > 0 for gain in gains.values())
     return (hits / num_relevant if num_relevant else 0.0), dcg
 
@@ -214,7 +230,9 @@ def _values_by_hand(documents: list[tuple[float, int, float]], k: int) -> tuple[
 def test_a_label_of_several_documents_counts_once_with_its_highest_gain(
     kernels: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """duplicates="first": the best document of a label counts, its copies are misses; equal in all forms of the steps."""
+    """With duplicates="first" the best document of a label counts once, with the highest gain of the label, and its
+    other documents are misses. All forms of the computation agree with a plain loop.
+    """
     if kernels == "without C":
         monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Warnings and errors that say what to pass instead: whoever follows them literally gets the number of a reference."""
+"""Warnings and errors say what to pass instead, and following them gives the number of a reference."""
 
 import math
 import re
@@ -20,9 +20,9 @@ CLASSES = torch.randint(0, 8, (60,), generator=G)
 SHARES = LOGITS.softmax(dim=1)
 RELEVANT = torch.rand(60, 8, generator=G) < 0.3
 BEST = LOGITS.argsort(dim=1, descending=True)
-MARKED = CLASSES.where(torch.arange(60) < 40, -100)
+IGNORED_CLASSES = CLASSES.where(torch.arange(60) < 40, -100)
 PADDED = torch.where(RELEVANT, torch.arange(8), -100).sort(dim=1, descending=True).values[:, :7]
-NONE = torch.tensor([[0, -1, 2], [1, 2, -1]])
+MISSING_IDS = torch.tensor([[0, -1, 2], [1, 2, -1]])
 
 RECALL = float((RELEVANT.gather(1, BEST[:, :2]).sum(dim=1) / RELEVANT.sum(dim=1).clamp(min=1)).mean())
 """Recall at 2 in one line, 0 for a row without a relevant label."""
@@ -32,25 +32,25 @@ ACCURACY = float((BEST[:, 0] == CLASSES).double().mean())
 RECALL_AT_2, RECALL_OF_8 = partial(tm.RecallAtK, k=2), partial(tm.RecallAtK, k=2, num_labels=8)
 
 
-def value(metric: Any, *args: Any, **more: Any) -> float:
-    metric.update(*args, **more)
+def value(metric: Any, *args: Any, **keywords: Any) -> float:
+    metric.update(*args, **keywords)
     return float(metric.compute())
 
 
 Reference = tuple[str, Callable[..., Any], Any, Any, str, float]
-FOUR = torch.tensor([-100, 0, 1, -100])
+TARGET_OF_FOUR = torch.tensor([-100, 0, 1, -100])
 FLAT = {"indexes": torch.zeros(4).long()}
-EIGHT = torch.arange(8).expand(60, 8)
+IDS_OF_EIGHT = torch.arange(8).expand(60, 8)
 SMALL = multilabel_f1_score(LOGITS, RELEVANT, 8, average="micro")
-LITERAL: list[Reference] = [
+HINTS: list[Reference] = [
     ("probabilities", tm.CrossEntropy, SHARES, CLASSES, "preds.log()", cross_entropy(LOGITS, CLASSES)),
-    ("probabilities of 1", tm.CrossEntropy, torch.tensor([[1, 0, 0.0], [0.5, 0.25, 0.25]]), FOUR[1:3], "preds.log()", math.log(4) / 2),
+    ("probabilities of 1", tm.CrossEntropy, torch.tensor([[1, 0, 0.0], [0.5, 0.25, 0.25]]), TARGET_OF_FOUR[1:3], "preds.log()", math.log(4) / 2),
     ("probabilities to calibrate", partial(tm.CalibrationErrorAtK, k=1), SHARES, CLASSES, "preds.log()",
      multiclass_calibration_error(SHARES, CLASSES, 8)),
     ("logits", partial(tm.F1AtThreshold, 0.5), LOGITS, RELEVANT, "preds.sigmoid()", SMALL),
     ("logits, a threshold per label", partial(tm.F1AtThreshold, torch.full((8,), 0.5)), LOGITS, RELEVANT, "preds.sigmoid()", SMALL),
-    ("rows that do not count", tm.CrossEntropy, LOGITS, MARKED, "row_mask=target != -100", cross_entropy(LOGITS, MARKED)),
-    ("documents that do not count", tm.MRR, torch.tensor([9.0, 1, 2, 3]), FOUR, "ignore_index=-100", 1),
+    ("rows that do not count", tm.CrossEntropy, LOGITS, IGNORED_CLASSES, "row_mask=target != -100", cross_entropy(LOGITS, IGNORED_CLASSES)),
+    ("documents that do not count", tm.MRR, torch.tensor([9.0, 1, 2, 3]), TARGET_OF_FOUR, "ignore_index=-100", 1),
     ("padding of other libraries", RECALL_AT_2, LOGITS, PADDED, "target.clamp(min=-1)", RECALL),
     ("integer scores", RECALL_OF_8, BEST.argsort(dim=1).neg().add(7).mul(3), RELEVANT, "preds.float()", RECALL),
     ("ranks of the labels", RECALL_AT_2, BEST.argsort(dim=1).float(), RELEVANT, "-preds", RECALL),
@@ -64,11 +64,11 @@ LITERAL: list[Reference] = [
     ("ids as wide as the labels", RECALL_AT_2, LOGITS, torch.where(RELEVANT, torch.arange(8), -1),
      "Ranking.from_scores(..., target_ids=)", RECALL),
     ("ids from 1", RECALL_OF_8, BEST[:, :3] + 1, RELEVANT, "ids that start at 1 need - 1", RECALL),
-    ("answers that are no label", partial(tm.PrecisionAtK, k=3, num_labels=4), NONE, torch.tensor([2, 1]),
+    ("answers that are no label", partial(tm.PrecisionAtK, k=3, num_labels=4), MISSING_IDS, torch.tensor([2, 1]),
      "keeps its place under an id of its own", 1 / 3),
 ]  # fmt: skip
-IN_WORDS: dict[str, Callable[[Any, Any], Any]] = {
-    "preds.long()": lambda preds, target: tm.RecallAtK(k=1)(preds.long()[:, :7], target),  # of all 8 it asks once more
+HINTS_IN_WORDS: dict[str, Callable[[Any, Any], Any]] = {
+    "preds.long()": lambda preds, target: tm.RecallAtK(k=1)(preds.long()[:, :7], target),  # all 8 bring another hint
     "Ranking.from_ids(preds, ...)": lambda preds, target: tm.Ranking.from_ids(preds, target_mask=target),
     "Ranking.from_scores(..., target_ids=)": lambda preds, target: tm.Ranking.from_scores(preds, target_ids=target),
     "ids that start at 1 need - 1": lambda preds, target: RECALL_OF_8()(preds - 1, target),
@@ -76,13 +76,13 @@ IN_WORDS: dict[str, Callable[[Any, Any], Any]] = {
         k=3, num_labels=5, duplicates="first"
     )(preds.where(preds >= 0, 4), target),
 }
-"""What a hint asks for that is not all of what to type."""
+"""Calls for hints that are not the full code to type."""
 
 
-def followed(metric: Callable[..., Any], preds: Any, target: Any, hint: str, rows: dict[str, Any]) -> Any:
-    """The value for who types what the hint says."""
-    if hint in IN_WORDS:
-        result = IN_WORDS[hint](preds, target)
+def follow_hint(metric: Callable[..., Any], preds: Any, target: Any, hint: str, rows: dict[str, Any]) -> Any:
+    """Return the value of a call that follows the hint."""
+    if hint in HINTS_IN_WORDS:
+        result = HINTS_IN_WORDS[hint](preds, target)
         return metric()(result) if isinstance(result, tm.Ranking) else result
     name, _, code = hint.partition("=")
     names = {"preds": preds, "target": target}
@@ -97,37 +97,43 @@ def followed(metric: Callable[..., Any], preds: Any, target: Any, hint: str, row
 
 @pytest.mark.parametrize(
     ("metric", "preds", "target", "hint", "reference"),
-    [case[1:] for case in LITERAL],
-    ids=[case[0] for case in LITERAL],
+    [case[1:] for case in HINTS],
+    ids=[case[0] for case in HINTS],
 )
-def test_who_follows_a_hint_gets_the_number_of_the_reference(
+def test_following_a_hint_gives_the_number_of_the_reference(
     metric: Callable[..., Any], preds: Any, target: Any, hint: str, reference: float
 ) -> None:
-    """The hint is given for the wrong call, and for what it says to type nothing is said."""
-    rows = FLAT if target is FOUR else {}
+    """The wrong call brings the hint; the call that the hint describes brings none and has the number of the reference."""
+    rows = FLAT if target is TARGET_OF_FOUR else {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises((TypeError, ValueError, UserWarning), match=re.escape(hint)):
             metric()(preds, target, **rows)
-        assert float(followed(metric, preds, target, hint, rows)) == pytest.approx(float(reference), abs=2e-6)
+        assert float(follow_hint(metric, preds, target, hint, rows)) == pytest.approx(float(reference), abs=2e-6)
 
 
 def test_hints_for_other_calls() -> None:
-    """Decisions given as scores, candidates beside a threshold, documents whose labels repeat."""
+    """Hints for three more calls give the number of the reference: documents whose labels repeat, candidates with a
+    threshold, and decisions as scores.
+    """
     documents = torch.tensor([0.9, 0.8]), torch.tensor([1, 0]), torch.zeros(2).long(), torch.zeros(2).long()
     with pytest.raises(ValueError, match="duplicates='first'"):
         tm.Ranking.from_flat(*documents)
     assert value(tm.PrecisionAtK(k=2), tm.Ranking.from_flat(*documents, duplicates="first")) == 1 / 2
     with pytest.warns(UserWarning, match=r"pass preds.sigmoid\(\)"):
-        tm.F1AtThreshold(torch.full((8,), 0.5)).update((LOGITS, EIGHT), RELEVANT)
-    assert value(tm.F1AtThreshold(0.5), (LOGITS.sigmoid(), EIGHT), RELEVANT) == pytest.approx(float(SMALL), abs=2e-6)
+        tm.F1AtThreshold(torch.full((8,), 0.5)).update((LOGITS, IDS_OF_EIGHT), RELEVANT)
+    assert value(tm.F1AtThreshold(0.5), (LOGITS.sigmoid(), IDS_OF_EIGHT), RELEVANT) == pytest.approx(
+        float(SMALL), abs=2e-6
+    )
     with pytest.warns(UserWarning, match=r"or preds.bool\(\) to a metric with a threshold, such as F1AtThreshold"):
         tm.PrecisionAtK(k=1).update((LOGITS > 0).float(), RELEVANT)
     assert value(tm.F1AtThreshold(0.5), LOGITS > 0, RELEVANT) == pytest.approx(float(SMALL), abs=2e-6)
 
 
-def test_members_of_a_collection_are_warned_of_once() -> None:
-    """Two thresholds on logits, and two metrics that take a softmax of probabilities: two warnings, in the first batch."""
+def test_collection_warns_once_for_all_members() -> None:
+    """A collection warns once for members with the same problem: two thresholds on logits, or two metrics that take a
+    softmax of probabilities.
+    """
     members = [tm.F1AtThreshold(0.5), tm.RecallAtThreshold(0.5), tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1)]
     collection = tm.TopKCollection(members)
     with pytest.warns(UserWarning, match="pass preds.sigmoid") as caught:
@@ -141,7 +147,9 @@ def test_members_of_a_collection_are_warned_of_once() -> None:
 
 
 def test_a_threshold_is_compared_in_the_type_of_the_scores() -> None:
-    """Scores of .3 are not above .3: not above the number, nor above a tensor of another type."""
+    """A threshold is compared in the type of the scores: scores of 0.3 are not above 0.3, as a number or as a tensor of
+    any type.
+    """
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
         scores = torch.full((2, 3), 0.3, dtype=torch.float64).to(dtype)
         for threshold in (0.3, torch.full((3,), 0.3, dtype=torch.float64), torch.full((3,), 0.3)):
@@ -149,8 +157,11 @@ def test_a_threshold_is_compared_in_the_type_of_the_scores() -> None:
                 assert value(tm.RecallAtThreshold(threshold), preds, torch.ones(2, 3).bool()) == 0.0
 
 
-def test_queries_whose_documents_have_one_grade_are_told() -> None:
-    """Of four queries two have documents of one grade: nDCG is 1 there for every order; of rankings of a catalogue none."""
+def test_ndcg_warns_of_queries_of_one_grade() -> None:
+    """nDCG warns if all documents of a query have one grade, because every order has the value 1: two of four queries.
+
+    Rankings of a whole catalogue bring no warning.
+    """
     grades, indexes = torch.tensor([2.0, 2.0, 1.0, 0.0, 3.0, 3.0, 0.0, 0.0]), torch.arange(8) // 2
     with pytest.warns(UserWarning, match="in 2 of 4 rows of the first batch all documents have the same grade"):
         tm.NDCGAtK(k=5).update(torch.rand(8), grades, indexes=indexes)

@@ -1,4 +1,4 @@
-"""What is said to whoever passes what does not fit: each message once, with what arrived and what to do."""
+"""Error messages: what arrived, and what to do."""
 
 import re
 
@@ -17,12 +17,12 @@ META = torch.zeros(2, 4, device="meta")
 
 
 def collection() -> TopKCollection:
-    """A collection of one."""
+    """Return a collection of one metric."""
     return TopKCollection([RecallAtK(k=1)])
 
 
 def with_too_few_values() -> sp.csr_matrix:
-    """A scipy matrix that somebody has changed by hand."""
+    """Return a scipy matrix with fewer values than columns."""
     matrix = sp.csr_matrix(SCORES.numpy())
     matrix.data = matrix.data[:-1]
     return matrix
@@ -154,13 +154,13 @@ functional.recall_at_k(SCORES, TARGET, k=None) -> recall_at_k: k=None, the whole
 PrecisionAtK(k=1, buckets=LabelBuckets.from_assignment([0, 0], ["all"]), num_labels=3)
     -> PrecisionAtK: buckets is for 2 labels, but there are 3; pass what was made for the same labels
 """
-"""What a user types, and behind an arrow how the error matches."""
+"""Calls, and after an arrow the pattern of the error."""
 
 NAMES = {name: getattr(tailmetrics, name) for name in tailmetrics.__all__} | globals() | {"np": np}
 
 
 @pytest.mark.parametrize(("call", "message"), re.findall(r"^(\S.*?)\s+-> (.*)$", MESSAGES, re.MULTILINE))
 def test_the_message_says_what_arrived_and_what_to_do(call: str, message: str) -> None:
-    """Read as a user would: who speaks, what came, what is needed."""
+    """The error of a wrong call names the caller, what arrived and what to do."""
     with pytest.raises((TypeError, ValueError), match=message):
         eval(call, NAMES)

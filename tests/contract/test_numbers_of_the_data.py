@@ -1,4 +1,4 @@
-"""What would pass for a number of the model, and is one of the data: said once, and in reports."""
+"""Numbers that describe the data rather than the model bring one warning, and a note in reports."""
 
 import json
 import warnings
@@ -17,46 +17,56 @@ from tailmetrics.report import Report
 
 SCORES = torch.rand(10, 20, generator=torch.Generator().manual_seed(0))
 CLASSES = torch.arange(10)
-SOME = CLASSES.masked_fill(CLASSES == 3, -1)
+CLASSES_WITH_GAP = CLASSES.masked_fill(CLASSES == 3, -1)
 COUNTS = torch.arange(20) + 1
 
 
-def test_what_a_collection_gives_its_members_holds_for_those_that_evaluate_adds() -> None:
-    """The row of ``ignore_index`` counts neither in the whole nor in the buckets that evaluate adds."""
+def test_metrics_that_evaluate_adds_use_the_ignore_index_of_the_collection() -> None:
+    """The row with ignore_index counts neither overall nor in the buckets that evaluate adds to a collection."""
     metrics = tm.TopKCollection([tm.PrecisionAtK(k=1)], ignore_index=-1)
-    report = evaluate(SCORES, SOME, label_counts=COUNTS, metrics=metrics)
-    kept = SOME >= 0
-    without = evaluate(SCORES[kept], SOME[kept], label_counts=COUNTS, metrics=[tm.PrecisionAtK(k=1)])
+    report = evaluate(SCORES, CLASSES_WITH_GAP, label_counts=COUNTS, metrics=metrics)
+    is_kept = CLASSES_WITH_GAP >= 0
+    expected = evaluate(SCORES[is_kept], CLASSES_WITH_GAP[is_kept], label_counts=COUNTS, metrics=[tm.PrecisionAtK(k=1)])
     assert report.rows == 9
-    torch.testing.assert_close(report.scalars, without.scalars, equal_nan=True, rtol=0, atol=0)
+    torch.testing.assert_close(report.scalars, expected.scalars, equal_nan=True, rtol=0, atol=0)
 
 
-def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
-    """With what to write instead; not where the caller has said what they are."""
+def test_metrics_warn_once_that_rows_of_class_minus_one_are_misses() -> None:
+    """A metric or collection warns once that rows with the class -1 count as misses, and says what to write instead.
+
+    It does not warn if ignore_index, empty_target_action or row_mask decides it.
+    """
     metric, collection = tm.AccuracyAtK(k=1), tm.TopKCollection([tm.AccuracyAtK(k=1), tm.MRR()])
     for counter in (metric, collection):
         with pytest.warns(
             UserWarning, match="some rows have -1 as target.*ignore_index=-1.* are misses, .*too high"
         ) as caught:
-            counter.update(SCORES, SOME)
+            counter.update(SCORES, CLASSES_WITH_GAP)
         assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        metric.update(SCORES, SOME)
-        tm.AccuracyAtK(k=1, ignore_index=-1).update(SCORES, SOME)
-        tm.AccuracyAtK(k=1, empty_target_action="neg").update(SCORES, SOME)
+        metric.update(SCORES, CLASSES_WITH_GAP)
+        tm.AccuracyAtK(k=1, ignore_index=-1).update(SCORES, CLASSES_WITH_GAP)
+        tm.AccuracyAtK(k=1, empty_target_action="neg").update(SCORES, CLASSES_WITH_GAP)
         tm.AccuracyAtK(k=1).update(SCORES, CLASSES)
-        tm.AccuracyAtK(k=1).update(SCORES, SOME, row_mask=SOME >= 0)
-        tm.RecallAtK(k=1).update(SCORES, torch.stack([SOME, SOME + 10], dim=1).masked_fill(SOME[:, None] < 0, -1))
-        tm.CrossEntropy().update(SCORES.log(), SOME)  # leaves such rows out
+        tm.AccuracyAtK(k=1).update(SCORES, CLASSES_WITH_GAP, row_mask=CLASSES_WITH_GAP >= 0)
+        tm.RecallAtK(k=1).update(
+            SCORES,
+            torch.stack([CLASSES_WITH_GAP, CLASSES_WITH_GAP + 10], dim=1).masked_fill(
+                CLASSES_WITH_GAP[:, None] < 0, -1
+            ),
+        )
+        tm.CrossEntropy().update(SCORES.log(), CLASSES_WITH_GAP)  # leaves such rows out
 
 
 PADDED = torch.tensor([[5, 3, 0, 0, 0], [2, 7, 1, 4, 6], [1, 0, 0, 0, 0], [9, 8, 7, 0, 0]])
-"""Labels of four sequences, padded by 0 as ``pad_sequence`` does by default."""
+"""Labels of four sequences, padded with 0, the default of ``pad_sequence``."""
 
 
-def test_lists_padded_by_a_label_are_told() -> None:
-    """Two of three rows end in 0, which stands nowhere else: a hit if a list holds 0. Sorted labels are not told."""
+def test_metrics_and_counts_warn_of_lists_padded_with_a_label() -> None:
+    """Metrics and LabelFrequency warn if most rows of target end in label 0, which occurs nowhere else, because it
+    would be a hit. Labels in ascending order and lists padded with -1 bring no warning.
+    """
     scores = torch.rand(30, 10, generator=torch.Generator().manual_seed(0))
     padded = torch.tensor([[1, 0], [1, 2], [3, 0]]).repeat(10, 1)
     for add in (tm.RecallAtK(k=3).update, tm.TopKCollection([tm.RecallAtK(k=3)]).update):
@@ -78,8 +88,11 @@ def test_lists_padded_by_a_label_are_told() -> None:
     assert (frequency.compute().tolist()[:4], frequency.num_rows) == ([0, 20, 10, 10], 30)
 
 
-def test_tokens_and_lists_are_not_taken_for_each_other() -> None:
-    """With ignore_index each token is a row, and target_ids are lists: a row each. What may be either is refused."""
+def test_label_frequency_distinguishes_tokens_and_lists() -> None:
+    """With ignore_index each token is a row of LabelFrequency; with target_ids each list is one.
+
+    A matrix of 0 and 1 with ignore_index, which may be tokens or multi-hot, is refused.
+    """
     tokens = torch.tensor([[1, 0, 1], [2, 1, -100]])
     token_frequency, list_frequency, row_frequency = (tm.LabelFrequency(3) for _ in range(3))
     token_frequency.update(tokens, ignore_index=-100)
@@ -95,8 +108,12 @@ def test_tokens_and_lists_are_not_taken_for_each_other() -> None:
         tm.LabelFrequency(9).update(torch.tensor([[1, -1]]), ignore_index=-100)
 
 
-def test_padding_that_a_list_holds_is_told() -> None:
-    """Item 0 has the best score and is in no target: it takes the one place of each list, and no item is found."""
+def test_metrics_warn_of_padding_in_lists() -> None:
+    """A warning, once and in reports, says that lists hold the ignored label.
+
+    Item 0 has the best score and is in no target: it takes the one place of each list, so that recall is 0; with item 0
+    masked or removed it is 0.5.
+    """
     scores, target = torch.tensor([[9.0, 5.0, 1.0], [9.0, 1.0, 5.0]]), torch.tensor([1, 1])
     metric = tm.RecallAtK(k=1, ignore_index=0)
     with pytest.warns(
@@ -111,14 +128,16 @@ def test_padding_that_a_list_holds_is_told() -> None:
     masked[:, 0] = -torch.inf
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for preds, labels, ignored in ((masked, target, 0), (scores[:, 1:], target - 1, None)):
-            metric = tm.RecallAtK(k=1, ignore_index=ignored)
+        for preds, labels, ignore_index in ((masked, target, 0), (scores[:, 1:], target - 1, None)):
+            metric = tm.RecallAtK(k=1, ignore_index=ignore_index)
             metric.update(preds, labels)
             assert float(metric.compute()) == 0.5
 
 
-def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Path) -> None:
-    """All but the second end in zeros, and 0 is nowhere else: nine places where a model of the padding is right."""
+def test_metrics_and_reports_warn_of_sequences_padded_with_a_label(tmp_path: Path) -> None:
+    """Metrics, collections, evaluate and the command line warn if most sequences end in a run of label 0, which occurs
+    nowhere else.
+    """
     logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))
     for metric in (tm.MRR(), tm.TopKCollection([tm.MRR(), tm.AccuracyAtK(k=1)])):
         for target in (PADDED, PADDED.numpy()):
@@ -141,16 +160,19 @@ def test_sequences_padded_by_a_label_are_told_in_loops_and_reports(tmp_path: Pat
         ("thresholds:1,10:many,few", "Label 0 (pad) of many is frequent: 50% of all labels in training"),
     ],
 )
-def test_training_targets_padded_by_a_label_are_told_in_a_report(buckets: str, start: str) -> None:
-    """Half of the training labels are 0, which no row asks for; not where a row does, or the metrics leave 0 out."""
+def test_report_notes_training_targets_padded_with_a_label(buckets: str, start: str) -> None:
+    """A report notes a label that is half of the training labels and relevant in no row.
+
+    It does not if a row has the label, if ignore_index leaves it out, or if there are too few rows to tell.
+    """
     counts, generator = torch.tensor([190, *[10] * 19]), torch.Generator().manual_seed(1)
     target = torch.randint(1, 20, (60,), generator=generator)
     metric, scores = tm.RecallAtK(3, buckets=buckets, scope="global"), torch.randn(60, 20, generator=generator)
     names = ["pad", *(f"item {label}" for label in range(1, 20))]
 
-    def notes(target: torch.Tensor, **more: object) -> list[str]:
+    def notes(target: torch.Tensor, **arguments: object) -> list[str]:
         report = evaluate(
-            scores[: len(target)], target, label_counts=counts, metrics=[metric], label_names=names, **more
+            scores[: len(target)], target, label_counts=counts, metrics=[metric], label_names=names, **arguments
         )
         return [warning for warning in report.warnings if "relevant in no row" in warning]
 
@@ -161,8 +183,10 @@ def test_training_targets_padded_by_a_label_are_told_in_a_report(buckets: str, s
     assert notes(target[:39]) == []  # half of 39 labels: 20 would be expected
 
 
-def test_sequences_that_end_alike_without_padding_are_not_told() -> None:
-    """Ignored or masked padding, a frequent class that is anywhere, ends that differ, labels of no sequences."""
+def test_sequences_without_padding_bring_no_warning() -> None:
+    """No warning comes for ignored or masked padding, a frequent class that is anywhere, ends that differ, or labels
+    without sequences.
+    """
     logits = torch.rand(4, 5, 10, generator=torch.Generator().manual_seed(0))
     ignored = PADDED.masked_fill(PADDED == 0, -100)
     with warnings.catch_warnings():
@@ -177,13 +201,15 @@ def test_sequences_that_end_alike_without_padding_are_not_told() -> None:
         evaluate(logits, PADDED, metrics=tm.MRR(), ignore_index=0)
 
 
-def test_a_recall_of_one_label_per_row_is_said_to_be_its_rank() -> None:
-    """By a plain sort: whatever min_recall, the value is the median rank; the list that finds 80 % is much longer."""
-    own = SCORES.gather(1, CLASSES[:, None])
-    ranks = (own < SCORES).sum(dim=1) + 1
-    said_once = "each row has one relevant label, so that min_recall=0.8 makes no difference.* 80% .*AccuracyAtK"
+def test_k_for_recall_warns_that_one_label_per_row_gives_the_median_rank() -> None:
+    """KForRecall warns once if each row has one relevant label, because its value is then the median rank for any
+    min_recall; the accuracy by k gives the length at which 80 % are found. By a plain sort.
+    """
+    scores = SCORES.gather(1, CLASSES[:, None])
+    ranks = (scores < SCORES).sum(dim=1) + 1
+    message = "each row has one relevant label, so that min_recall=0.8 makes no difference.* 80% .*AccuracyAtK"
     metric = tm.KForRecall(min_recall=0.8)
-    with pytest.warns(UserWarning, match=said_once) as caught:
+    with pytest.warns(UserWarning, match=message) as caught:
         metric.update(SCORES, CLASSES)
     assert len(caught) == 1
     middle = ranks.sort().values
@@ -200,8 +226,11 @@ def test_a_recall_of_one_label_per_row_is_said_to_be_its_rank() -> None:
         evaluate(SCORES, CLASSES, metrics=[tm.KForRecall(min_recall=1.0)], label_counts=COUNTS)
 
 
-def test_a_least_gain_above_those_of_a_target_without_gains_is_said_once() -> None:
-    """Nothing is relevant then, which coverage error counts as perfect; not where some gain is higher, or all count."""
+def test_metrics_warn_once_of_min_gain_above_a_target_without_gains() -> None:
+    """A metric or collection warns once if min_gain is above 1 and every gain is 1, so that no label is relevant.
+
+    It does not if a gain is higher, if min_gain is 1, or if the metric counts all gains.
+    """
     members = [tm.CoverageError(min_gain=2), tm.RecallAtK(k=1, min_gain=2)]
     for counter in (members[0].clone(), tm.TopKCollection(members)):
         with pytest.warns(
@@ -216,15 +245,18 @@ def test_a_least_gain_above_those_of_a_target_without_gains_is_said_once() -> No
         tm.RecallAtK(k=1, min_gain=2).update(SCORES, 3.0 * (SCORES > 0.5))
 
 
-def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
-    """With the cut-off; not where a list holds all labels, or few lists are short."""
+def test_metrics_warn_once_of_lists_shorter_than_the_cutoff() -> None:
+    """A metric, and a report, warns once if most lists end before the cut-off.
+
+    It does not if lists hold all labels, if few lists are short, or if nothing tells the number of labels.
+    """
     ids = SCORES.argsort(dim=1, descending=True)
-    for metric, cut in (
+    for metric, cutoff in (
         (tm.RecallAtK(k=[1, 8]), "k=8"),
         (tm.MRR(num_labels=20), "k=None, all 20 labels"),
         (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS), depth=500), "depth=500"),
     ):
-        with pytest.warns(UserWarning, match=f"{cut}: most lists end before that") as caught:
+        with pytest.warns(UserWarning, match=f"{cutoff}: most lists end before that") as caught:
             metric.update(ids[:, :5], CLASSES)
         assert len(caught) == 1
         with warnings.catch_warnings():
@@ -232,11 +264,11 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
             metric.update(ids[:, :5], CLASSES)
             type(metric)(**metric._given).update(Ranking.from_ids(ids, target_ids=CLASSES[:, None], num_labels=20))
             type(metric)(**metric._given).update(SCORES, CLASSES)
-    few = ids[:, :10].clone()
-    few[0, 2:] = -1
+    ids_with_short_list = ids[:, :10].clone()
+    ids_with_short_list[0, 2:] = -1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tm.RecallAtK(k=5).update(few, CLASSES)
+        tm.RecallAtK(k=5).update(ids_with_short_list, CLASSES)
         tm.MRR().update(ids[:, :5], CLASSES)  # nothing tells how many labels there are
     with pytest.warns(UserWarning, match="lists end before") as caught:
         report = evaluate(ids[:, :5], CLASSES, metrics=[tm.RecallAtK(k=8), tm.PrecisionAtK(k=10)])
@@ -244,8 +276,8 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     assert [note for note in report.notes if "RecallAtK, k=8: most lists end before that" in note]
 
 
-def test_nobody_is_warned_of_a_depth_that_nobody_asked_for() -> None:
-    """A run of 100 candidates per query, as files of TREC have, beside the default depth of 500: each call is quiet."""
+def test_default_depth_brings_no_warning() -> None:
+    """Lists shorter than the default depth of 500 bring no warning, such as 100 candidates per query in files of TREC."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.rand(8, 300, generator=generator).argsort(dim=1)[:, :100]
     scores = torch.rand(8, 100, generator=generator).sort(descending=True).values
@@ -264,12 +296,14 @@ def test_nobody_is_warned_of_a_depth_that_nobody_asked_for() -> None:
         collection.update((scores, ids), target)
 
 
-def test_lists_that_are_longer_than_the_depth_are_said_to_be_cut_once() -> None:
-    """In the report, too, whose value by bucket is that of the cut list; not where none is longer, or in scope global."""
+def test_metrics_warn_once_of_lists_longer_than_the_depth() -> None:
+    """A warning, once and in the report, says that lists longer than the depth are cut; values by bucket are those of
+    the cut lists. Shorter lists and scope="global" bring no warning.
+    """
     ids = SCORES.argsort(dim=1, descending=True)
 
-    def found(length: int, **options: int | str) -> Report:
-        metrics = [make(k=3, buckets="thresholds:11", **options) for make in (tm.RecallAtK, tm.HitRateAtK)]
+    def report_of(length: int, **options: int | str) -> Report:
+        metrics = [metric(k=3, buckets="thresholds:11", **options) for metric in (tm.RecallAtK, tm.HitRateAtK)]
         lists = [dict(zip(row[:length], range(length, 0, -1), strict=True)) for row in ids.tolist()]
         targets = {f"q{row}": {f"d{label}": 1} for row, label in enumerate(CLASSES.tolist())}
         runs = {f"q{row}": {f"d{label}": score for label, score in scores.items()} for row, scores in enumerate(lists)}
@@ -279,21 +313,23 @@ def test_lists_that_are_longer_than_the_depth_are_said_to_be_cut_once() -> None:
 
     sentence = "RecallAtK, depth=6: some lists are longer"
     with pytest.warns(UserWarning, match=sentence) as warned:
-        cut = found(20, depth=6)
+        cut = report_of(20, depth=6)
     assert len([warning for warning in warned if "some lists are longer" in str(warning.message)]) == 1
     assert len([note for note in cut.notes if sentence in note]) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whole = found(6, depth=6)
-        assert found(20, depth=20).scalars != cut.scalars
-        found(20, scope="global")
+        whole = report_of(6, depth=6)
+        assert report_of(20, depth=20).scalars != cut.scalars
+        report_of(20, scope="global")
     assert {key: value for key, value in whole.scalars.items() if "/" in key} == pytest.approx(
         {key: value for key, value in cut.scalars.items() if "/" in key}, nan_ok=True
     )
 
 
-def test_labels_that_ids_put_into_a_bucket_are_counted() -> None:
-    """Those of a count of which there are labels in two buckets; none with thresholds, ``together`` or a free choice."""
+def test_labels_by_id_counts_labels_whose_bucket_depends_on_their_id() -> None:
+    """labels_by_id() is the number of labels that share a count with a label of another bucket, so that only the id
+    decides; a note of the report gives it. It is 0 for thresholds, ties="together" and a custom assignment.
+    """
     counts = [4, 2, 2, 1, 1, 1, 1, 0, 0]
     split = LabelBuckets.quantiles(counts, 3)
     assert split.assignment.tolist() == [0, 1, 1, 2, 2, 2, 2, 3, 3]
@@ -314,8 +350,8 @@ def test_labels_that_ids_put_into_a_bucket_are_counted() -> None:
     assert [note for note in report.notes if note.startswith("2 of 9 labels are in their bucket only by their id")]
 
 
-def test_calibration_by_bucket_says_which_rows_it_is_of() -> None:
-    """A row counts where its predicted label is."""
+def test_calibration_by_bucket_counts_rows_by_predicted_label() -> None:
+    """A calibration error by bucket counts a row in the bucket of its predicted label, as its caption says."""
     metric = tm.CalibrationErrorAtK(buckets=LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"]))
     metric.update(torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([2]))
     assert metric.compute().isnan().tolist() == [False, True]
@@ -323,8 +359,11 @@ def test_calibration_by_bucket_says_which_rows_it_is_of() -> None:
     assert caption == "of the predicted labels that are in the bucket, whatever label is right"
 
 
-def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_path: Path) -> None:
-    """Once, and nothing is said of rows that the command line makes up to see which metrics can be answered."""
+def test_comparison_names_the_run_with_short_lists(tmp_path: Path) -> None:
+    """A comparison of scores with lists warns once of short lists, and names the run.
+
+    Rows that the command line makes up to test which metrics apply bring no warning.
+    """
     np.save(tmp_path / "a.npy", SCORES.numpy())
     np.save(tmp_path / "b.npy", SCORES.argsort(dim=1, descending=True)[:, :12].numpy())
     np.save(tmp_path / "t.npy", CLASSES.numpy())
@@ -339,8 +378,10 @@ def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_pa
     assert [note.partition(" that.")[0] for note in notes] == ["b: MRR, k=None, all 20 labels: most lists end before"]
 
 
-def test_weights_that_are_all_zero_are_told() -> None:
-    """The value is NaN, of one metric and of a collection; one row that weighs is enough."""
+def test_weights_of_zero_bring_a_warning_and_nan() -> None:
+    """If all weights are 0, the value is NaN, with a warning of the metric or collection; one row with a weight is
+    enough for a value.
+    """
     metric = tm.RecallAtK(k=1, weighted=True)
     scores, target = torch.tensor([[0.9, 0.1], [0.8, 0.3]]), torch.tensor([0, 1])
     for holder in (metric, tm.TopKCollection([tm.MRR(weighted=True)])):
@@ -355,8 +396,11 @@ def test_weights_that_are_all_zero_are_told() -> None:
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP", "RowAUC"])
 @pytest.mark.filterwarnings("always:.*rows list")
-def test_an_area_of_the_best_labels_alone(name: str) -> None:
-    """Two of five labels listed: once a loop is told, and a report; nothing is said of lists of all labels."""
+def test_areas_warn_if_rows_list_only_some_labels(name: str) -> None:
+    """Areas warn once, and reports note, that rows list only some of the labels, here 2 of 5.
+
+    Lists of all labels bring no warning.
+    """
     scores, ids = torch.rand(4, 5, generator=torch.Generator().manual_seed(0)).sort(descending=True)
     kind, target = partial(getattr(tm, name), num_labels=5), torch.tensor([0, 1, 2, 3])
     metric = kind()

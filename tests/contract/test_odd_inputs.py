@@ -1,7 +1,7 @@
-"""One table of odd inputs that every second class passes by turns: alone, in a collection, and in both forms.
+"""Odd inputs have the values of the same rows written plainly, or both are refused.
 
-Each input stands beside the same rows written plainly. A class reads both alike, or refuses both; its value lies within
-its bounds; and the form for devices (``force_plain``) gives the same bits.
+Every second class is tested by turns, alone, in a collection, and in the form for devices (``force_plain``), which gives
+the same bits. Values lie within the bounds of the class.
 """
 
 import math
@@ -24,58 +24,58 @@ from tailmetrics.ranking._device import force_plain
 
 BATCH = data(seed=17, num_rows=12)
 SCORES, RELEVANT, IDS = BATCH.scores[:5], BATCH.target[:5], BATCH.ids[:5]
-FIRST = BATCH.scores[5:], BATCH.target[5:]
-NOTHING = torch.zeros(5, 0)
+FIRST_BATCH = BATCH.scores[5:], BATCH.target[5:]
+NO_SCORES = torch.zeros(5, 0)
 NO_IDS = torch.zeros(5, 0, dtype=torch.int64)
-NONE = torch.full((5, 1), -1)
-NOBODY = torch.zeros(5, dtype=torch.bool)
+PADDING = torch.full((5, 1), -1)
+NO_ROWS = torch.zeros(5, dtype=torch.bool)
 HIGH = SCORES.index_fill(1, torch.tensor([3]), 50.0)
 HUGE = 10**12
-"""Ids of one label in a million million: nothing as long as the labels may be made."""
+"""Label ids up to 10^12, for which no vector over all labels may be allocated."""
 
 
 def rows_of_columns(matrix: Any) -> Any:
-    """The same matrix, column by column in memory."""
+    """Return the same matrix, column by column in memory."""
     return matrix.t().contiguous().t()
 
 
 def empty_csr() -> Tensor:
-    """Five rows without a stored score."""
+    """Return five rows without a stored score."""
     return torch.sparse_csr_tensor(torch.zeros(6).long(), torch.zeros(0).long(), torch.zeros(0), size=SCORES.shape)
 
 
 def empty_lists() -> tuple[Any, Any]:
-    """Columns of pandas whose lists are all empty."""
+    """Return columns of pandas whose lists are all empty."""
     pandas = pytest.importorskip("pandas")
     return pandas.Series([[] for _ in range(5)]), pandas.Series([[] for _ in range(5)])
 
 
 @dataclass(frozen=True)
 class Odd:
-    """An odd input, and the same rows written plainly; None where nothing else means the same."""
+    """An odd input, and the same rows written plainly; None if there is no other form."""
 
-    given: Callable[[], tuple[Any, ...]]
+    batch: Callable[[], tuple[Any, ...]]
     plain: Callable[[], tuple[Any, ...]] | None
     arguments: dict[str, Any] | None = None
     with_labels: bool = True
 
 
-EMPTY_LISTS = (torch.zeros(5, 1), NONE), RELEVANT
+EMPTY_LISTS = (torch.zeros(5, 1), PADDING), RELEVANT
 TABLE: dict[str, Odd] = {
-    "targets of width 0": Odd(lambda: (SCORES, NO_IDS), lambda: (SCORES, NONE)),
+    "targets of width 0": Odd(lambda: (SCORES, NO_IDS), lambda: (SCORES, PADDING)),
     "targets of width 0, left out": Odd(
-        lambda: (SCORES, NO_IDS), lambda: (SCORES, NONE), {"empty_target_action": "skip"}
+        lambda: (SCORES, NO_IDS), lambda: (SCORES, PADDING), {"empty_target_action": "skip"}
     ),
     "no rows, by row": Odd(
-        lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NOBODY), {"average": "samples"}
+        lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NO_ROWS), {"average": "samples"}
     ),
-    "no relevant label": Odd(lambda: (SCORES, RELEVANT & False), lambda: (SCORES, NONE)),
-    "no rows": Odd(lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NOBODY)),
-    "no rows of ids": Odd(lambda: (IDS[:0], RELEVANT[:0]), lambda: (IDS, RELEVANT, NOBODY)),
-    "no row that counts": Odd(lambda: (SCORES, RELEVANT, NOBODY), lambda: (SCORES[:0], RELEVANT[:0])),
+    "no relevant label": Odd(lambda: (SCORES, RELEVANT & False), lambda: (SCORES, PADDING)),
+    "no rows": Odd(lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NO_ROWS)),
+    "no rows of ids": Odd(lambda: (IDS[:0], RELEVANT[:0]), lambda: (IDS, RELEVANT, NO_ROWS)),
+    "no row that counts": Odd(lambda: (SCORES, RELEVANT, NO_ROWS), lambda: (SCORES[:0], RELEVANT[:0])),
     "one row": Odd(lambda: (SCORES[:1], RELEVANT[:1]), lambda: (SCORES[[0]].clone(), RELEVANT[[0]].clone())),
-    "candidates of width 0": Odd(lambda: ((NOTHING, NO_IDS), RELEVANT), lambda: EMPTY_LISTS),
-    "ids of width 0": Odd(lambda: (NO_IDS, RELEVANT), lambda: (NONE, RELEVANT)),
+    "candidates of width 0": Odd(lambda: ((NO_SCORES, NO_IDS), RELEVANT), lambda: EMPTY_LISTS),
+    "ids of width 0": Odd(lambda: (NO_IDS, RELEVANT), lambda: (PADDING, RELEVANT)),
     "CSR without an entry": Odd(lambda: (empty_csr(), RELEVANT), lambda: EMPTY_LISTS),
     "lists of pandas, all empty": Odd(lambda: (empty_lists(), RELEVANT), lambda: EMPTY_LISTS),
     "column by column": Odd(lambda: (rows_of_columns(SCORES), rows_of_columns(RELEVANT)), lambda: (SCORES, RELEVANT)),
@@ -113,12 +113,12 @@ TABLE: dict[str, Odd] = {
         with_labels=False,
     ),
 }
-READ_AS_NUMBERS = ("CrossEntropy", "CalibrationErrorAtK", "LabelAUC")
-"""Classes to which infinity is not what any other large number is."""
+INFINITY_MATTERS = ("CrossEntropy", "CalibrationErrorAtK", "LabelAUC")
+"""Classes for which infinity differs from a large number."""
 
 
 def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
-    """Every second class by turns, where the input leaves it what it needs: overall, by bucket and in scope global."""
+    """Return every second class by turns, overall, by bucket and in scope global, if the input fits it."""
     metrics = {}
     for number, name in enumerate([*REGISTRY][turn % 2 :: 2]):
         by = ((None, "bucket", "global") if odd.with_labels else (None,))[
@@ -142,7 +142,7 @@ def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
 
 
 def outcome(metric: TopKMetric, *batches: tuple[Any, ...]) -> Tensor | str:
-    """The value after these batches alone, or what the last of them was refused with."""
+    """Return the value after these batches alone, or the text of the error of the last one."""
     metric.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,7 +155,7 @@ def outcome(metric: TopKMetric, *batches: tuple[Any, ...]) -> Tensor | str:
 
 
 def same(value: Any, other_value: Any) -> bool:
-    """Whether two outcomes are the same bits, or both a refusal."""
+    """Return whether two outcomes have the same bits, or are both errors."""
     if isinstance(value, str) or isinstance(other_value, str):
         return isinstance(value, str) and isinstance(other_value, str)
     return torch.equal(value.nan_to_num(-7.0), other_value.nan_to_num(-7.0))
@@ -168,17 +168,19 @@ FORMS: list[Callable[[], AbstractContextManager[None]]] = [nullcontext, force_pl
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.slow
 def test_classes_read_an_odd_input_as_the_plain_one(name: str) -> None:
-    """Alone and in a collection in both forms, behind an ordinary batch, within the bounds of the class."""
+    """A class gives an odd input the value of the plain one, or refuses both, alone and in a collection, in both forms,
+    after an ordinary batch. Values lie within the bounds of the class.
+    """
     odd = TABLE[name]
-    before = [FIRST] if odd.with_labels else []
+    before = [FIRST_BATCH] if odd.with_labels else []
     classes = metrics(odd, [*TABLE].index(name))
     accepted: dict[str, tuple[TopKMetric, Tensor]] = {}
     for key, metric in classes.items():
-        value = outcome(metric, *before, odd.given())
+        value = outcome(metric, *before, odd.batch())
         if isinstance(value, str):
             with force_plain():
-                assert isinstance(outcome(metric, *before, odd.given()), str), (key, value)
-        if odd.plain is not None and not (name == "plus infinity" and key in READ_AS_NUMBERS):
+                assert isinstance(outcome(metric, *before, odd.batch()), str), (key, value)
+        if odd.plain is not None and not (name == "plus infinity" and key in INFINITY_MATTERS):
             plain = outcome(metric, *before, odd.plain())
             assert same(value, plain), (key, value, plain)
         if isinstance(value, Tensor):
@@ -191,7 +193,7 @@ def test_classes_read_an_odd_input_as_the_plain_one(name: str) -> None:
     for form in FORMS:
         collection.reset()
         with form():
-            for batch in (*before, odd.given()):
+            for batch in (*before, odd.batch()):
                 collection.update(*batch)
         for key, metric in collection.members().items():
             assert same(metric.compute(), accepted[key][1]), key

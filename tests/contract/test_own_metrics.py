@@ -1,4 +1,4 @@
-"""A metric of one's own, in a file of one's own: as safe as those of the library, or refused by name."""
+"""Custom metrics in a file of the user are as safe as those of the library, or are refused by name."""
 
 import copy
 import math
@@ -28,7 +28,7 @@ from tailmetrics.testing import NUM_LABELS, check_metric
 
 SCORES = torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.1, 0.7, 0.8, 0.9], [0.4, 0.3, 0.2, 0.1]])
 TARGET = torch.tensor([[0, 3], [2, 1], [-1, -1]])
-"""Hits among the top 2: 1 of 2, 1 of 2, none of none."""
+"""Hits among the top 2: 1 of 2, 1 of 2, 0 of 0."""
 
 
 class Scaled(RowMeanMetric):
@@ -47,7 +47,7 @@ class Scaled(RowMeanMetric):
 
 
 class Hidden(Scaled):
-    """The factor taken out of the keywords."""
+    """Takes the factor out of the keywords."""
 
     stem = "hidden"
 
@@ -58,36 +58,45 @@ class Hidden(Scaled):
 
 
 class Late(Scaled):
-    """The factor set after construction."""
+    """Sets the factor after construction."""
 
     stem = "late"
 
 
-def late(factor: float, name: str) -> Late:
-    """A metric whose arguments do not tell what it is."""
+def late_metric(factor: float, name: str) -> Late:
+    """Return a metric whose arguments do not tell what it computes."""
     metric = Late(2, name=name)
     metric.factor = factor
     return metric
 
 
 @pytest.mark.parametrize(
-    "make",
+    "factory",
     [lambda f, n: Scaled(2, f, name=n), lambda f, n: Scaled(k=2, factor=f, name=n),
-     lambda f, n: Hidden(2, factor=f, name=n), late],
+     lambda f, n: Hidden(2, factor=f, name=n), late_metric],
 )  # fmt: skip
-def test_members_that_differ_in_an_argument_of_their_own_keep_their_own_values(make: Callable[..., Scaled]) -> None:
-    """Whether the class says so, by keyword or position, hides it, or is told later: (1/2 + 1/2 + 0) / 3 times factor."""
-    collection = TopKCollection([make(1.0, "one"), make(0.0, "zero"), make(3.0, "three")])
+def test_members_that_differ_in_a_custom_argument_keep_their_own_values(factory: Callable[..., Scaled]) -> None:
+    """Members that differ in a custom argument keep their own values, whether the class takes it by keyword or
+    position, hides it, or sets it later: (1/2 + 1/2 + 0) / 3 times the factor.
+    """
+    collection = TopKCollection([factory(1.0, "one"), factory(0.0, "zero"), factory(3.0, "three")])
     collection.update(SCORES, TARGET)
     values = {key: float(value) for key, value in collection.compute().items()}
     assert values == {"one": 1 / 3, "zero": 0.0, "three": 1.0}
 
 
-def test_states_are_named_after_the_arguments_wherever_they_are_made() -> None:
-    """The same by position and keyword, after pickling and copying; another for another argument, a tensor's values too."""
+def test_state_names_depend_on_the_arguments_alone() -> None:
+    """Names of states are equal for equal arguments, by position or keyword and in copies, and differ for different
+    arguments, values of tensors included.
+    """
     metric = Scaled(2, 0.5)
-    for same in (Scaled(k=2, factor=0.5), copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
-        assert list(same._defaults) == list(metric._defaults)
+    for copy_of_metric in (
+        Scaled(k=2, factor=0.5),
+        copy.deepcopy(metric),
+        pickle.loads(pickle.dumps(metric)),
+        metric.clone(),
+    ):
+        assert list(copy_of_metric._defaults) == list(metric._defaults)
     weights = [torch.zeros(2000), torch.zeros(2000).index_fill(0, torch.tensor([1000]), 1.0)]
     names = [tuple(Scaled(2, factor)._defaults) for factor in (0.5, -0.5, 0.25, *weights)]  # type: ignore[arg-type]
     assert len(set(names)) == 5
@@ -113,10 +122,10 @@ COMPANIONS = {
 
 
 @pytest.mark.parametrize("companions", COMPANIONS)
-def test_what_a_formula_reads_does_not_depend_on_its_companions(companions: str) -> None:
-    """At k = 2 a formula sees the targets found at ranks 1 and 2, however deep its companions had the batch ranked.
+def test_custom_formula_does_not_depend_on_other_members(companions: str) -> None:
+    """A custom formula at k = 2 sees the targets at ranks 1 and 2, however deep other members have the batch ranked.
 
-    Scores are ranked 0 1 2 3, 2 1 0 3 and 1 3 0 2 below; found at 2 are gains of 1, 2 and 0 of the two largest, 5, 7, 4.
+    Scores are ranked 0 1 2 3, 2 1 0 3 and 1 3 0 2; found at 2 are gains of 1, 2 and 0 of the two largest, 5, 7 and 4.
     """
     scores = torch.tensor([[0.9, 0.8, 0.7, 0.6], [0.7, 0.8, 0.9, 0.6], [0.7, 0.9, 0.6, 0.8]])
     collection = TopKCollection([GainShare(2), *COMPANIONS[companions]()])
@@ -124,8 +133,8 @@ def test_what_a_formula_reads_does_not_depend_on_its_companions(companions: str)
     assert float(collection.compute()["gain_share@2"]) == pytest.approx((1 / 5 + 2 / 7 + 0 / 4) / 3, rel=1e-12)
 
 
-def returning(values: Callable[[TargetRanks], Any], point: Any = None) -> RowMeanMetric:
-    """A metric whose rows have these values."""
+def metric_with_row_values(values: Callable[[TargetRanks], Any], point: Any = None) -> RowMeanMetric:
+    """Return a metric whose rows have these values."""
 
     class Own(RowMeanMetric):
         higher_is_better = True
@@ -139,7 +148,7 @@ def returning(values: Callable[[TargetRanks], Any], point: Any = None) -> RowMea
     return type("Own", (Own,), {"fixed_point": point})(2)
 
 
-WRONG: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
+UNSUITABLE_VALUES: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
     (lambda p: p.hits_at(2) / 2, None, TypeError, r"Own: _row_value returned float32 \[3\]; return float64, such as div"),
     (lambda p: divide(p.hits_at(2) * 0.5, p.n_relevant), None, TypeError, r"divide: a part is float32 \[3\], which has los"),
     (lambda p: p.hits_at(2), None, TypeError, r"returned int64 \[3\]; .* whole numbers with fixed_point = COUNT"),
@@ -153,12 +162,14 @@ WRONG: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("values", "point", "error", "message"), WRONG)
-def test_what_cannot_be_added_up_without_loss_is_refused(
+@pytest.mark.parametrize(("values", "point", "error", "message"), UNSUITABLE_VALUES)
+def test_row_values_that_cannot_be_summed_exactly_are_refused(
     values: Any, point: Any, error: type[Exception], message: str
 ) -> None:
-    """Alone, in a collection and per row; nothing is counted."""
-    metric = returning(values, point)
+    """Row values that cannot be summed without loss are refused, alone, in a collection and by row_values, and nothing
+    is counted.
+    """
+    metric = metric_with_row_values(values, point)
     with pytest.raises(error, match=message):
         metric.update(SCORES, TARGET)
     assert (metric.update_count, int(metric.states_of_groups()[0]["rows"].sum())) == (0, 0)
@@ -168,16 +179,19 @@ def test_what_cannot_be_added_up_without_loss_is_refused(
         metric.row_values(Ranking.from_scores(SCORES, target_ids=TARGET))
 
 
-def test_what_can_be_added_up_is_not_refused() -> None:
-    """A quotient rounded to just above 1; 10^30 as REAL, and 10^300, which counts as infinite."""
-    above = 1 + 2**-52
-    assert float(returning(lambda p: (p.n_relevant > 0).double() * above)(SCORES, TARGET)) == above * 2 / 3
-    assert float(returning(lambda p: p.hits_at(2).double() * 1e30, REAL)(SCORES, TARGET)) == 2e30 / 3
-    assert float(returning(lambda p: p.hits_at(2).double() * 1e300, REAL)(SCORES, TARGET)) == float("inf")
+def test_row_values_that_can_be_summed_exactly_are_accepted() -> None:
+    """Accepted row values are a quotient rounded to just above 1, and 10^30 as REAL; 10^300 counts as infinite."""
+    above_one = 1 + 2**-52
+    assert (
+        float(metric_with_row_values(lambda p: (p.n_relevant > 0).double() * above_one)(SCORES, TARGET))
+        == above_one * 2 / 3
+    )
+    assert float(metric_with_row_values(lambda p: p.hits_at(2).double() * 1e30, REAL)(SCORES, TARGET)) == 2e30 / 3
+    assert float(metric_with_row_values(lambda p: p.hits_at(2).double() * 1e300, REAL)(SCORES, TARGET)) == float("inf")
 
 
 class Lift(RatioMetric):
-    """Labels that are not found, as a multiple of those that are."""
+    """The labels that are not found, as a multiple of those that are found."""
 
     higher_is_better = False
 
@@ -186,7 +200,7 @@ class Lift(RatioMetric):
 
 
 class Balance(RowMeanMetric):
-    """Labels that are found less those that are not."""
+    """The number of labels that are found minus that of the others."""
 
     higher_is_better = True
     fixed_point = COUNT
@@ -203,10 +217,13 @@ class Balance(RowMeanMetric):
         (Balance, 3, "2", "(0.0, math.inf)", 2 / 3),
     ],
 )
-def test_values_of_a_row_are_within_the_bounds_of_the_class(
+def test_row_values_outside_the_bounds_of_the_class_are_refused(
     metric: type[RowMeanMetric | RatioMetric], k: int, worst: str, remedy: str, value: float
 ) -> None:
-    """By hand: the rows find 1 and 0 labels in the first place, 1 and 1 in two, 1 and 2 in three, of two labels each."""
+    """Row values outside the bounds of the class are refused, and the error names the bounds that would hold them.
+
+    By hand: of two labels each, the rows find 1 and 0 in the first place, 1 and 1 in two, 1 and 2 in three.
+    """
     message = f"gives a row the value {worst}, outside of the bounds of the metric, 0 to 1; .* bounds = "
     with pytest.raises(ValueError, match=message + re.escape(remedy)):
         metric(k).update(SCORES, TARGET)
@@ -214,16 +231,16 @@ def test_values_of_a_row_are_within_the_bounds_of_the_class(
     assert float(unbounded(k)(SCORES, TARGET)) == value
 
 
-def test_an_interval_of_real_numbers_ends_beyond_1() -> None:
-    """REAL states no upper bound: rows are worth 0 and 1000 in turn, 500 on average, and never 1 at most."""
+def test_interval_of_real_values_may_end_above_1() -> None:
+    """The interval of a metric with fixed_point = REAL has no upper bound: rows are 0 and 1000 by turns, 500 on average."""
     scores, target = torch.eye(2).repeat(20, 1), torch.zeros(40, dtype=torch.int64)
     (record,) = evaluate(scores, target, metrics=[Scaled(1, factor=1000.0)]).records
     low, high = record.ends
     assert 1 < low < record.value == 500 < high
 
 
-def test_terms_of_a_ratio_are_held_to_the_same() -> None:
-    """float32 in a denominator, and a term per row."""
+def test_terms_of_a_ratio_must_be_exact_as_row_values() -> None:
+    """Terms of a ratio metric must be sums without loss, as row values: float32 in a denominator is refused."""
 
     class Own(RatioMetric):
         higher_is_better = True
@@ -260,14 +277,16 @@ class ThreeTerms(RatioMetric):
 
 @pytest.mark.parametrize(("metric", "returned"), [(OneTerm, r"float64 \[3\]"), (ThreeTerms, "a tuple of 3")])
 def test_a_ratio_has_two_terms(metric: type[RatioMetric], returned: str) -> None:
-    """Another number of terms is refused by name."""
+    """A ratio metric that does not return two terms is refused by name."""
     message = f"{metric.__name__}: _row_terms returned {returned}; return two tensors, the terms of the numerator"
     with pytest.raises(TypeError, match=message):
         metric(2).update(SCORES, TARGET)
 
 
-def test_fractions_are_no_counts() -> None:
-    """The remedy is whole numbers, or no counts, and not float64 again."""
+def test_fractions_as_counts_are_refused() -> None:
+    """Fractions from a metric with fixed_point = COUNT are refused; the error offers whole numbers or another
+    fixed_point, and not float64.
+    """
 
     class Own(RowMeanMetric):
         higher_is_better = True
@@ -281,7 +300,9 @@ def test_fractions_are_no_counts() -> None:
 
 
 def test_a_class_without_a_stem_has_its_name_as_key() -> None:
-    """In small letters, as the metrics of the library have it; a stem of its base stays."""
+    """A custom class without a stem has its name, in the style of the library, as key; a derived class keeps the stem
+    of its base.
+    """
 
     class FirstHitsAtK(RowMeanMetric):
         higher_is_better = True
@@ -295,20 +316,20 @@ def test_a_class_without_a_stem_has_its_name_as_key() -> None:
     class Derived(MyNDCGAtK):
         """Another formula."""
 
-    assert [kind(k=2).keys() for kind in (FirstHitsAtK, MyNDCGAtK, Derived)] == [
+    assert [metric(k=2).keys() for metric in (FirstHitsAtK, MyNDCGAtK, Derived)] == [
         ["first_hits@2"],
         ["mine@2"],
         ["mine@2"],
     ]
 
 
-# check_metric holds what is lawful, and names the law that a metric breaks
+# check_metric accepts metrics that keep its laws, and names the law that a metric breaks
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_EACH_BASE)
-def test_a_metric_of_each_base_is_lawful(name: str) -> None:
-    """Of the library, with arguments that do for it."""
+def test_check_metric_accepts_a_metric_of_each_base(name: str) -> None:
+    """check_metric accepts a metric of each base class of the library."""
     arguments = {"min_recall": 0.5} if name == "KForRecall" else {"k": [1, 4]} if name.endswith("AtK") else {}
     if "tree" in registered(name).settings():
         arguments["tree"] = LabelTree([-1, *range(NUM_LABELS - 1)])
@@ -317,7 +338,7 @@ def test_a_metric_of_each_base_is_lawful(name: str) -> None:
 
 
 class Forgetful(RowMeanMetric):
-    """A metric with an argument of its own, by someone who wrote the formula and forgot everything else."""
+    """A custom metric with an argument, and nothing beyond its formula."""
 
     higher_is_better = True
     stem = "forgetful"
@@ -330,8 +351,10 @@ class Forgetful(RowMeanMetric):
         return divide(ranks.hits_at(k), ranks.n_relevant) ** self.power
 
 
-def test_a_metric_of_ones_own_is_lawful_and_its_argument_is_everywhere() -> None:
-    """State, key, repr and settings tell one power from another."""
+def test_custom_argument_is_in_states_key_repr_and_settings() -> None:
+    """check_metric accepts a custom metric with an argument, and its states, key, repr and settings distinguish two
+    values of the argument.
+    """
     check_metric(Forgetful, k=3, power=2.0)
     plain, squared = Forgetful(3), Forgetful(3, power=2.0)
     assert set(plain.metric_state).isdisjoint(squared.metric_state)
@@ -341,7 +364,7 @@ def test_a_metric_of_ones_own_is_lawful_and_its_argument_is_everywhere() -> None
 
 
 class Remembers(RowMeanMetric):
-    """Depends on the batches it saw."""
+    """Depends on the size of the batch."""
 
     higher_is_better = True
     stem = "remembers"
@@ -351,8 +374,8 @@ class Remembers(RowMeanMetric):
         return (ranks.n_relevant > 0) & (ranks.hits_at(k) > 0) & torch.tensor(len(ranks.n_relevant) > 20)
 
 
-def test_the_law_that_is_broken_is_named() -> None:
-    """A value that depends on the size of the batch."""
+def test_check_metric_names_the_broken_law() -> None:
+    """check_metric names the law that a metric breaks: here the value depends on the size of the batch."""
     with pytest.raises(AssertionError, match="Remembers.*must: Have the same value, to the last bit, for one batch"):
         check_metric(Remembers, k=2)
 
@@ -385,7 +408,7 @@ class WrongDirection(RowMeanMetric):
 
 
 class Raises(RowMeanMetric):
-    """Looks up what is not there."""
+    """Raises an IndexError."""
 
     higher_is_better = True
 
@@ -404,18 +427,18 @@ class Raises(RowMeanMetric):
         (WrongDirection, "at least as good as for the reverse, by its higher_is_better"),
     ],
 )
-def test_what_a_metric_declares_wrongly_is_a_broken_law(metric: type[RowMeanMetric], law: str) -> None:
-    """An AssertionError with the law, whatever the metric raises itself."""
+def test_check_metric_reports_wrong_declarations_as_broken_laws(metric: type[RowMeanMetric], law: str) -> None:
+    """check_metric raises an AssertionError that names the law, whatever error the metric itself raises."""
     with pytest.raises(AssertionError, match=f"{metric.__name__}.*must: .*{law}"):
         check_metric(metric, k=2)
 
 
-def test_the_law_of_the_perfect_order_is_not_about_one_rank() -> None:
-    """At rank 3 a perfect order may have run out of relevant labels."""
+def test_check_metric_exempts_the_value_of_one_rank_from_the_perfect_order() -> None:
+    """check_metric accepts a metric of one rank, at which a perfect order may have no relevant label left."""
     check_metric(RelevanceAtK, k=[1, 3])
 
 
-def test_what_is_no_class_of_metrics_is_refused() -> None:
-    """An instance, or something else."""
+def test_check_metric_refuses_instances() -> None:
+    """check_metric refuses an object that is no class of metrics, such as an instance."""
     with pytest.raises(TypeError, match="check_metric: .* is no class of metrics"):
         check_metric(Case("MRR").metric())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a collection says beside its values: of each label (``per_label``), and of head and tail in one number.
+"""Values of each label (``per_label``), and summaries of head and tail, in a collection.
 
 Gap and spread are over the buckets that have a value and were seen in training: first minus last, and the population's
 standard deviation over the mean (PopREO, PopRSP).
@@ -20,13 +20,13 @@ from tailmetrics.metrics import REGISTRY, TopKMetric
 
 BATCH = data(seed=9, num_rows=80)
 MEASURES = {"precision": "PrecisionAtK", "recall": "RecallAtK", "f1": "F1AtK"}
-NONE: dict[str, Any] = {"average": "none", "num_labels": NUM_LABELS}
+NO_AVERAGE: dict[str, Any] = {"average": "none", "num_labels": NUM_LABELS}
 THREE = tm.LabelBuckets.from_assignment(torch.arange(NUM_LABELS) % 3, ["head", "body", "tail"])
 
 
-def of_labels(shown: Tensor) -> dict[str, Tensor]:
-    """Counts and values of each label, from 0/1 matrices."""
-    hits, predicted, support = (shown & BATCH.target).sum(0), shown.sum(0), BATCH.target.sum(0)
+def expected_of_labels(is_predicted: Tensor) -> dict[str, Tensor]:
+    """Return counts and values of each label, from matrices of 0 and 1."""
+    hits, predicted, support = (is_predicted & BATCH.target).sum(0), is_predicted.sum(0), BATCH.target.sum(0)
     values = {"precision": hits / predicted, "recall": hits / support, "f1": 2 * hits / (predicted + support)}
     counts = {"support": support, "predicted": predicted, "hits": hits}
     return counts | {name: value.double().nan_to_num(0.0) for name, value in values.items()}
@@ -35,36 +35,41 @@ def of_labels(shown: Tensor) -> dict[str, Tensor]:
 @pytest.mark.filterwarnings("ignore:.*as logits are")
 @pytest.mark.parametrize("threshold", [None, 0.25, torch.linspace(-1, 1, NUM_LABELS)], ids=["k", "one", "per label"])
 def test_per_label_gives_counts_and_values(threshold: Any) -> None:
-    """Support, predictions and hits as integers, training counts, and the values; ``compute()`` has a row a cut-off."""
-    wanted = of_labels(top(BATCH, 3) if threshold is None else BATCH.scores > threshold)
+    """per_label() returns support, predictions and hits as integers, training counts, and the values, for cut-offs and
+    thresholds. compute() of the collection leaves these metrics out.
+    """
+    expected = expected_of_labels(top(BATCH, 3) if threshold is None else BATCH.scores > threshold)
     kind, cut, sign = ("AtK", 3, "@3") if threshold is None else ("AtThreshold", threshold, "@t")
-    members = [REGISTRY[name.replace("AtK", kind)](cut, **NONE) for name in MEASURES.values()]
+    members = [REGISTRY[name.replace("AtK", kind)](cut, **NO_AVERAGE) for name in MEASURES.values()]
     collection = tm.TopKCollection([*members, tm.MRR()])
     collection.bind(tm.LabelFrequency.from_counts(training_counts(), 200))
     columns = fed(collection, BATCH.scores, BATCH.target).per_label()
     for key in ("support", "predicted", "hits"):
         assert columns[key].dtype == torch.int64
-        assert columns[key].tolist() == wanted[key].tolist(), key
+        assert columns[key].tolist() == expected[key].tolist(), key
     assert columns["count"].tolist() == training_counts().tolist()
     for name, metric in zip(MEASURES, members, strict=True):
         (key,) = (key for key in columns if key.startswith(f"{name}{sign}"))
-        assert floats(columns[key]) == pytest.approx(floats(wanted[name]), abs=1e-7)
+        assert floats(columns[key]) == pytest.approx(floats(expected[name]), abs=1e-7)
         assert floats(metric.compute()) == floats(columns[key])
     assert list(collection.compute()) == ["mrr"], "values of labels are no scalars to log"
     with pytest.raises(ValueError, match=r"Precision.*(compute|per_label)"):
         members[0].scalars()
 
 
-def test_several_cut_offs_give_a_row_each() -> None:
-    """``compute()`` has shape (len(k), L), (L,) for a single k; the macro mean is the mean of the values of its labels."""
-    assert fed(tm.RecallAtK(4, **NONE), BATCH.scores, BATCH.target).compute().shape == (NUM_LABELS,)
-    several = fed(tm.RecallAtK([1, 4, 9], **NONE), BATCH.scores, BATCH.target).compute()
+def test_compute_without_average_has_a_row_for_each_cutoff() -> None:
+    """compute() with average="none" has shape (len(k), L), or (L,) for a single k.
+
+    A macro mean is the mean of the values of labels.
+    """
+    assert fed(tm.RecallAtK(4, **NO_AVERAGE), BATCH.scores, BATCH.target).compute().shape == (NUM_LABELS,)
+    several = fed(tm.RecallAtK([1, 4, 9], **NO_AVERAGE), BATCH.scores, BATCH.target).compute()
     assert several.shape == (3, NUM_LABELS)
     for row, k in zip(several, (1, 4, 9), strict=True):
-        assert floats(row) == pytest.approx(floats(of_labels(top(BATCH, k))["recall"]), abs=1e-7)
-    columns = fed(tm.RecallAtK([1, 4], **NONE), BATCH.scores, BATCH.target).per_label()
+        assert floats(row) == pytest.approx(floats(expected_of_labels(top(BATCH, k))["recall"]), abs=1e-7)
+    columns = fed(tm.RecallAtK([1, 4], **NO_AVERAGE), BATCH.scores, BATCH.target).per_label()
     for k in (1, 4):
-        assert columns[f"hits@{k}"].tolist() == of_labels(top(BATCH, k))["hits"].tolist()
+        assert columns[f"hits@{k}"].tolist() == expected_of_labels(top(BATCH, k))["hits"].tolist()
     macro = tm.F1AtK(2, average="macro", labels="all", num_labels=NUM_LABELS)
     collection = fed(tm.TopKCollection([macro]), BATCH.scores, BATCH.target)
     values = collection.per_label()["f1@2"]
@@ -72,23 +77,29 @@ def test_several_cut_offs_give_a_row_each() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda **by: tm.RecallAtK(2, **by), lambda **by: tm.LabelAUC(**by)], ids=["@2", "auc"]
+    "factory", [lambda **by: tm.RecallAtK(2, **by), lambda **by: tm.LabelAUC(**by)], ids=["@2", "auc"]
 )
-def test_values_of_labels_have_no_axis_of_buckets_and_no_summary(make: Any) -> None:
-    """They are those without buckets, also where a bucket has no label, or none that is relevant."""
+def test_values_of_labels_have_no_axis_of_buckets_and_no_summary(factory: Any) -> None:
+    """Values of labels with buckets are those without buckets, also for buckets without labels or without relevant
+    ones. They have no gap and no spread.
+    """
     scores, target = BATCH.scores[:, :3], BATCH.target[:, :3] & torch.tensor([True, True, False])
     buckets = tm.LabelBuckets.from_assignment([0, 0, 1], ["head", "tail", "empty"])
-    scope = {} if isinstance(make(num_labels=3), tm.LabelAUC) else {"scope": "global"}
-    alone = fed(make(average="none", num_labels=3), scores, target)
-    collection = tm.TopKCollection([make(average="none", buckets=buckets, **scope), tm.RecallAtK(1, buckets=buckets)])
-    of_labels, _ = fed(collection, scores, target).members().values()
-    assert bits_of(of_labels.compute()) == bits_of(alone.compute())
+    scope = {} if isinstance(factory(num_labels=3), tm.LabelAUC) else {"scope": "global"}
+    alone = fed(factory(average="none", num_labels=3), scores, target)
+    collection = tm.TopKCollection(
+        [factory(average="none", buckets=buckets, **scope), tm.RecallAtK(1, buckets=buckets)]
+    )
+    labels_metric, _ = fed(collection, scores, target).members().values()
+    assert bits_of(labels_metric.compute()) == bits_of(alone.compute())
     assert list(collection.summaries()) == ["recall@1/gap", "recall@1/spread"]
 
 
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
 def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) -> None:
-    """Merged with a copy of itself forty times, five rows are 5 * 2^40, of the same value."""
+    """Averages over labels keep their value for any number of rows: a metric of five rows, merged with its copy forty
+    times, has the value of 5 * 2^40 rows.
+    """
     metric = fed(
         tm.F1AtK(1, average=average, num_labels=3),
         torch.tensor([[0], [0], [1], [2], [1]]),
@@ -101,14 +112,17 @@ def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) 
 
 
 def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> None:
-    """A collection of row means knows no labels: an error, no empty table."""
+    """per_label() raises an error that says what to add if no member counts labels."""
     with pytest.raises(ValueError, match=r"TopKCollection.*average"):
         fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).per_label()
 
 
 def test_two_members_of_one_kind_keep_their_own_columns() -> None:
-    """Gains 1 and 1: each label is hit once, and by min_gain=2 never; no column of one stands beside values of another."""
-    collection = tm.TopKCollection([tm.PrecisionAtK(1, **NONE), tm.PrecisionAtK(1, min_gain=2, **NONE)])
+    """Two members of one class have their own columns in per_label().
+
+    Each label is hit once, and with min_gain=2 never.
+    """
+    collection = tm.TopKCollection([tm.PrecisionAtK(1, **NO_AVERAGE), tm.PrecisionAtK(1, min_gain=2, **NO_AVERAGE)])
     gains = torch.zeros(2, NUM_LABELS)
     gains[0, 0] = gains[1, 1] = 1.0
     columns = fed(collection, torch.tensor([[0], [1]]), gains).per_label()
@@ -117,20 +131,25 @@ def test_two_members_of_one_kind_keep_their_own_columns() -> None:
         assert floats(columns[f"{key} (none_precision_min2@1)"])[:3] == [0, 0, 0]
 
 
-def test_values_of_labels_stand_beside_the_hits_of_the_same_list() -> None:
-    """Each bucket's own list of one shows labels 0 and 3; the row's list shows 0: label 3 is hit in the former alone."""
+def test_per_label_keeps_the_hits_of_each_scope_apart() -> None:
+    """per_label() has the hits of the same list as the values, for each scope.
+
+    The lists by bucket show labels 0 and 3, the list of the row shows 0: label 3 is a hit in the former alone.
+    """
     buckets = tm.LabelBuckets.from_assignment([0] * 3 + [1] * (NUM_LABELS - 3), ["head", "tail"])
-    members = [tm.RecallAtK(1, buckets=buckets, **NONE), tm.PrecisionAtK(1, **NONE)]
+    members = [tm.RecallAtK(1, buckets=buckets, **NO_AVERAGE), tm.PrecisionAtK(1, **NO_AVERAGE)]
     columns = fed(tm.TopKCollection(members), torch.tensor([[0, 3]]), torch.tensor([[0, 3]])).per_label()
     assert floats(columns["hits"])[:4] == floats(columns["precision@1"])[:4] == [1, 0, 0, 0]
-    own = "(none_recall@1, scope bucket)"
-    assert floats(columns[f"hits {own}"])[:4] == floats(columns[f"recall@1 {own}"])[:4] == [1, 0, 0, 1]
+    suffix = "(none_recall@1, scope bucket)"
+    assert floats(columns[f"hits {suffix}"])[:4] == floats(columns[f"recall@1 {suffix}"])[:4] == [1, 0, 0, 1]
     assert "recall@1" not in columns
 
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
 def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> None:
-    """It is 0, as in scikit-learn, and NaN if it has no label. A model that finds everything has a gap of 0, not 1."""
+    """A bucket without a relevant label has the value 0, as in scikit-learn, and is no end of a gap; a bucket without
+    labels is NaN. A model that finds everything has a gap of 0, not 1.
+    """
     buckets = tm.LabelBuckets.thresholds([500, 400, 300, 50, 40, 30], (1, 10, 35, 101))  # no label has 1 to 9
     target = torch.arange(5).repeat(3)  # no row has label 5, the only one of 10 to 34
     options = {"average": average, "buckets": buckets, "scope": "global"}
@@ -152,30 +171,32 @@ def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> N
 
 @pytest.mark.parametrize("buckets", [THREE, BUCKETS], ids=["three", "deciles"])
 def test_gap_and_spread_of_every_key(buckets: tm.LabelBuckets) -> None:
-    """Per metric and cut-off, over the buckets that were seen; under the keys of ``compute()``, none without buckets."""
+    """summaries() holds gap and spread of each metric and cut-off with buckets, over the buckets that training has
+    seen, under the prefix and postfix of the collection.
+    """
     members = [tm.RecallAtK(k=[2, 5], buckets=buckets), tm.NDCGAtK(k=5, buckets=buckets, scope="global"), tm.MRR()]
     collection = fed(tm.TopKCollection(members, prefix="val/", postfix="_x"), BATCH.scores, BATCH.target)
-    values, summaries, wanted = collection.compute(), collection.summaries(), {}
+    values, summaries, expected = collection.compute(), collection.summaries(), {}
     for stem in ("recall@2", "recall@5", "global_ndcg@5"):
         by_bucket = [float(values[f"val/{stem}/{name}_x"]) for name in buckets.names if name != "unseen"]
         seen = [value for value in by_bucket if not math.isnan(value)]
-        wanted[f"val/{stem}/gap_x"] = seen[0] - seen[-1]
-        wanted[f"val/{stem}/spread_x"] = statistics.pstdev(seen) / statistics.fmean(seen)
-    assert {key: float(value) for key, value in summaries.items()} == pytest.approx(wanted, rel=1e-12)
+        expected[f"val/{stem}/gap_x"] = seen[0] - seen[-1]
+        expected[f"val/{stem}/spread_x"] = statistics.pstdev(seen) / statistics.fmean(seen)
+    assert {key: float(value) for key, value in summaries.items()} == pytest.approx(expected, rel=1e-12)
     assert fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).summaries() == {}
 
 
-# the states: counts that averages read, once for all members
+# states: the counts that averages need, once for all members
 
 MACRO: dict[str, Any] = {"average": "macro", "num_labels": NUM_LABELS}
-THREE = (("hits", "predicted", "support"), ("hits", "support"), ("hits", "predicted"))
+COUNTS = (("hits", "predicted", "support"), ("hits", "support"), ("hits", "predicted"))
 
 
-def kept(metric: TopKMetric) -> tuple[str, ...]:
-    """The counts per label among the states, by the first word of their names."""
+def names_of_counts(metric: TopKMetric) -> tuple[str, ...]:
+    """Return the counts per label among the states, by the first word of their names."""
     return tuple(
         word
-        for word in THREE[0]
+        for word in COUNTS[0]
         if any(f"_{word}_" in name for name, state in metric.metric_state.items() if state.ndim > 1)
     )
 
@@ -183,21 +204,23 @@ def kept(metric: TopKMetric) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("metric", "counts"),
     [
-        (tm.PrecisionAtK(k=3, **MACRO), THREE[0]),  # the labels in the targets are those with support
-        (tm.PrecisionAtK(k=3, labels="all", **MACRO), THREE[2]),
-        (tm.PrecisionAtK(k=3, labels="union", **MACRO), THREE[0]),
-        (tm.RecallAtK(k=3, **MACRO), THREE[1]),
-        (tm.RecallAtK(k=3, labels="union", **MACRO), THREE[0]),
-        (tm.RecallAtK(k=3, average="weighted", num_labels=NUM_LABELS), THREE[1]),
-        (tm.RecallAtK(k=3, average="none", num_labels=NUM_LABELS), THREE[0]),
-        (tm.F1AtK(k=3, labels="all", **MACRO), THREE[0]),
-        (tm.RecallAtThreshold(0.5, **MACRO), THREE[1]),
-        (tm.PrecisionAtThreshold(0.5, labels="all", **MACRO), THREE[2]),
+        (tm.PrecisionAtK(k=3, **MACRO), COUNTS[0]),  # the labels in the targets are those with support
+        (tm.PrecisionAtK(k=3, labels="all", **MACRO), COUNTS[2]),
+        (tm.PrecisionAtK(k=3, labels="union", **MACRO), COUNTS[0]),
+        (tm.RecallAtK(k=3, **MACRO), COUNTS[1]),
+        (tm.RecallAtK(k=3, labels="union", **MACRO), COUNTS[0]),
+        (tm.RecallAtK(k=3, average="weighted", num_labels=NUM_LABELS), COUNTS[1]),
+        (tm.RecallAtK(k=3, average="none", num_labels=NUM_LABELS), COUNTS[0]),
+        (tm.F1AtK(k=3, labels="all", **MACRO), COUNTS[0]),
+        (tm.RecallAtThreshold(0.5, **MACRO), COUNTS[1]),
+        (tm.PrecisionAtThreshold(0.5, labels="all", **MACRO), COUNTS[2]),
     ],
 )
-def test_averages_keep_the_counts_that_they_read(metric: TopKMetric, counts: tuple[str, ...]) -> None:
-    """``average="none"`` keeps all, which ``per_label()`` names."""
-    assert kept(metric) == counts
+def test_averages_keep_only_the_counts_that_they_need(metric: TopKMetric, counts: tuple[str, ...]) -> None:
+    """An average keeps only the counts per label that it needs; ``average="none"`` keeps all, which ``per_label()``
+    shows.
+    """
+    assert names_of_counts(metric) == counts
 
 
 def members() -> list[TopKMetric]:
@@ -209,8 +232,10 @@ def members() -> list[TopKMetric]:
     ]
 
 
-def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> None:
-    """Whichever comes first; values are those of the members alone."""
+def test_members_that_need_fewer_counts_share_the_states_of_those_that_need_more() -> None:
+    """A member that needs fewer counts shares the states of a member that needs more, in any order, and its values are
+    those that it has alone.
+    """
     shared = fed(tm.TopKCollection(members()), BATCH.scores, BATCH.target)
     states = {id(state): state for metric in shared.members().values() for state in metric.metric_state.values()}
     assert sum(state.numel() == NUM_LABELS for state in states.values()) == 3
@@ -222,8 +247,10 @@ def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> 
 
 
 @pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
-def test_an_average_of_areas_returns_no_values_of_labels(average: str) -> None:
-    """Only average="none" computes the area of each label; another one names it instead of returning its own value."""
+def test_per_label_of_an_average_of_areas_is_refused(average: str) -> None:
+    """per_label() of an average of areas is refused and names average="none", which alone computes the area of each
+    label.
+    """
     metric = tm.LabelAUC(num_labels=2, average=average)
     metric.update(torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([[True, False], [False, True]]))
     with pytest.raises(ValueError, match="keeps no counts per label; use average='none'"):

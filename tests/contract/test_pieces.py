@@ -1,4 +1,4 @@
-"""Labels in pieces: the best of each piece, ranked as candidates, give the bits of the whole or are refused."""
+"""The best labels of each piece of the labels, ranked as candidates, have the bits of the whole, or are refused."""
 
 import pytest
 import torch
@@ -12,12 +12,12 @@ NUM_ROWS, NUM_LABELS = 12, 40
 
 
 def tied_scores() -> Tensor:
-    """Scores of few values, so that ties cross the edges of pieces."""
+    """Return scores of few values, so that ties cross the edges of pieces."""
     return torch.randint(0, 12, (NUM_ROWS, NUM_LABELS), generator=torch.Generator().manual_seed(3)).float()
 
 
 def best_of_pieces(scores: Tensor, k: int, pieces: int = 4) -> tuple[Tensor, Tensor]:
-    """The recipe of docs/distributed.md."""
+    """Return the best labels of each piece, as in docs/distributed.md."""
     candidates = []
     for number, piece in enumerate(scores.chunk(pieces, dim=1)):
         best = piece.sort(dim=1, descending=True, stable=True)
@@ -29,7 +29,9 @@ def best_of_pieces(scores: Tensor, k: int, pieces: int = 4) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("k", [1, 5, 10])
 @pytest.mark.parametrize("pieces", [1, 2, 4])
 def test_the_best_of_pieces_have_the_bits_of_the_whole(k: int, pieces: int) -> None:
-    """Lists, values, and what is relevant."""
+    """A ranking of the best labels of pieces has the ids of the ranking of all labels, and metrics of it have the same
+    bits.
+    """
     scores, target = tied_scores(), torch.arange(NUM_ROWS)
     merged = rank(best_of_pieces(scores, k, pieces), target, num_labels=NUM_LABELS, depth=k, complete=False)
     whole = rank(scores, target, depth=k)
@@ -43,7 +45,9 @@ def test_the_best_of_pieces_have_the_bits_of_the_whole(k: int, pieces: int) -> N
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_depth_cuts_candidates(complete: bool) -> None:
-    """Forty candidates of four pieces are right down to rank 10, so recall@40 of them is refused, as is MRR."""
+    """depth cuts candidates: forty candidates of four pieces are right down to rank 10, so that recall@40 and MRR of
+    them are refused.
+    """
     pair = best_of_pieces(tied_scores(), k=10)
     target = torch.arange(NUM_ROWS)
     for ranking in (
@@ -58,7 +62,7 @@ def test_depth_cuts_candidates(complete: bool) -> None:
 
 
 def test_depth_cuts_csr_scores() -> None:
-    """Stored entries are candidates."""
+    """depth cuts the stored entries of CSR scores, which are candidates."""
     matrix = tied_scores().to_sparse_csr()
     ranking = rank(matrix, torch.arange(NUM_ROWS), depth=3)
     assert (ranking.depth, ranking.complete) == (3, False)
@@ -66,14 +70,14 @@ def test_depth_cuts_csr_scores() -> None:
 
 
 def test_without_a_depth_candidates_are_whole() -> None:
-    """More than the 500 places of dense scores; and lists of ids are whole beside any depth."""
+    """Candidates without a depth keep all places, more than the 500 of dense scores. Lists of ids ignore the depth."""
     ids = torch.arange(600)[None]
     assert rank((torch.rand(1, 600), ids), torch.tensor([0])).max_k > 600
     assert rank(ids, torch.tensor([0]), depth=5).depth == 600
 
 
-def test_the_label_behind_merged_pieces_is_not_known() -> None:
-    """Ties at the cut cannot be read: a piece may have left out a label that comes next."""
+def test_ties_at_the_cut_of_merged_pieces_are_refused() -> None:
+    """tied_at refuses the cut of merged pieces, because a piece may have left out the label that comes next."""
     merged = rank(best_of_pieces(tied_scores(), 2), torch.arange(NUM_ROWS), depth=2, complete=False)
     with pytest.raises(ValueError, match="the ranking was cut at 2"):
         merged.tied_at(2)

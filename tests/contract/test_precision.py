@@ -1,4 +1,4 @@
-"""Neither the precision of a model nor that of its scores touches a state or a result."""
+"""The precision of a model or of its scores changes no state and no result."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,8 +30,8 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def assert_unmoved(metric: TopKMetric, turn: int) -> None:
-    """Make a third of the moves, of the metric and of a model that holds it: no state changes, nor what compute gives."""
+def assert_unchanged_by_moves(metric: TopKMetric, turn: int) -> None:
+    """Assert that a third of the moves, of the metric and of a model that holds it, changes neither states nor values."""
     before = states(metric)
     value = bits(metric) if metric.update_called else None
     model = nn.Sequential(nn.Linear(1, 1))
@@ -45,27 +45,29 @@ def assert_unmoved(metric: TopKMetric, turn: int) -> None:
 
 @pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
-    """Each move at one of three moments, by turns: alone or inside a model, before, between and after updates and a reset, with a computed value in the cache."""
+    """Moves to another precision change no state and no result: of a metric alone or in a model, before, between and
+    after updates, after a reset, and with a cached value. Each move is tested at one of three moments by turns.
+    """
     turn = ONE_OF_EACH.index(case)
     metric, new, first = case.metric(), case.metric(), fed_with(case.metric(), [BATCHES[0]])
-    wanted = bits(fed_with(case.metric(), BATCHES))
-    assert_unmoved(metric, (turn + 0) % 3)
+    expected = bits(fed_with(case.metric(), BATCHES))
+    assert_unchanged_by_moves(metric, (turn + 0) % 3)
     metric.update(BATCHES[0].scores, BATCHES[0].target)
     metric.compute()
-    assert_unmoved(metric, (turn + 1) % 3)
+    assert_unchanged_by_moves(metric, (turn + 1) % 3)
     assert states(metric) == states(first)
     metric(BATCHES[1].scores, BATCHES[1].target)
-    assert bits(metric) == wanted
-    assert_unmoved(metric, (turn + 2) % 3)
+    assert bits(metric) == expected
+    assert_unchanged_by_moves(metric, (turn + 2) % 3)
     assert states(metric) != states(first)
     metric.reset()
     assert states(metric) == states(new)
-    assert bits(fed_with(metric, BATCHES)) == wanted
+    assert bits(fed_with(metric, BATCHES)) == expected
 
 
 @contextmanager
 def default_type(dtype: torch.dtype) -> Iterator[None]:
-    """What torch makes where no type is given."""
+    """Set the default type of torch."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -76,7 +78,7 @@ def default_type(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def autocast_and_deterministic() -> Iterator[None]:
-    """Where products of matrices are rounded, and what is not deterministic is refused."""
+    """Use autocast, which rounds matrix products, and refuse operations that are not deterministic."""
     torch.use_deterministic_algorithms(True)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -90,10 +92,12 @@ def autocast_and_deterministic() -> Iterator[None]:
     [partial(default_type, torch.bfloat16), partial(default_type, torch.float64), autocast_and_deterministic],
 )
 @pytest.mark.slow
-def test_settings_of_torch_do_not_show(settings: Any) -> None:
-    """Metrics reset, cloned, made and fed under them give the same bits."""
+def test_settings_of_torch_do_not_change_bits(settings: Any) -> None:
+    """Default types, autocast and deterministic algorithms do not change the bits of metrics that are reset, cloned and
+    updated under them.
+    """
     for case in ONE_OF_EACH[::2]:
-        metric, wanted = case.metric(), bits(fed_with(case.metric(), BATCHES))
+        metric, expected = case.metric(), bits(fed_with(case.metric(), BATCHES))
         with settings():
             metric.reset()
-            assert bits(fed_with(metric.clone(), BATCHES)) == bits(fed_with(metric, BATCHES)) == wanted, case
+            assert bits(fed_with(metric.clone(), BATCHES)) == bits(fed_with(metric, BATCHES)) == expected, case

@@ -1,7 +1,8 @@
-"""What is said of rows: groups, weights, masks, a least gain, rows to ignore and leading axes, each alone and all at once.
+"""Row groups, weights, masks, min_gain, ignored rows and leading axes, each alone and all together.
 
-The law: a metric that is told has, group by group, the value of a plain metric on the rows that count, each repeated as
-often as it weighs, on the target that is left of the gains. The same bits, but for weights, which are exact to 1e-11.
+The law: a metric with these arguments has, group by group, the value of a plain metric on the rows that count, each
+repeated as often as it weighs, and on the targets of at least min_gain. The bits are equal, except for weights, which are
+exact to 1e-11.
 """
 
 import math
@@ -22,7 +23,7 @@ from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._device import force_plain
 
 BATCH = data(seed=21, num_rows=36, graded=True, ties=False)
-SCORES, GAINS = BATCH.scores.clamp(min=-9), BATCH.target  # of which the loss is finite, and the last places are tied
+SCORES, GAINS = BATCH.scores.clamp(min=-9), BATCH.target  # so that losses are finite, and the last places are tied
 GENERATOR = torch.Generator().manual_seed(5)
 NAMES = ["en", "de"]
 GROUPS = torch.randint(-1, 2, (36,), generator=GENERATOR)
@@ -35,19 +36,19 @@ KEEPS_GAINS = ("CGAtK", "DCGAtK", "NDCGAtK")
 pytestmark = pytest.mark.filterwarnings("ignore:.*as logits are")
 
 
-def keyed(key: str, group: str) -> str:
-    """recall@10 -> recall@10/en, recall@10/decile_1 -> recall@10/en/decile_1."""
+def key_of_group(key: str, group: str) -> str:
+    """Return the key for a group: recall@10 -> recall@10/en, recall@10/decile_1 -> recall@10/en/decile_1."""
     stem, slash, bucket = key.partition("/")
     return f"{stem}/{group}{slash}{bucket}"
 
 
 def agree(value: Tensor, other_value: Tensor, weighted: bool) -> bool:
-    """The same bits, or with weights to 1e-11."""
+    """Return whether values have the same bits, or with weights agree to 1e-11."""
     close = weighted and math.isclose(float(value), float(other_value), rel_tol=1e-11, abs_tol=1e-12)
     return bits_of(value) == bits_of(other_value) or bool(value.isnan() and other_value.isnan()) or close
 
 
-TOLD = ("row_groups", "row_weights", "row_mask", "min_gain")
+ROW_ARGUMENTS = ("row_groups", "row_weights", "row_mask", "min_gain")
 
 
 @pytest.mark.parametrize(
@@ -55,14 +56,17 @@ TOLD = ("row_groups", "row_weights", "row_mask", "min_gain")
     [
         pytest.param(case, row_argument, id=f"{case}-{row_argument}")
         for at, case in enumerate(KINDS)
-        for row_argument in ("all", TOLD[at % 4])
+        for row_argument in ("all", ROW_ARGUMENTS[at % 4])
     ],
 )
 @pytest.mark.slow
-def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, row_argument: str) -> None:
-    """All at once with two leading axes, in both forms; and each alone by turns in two batches."""
+def test_row_arguments_equal_a_plain_metric_on_the_rows_that_count(case: Case, row_argument: str) -> None:
+    """A metric with row arguments has the values of a plain metric on the rows that count.
+
+    All are tested together with two leading axes, in both forms, and each alone by turns in two batches.
+    """
     metric = REGISTRY[case.name]
-    row_arguments = {*TOLD} if row_argument == "all" else {row_argument}
+    row_arguments = {*ROW_ARGUMENTS} if row_argument == "all" else {row_argument}
     row_arguments -= set() if registered(case.name).aggregation.can_be_weighted else {"row_weights"}
     row_arguments -= set() if "min_gain" in arguments(metric) else {"min_gain"}
     values_by_argument = {"row_groups": GROUPS, "row_weights": TIMES, "row_mask": MASK}
@@ -75,31 +79,31 @@ def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, row_
 
     def values() -> dict[str, Tensor]:
         metric = case.metric(**options, name="value")
-        for own, axes in shapes:
-            part_rows = {name: value[own].view(axes) for name, value in rows.items()}
-            metric.update(SCORES[own].view(*axes, -1), GAINS[own].view(*axes, -1), **part_rows)
+        for part, axes in shapes:
+            part_rows = {name: value[part].view(axes) for name, value in rows.items()}
+            metric.update(SCORES[part].view(*axes, -1), GAINS[part].view(*axes, -1), **part_rows)
         return dict(metric.scalars())
 
     target = GAINS * (GAINS >= 1.5) if "min_gain" in row_arguments and case.name not in KEEPS_GAINS else GAINS
-    counted = MASK if "row_mask" in row_arguments else torch.ones(36, dtype=torch.bool)
+    is_counted = MASK if "row_mask" in row_arguments else torch.ones(36, dtype=torch.bool)
     times = TIMES if "row_weights" in row_arguments else torch.ones(36, dtype=torch.int64)
 
-    def plain(kept: Tensor) -> dict[str, Tensor]:
-        index = torch.arange(36)[kept].repeat_interleave(times[kept])
+    def plain(is_kept: Tensor) -> dict[str, Tensor]:
+        index = torch.arange(36)[is_kept].repeat_interleave(times[is_kept])
         scalars: dict[str, Tensor] = fed(case.metric(name="value"), SCORES[index], target[index]).scalars()
         return scalars
 
-    wanted = plain(counted)
+    expected = plain(is_counted)
     for number, group in enumerate(NAMES if "row_groups" in row_arguments else []):
-        wanted |= {keyed(key, group): value for key, value in plain(counted & (number == GROUPS)).items()}
+        expected |= {key_of_group(key, group): value for key, value in plain(is_counted & (number == GROUPS)).items()}
     scalars = values()
-    assert set(scalars) == set(wanted)
+    assert set(scalars) == set(expected)
     assert [
-        key for key, value in wanted.items() if not agree(scalars[key], value, "row_weights" in row_arguments)
+        key for key, value in expected.items() if not agree(scalars[key], value, "row_weights" in row_arguments)
     ] == []
     with force_plain():
         in_plain_form = values() if row_argument == "all" else scalars
-    assert [key for key in wanted if bits_of(in_plain_form[key]) != bits_of(scalars[key])] == []
+    assert [key for key in expected if bits_of(in_plain_form[key]) != bits_of(scalars[key])] == []
 
 
 WEIGHTS = {
@@ -119,38 +123,41 @@ BY_ROW = [case for case in KINDS if case.name in ROW_METRICS and case.arguments.
 )
 @pytest.mark.slow
 def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> None:
-    """sum(w v) / sum(w) of each row's own value, in fractions; the same bits in any batches, merged; states are whole."""
+    """A weighted mean is sum(w v) / sum(w) over rows, in fractions, for any weights.
+
+    Batches and merges give the same bits, and states are whole numbers.
+    """
     weights = WEIGHTS[kind]
     metric, other = case.metric(weighted=True), case.metric(weighted=True)
     fed(metric, SCORES, GAINS, row_weights=weights)
-    wanted = []
+    expected = []
     for cut in case.cutoffs():
         values = [evaluate(case.name, [row], case.setting(cut)) for row in ROWS]
         columns = list(zip(*([value] if isinstance(value, float) else value for value in values), strict=True))
-        wanted += [weighted_mean(column, weights.tolist()) for column in columns]
-    assert floats(metric.compute()) == pytest.approx(wanted, rel=1e-9, abs=1e-12, nan_ok=True)
+        expected += [weighted_mean(column, weights.tolist()) for column in columns]
+    assert floats(metric.compute()) == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
     value = bits_of(metric.compute())
     order = torch.randperm(36, generator=torch.Generator().manual_seed(1))
     metric.reset()
-    for part, own in ((metric, order[:20]), (other, order[20:])):
-        part.update(SCORES[own], GAINS[own], row_weights=weights[own])
+    for part, rows in ((metric, order[:20]), (other, order[20:])):
+        part.update(SCORES[rows], GAINS[rows], row_weights=weights[rows])
     metric.merge_state(other)
     assert bits_of(metric.compute()) == value
     assert not any(state.is_floating_point() for state in metric.metric_state.values())
 
 
 def weighted_mean(values: tuple[float, ...], weights: list[float]) -> float:
-    """sum(w v) / sum(w) over the values that are there."""
-    kept = [
+    """Return sum(w v) / sum(w) over the values that are not NaN."""
+    pairs = [
         (Fraction(value), Fraction(weight)) for value, weight in zip(values, weights, strict=True) if value == value
     ]
-    total = sum(weight for _, weight in kept)
-    return float(sum((value * weight for value, weight in kept), Fraction(0)) / total) if total else NAN
+    total = sum(weight for _, weight in pairs)
+    return float(sum((value * weight for value, weight in pairs), Fraction(0)) / total) if total else NAN
 
 
 @pytest.mark.slow
-def test_all_ones_give_the_bits_of_none() -> None:
-    """Of every metric that can be weighted, by numbers of three types in turns."""
+def test_weights_of_one_give_the_bits_of_no_weights() -> None:
+    """Weights of one, of three types by turns, give every metric that takes weights the bits of no weights."""
     for number, case in enumerate(KINDS):
         if registered(case.name).aggregation.can_be_weighted:
             dtype = (torch.float64, torch.int64, torch.bfloat16)[number % 3]
@@ -158,28 +165,33 @@ def test_all_ones_give_the_bits_of_none() -> None:
             assert bits_of(weighted.compute()) == bits_of(fed(case.metric(), SCORES, GAINS).compute()), str(case)
 
 
-def test_a_worked_weighted_median() -> None:
-    """First hits at 1, 2 and 4: weights 1 1 2 have the middle between 2 and 4; weights 3 1 1 have it at 1."""
+def test_weighted_median_by_hand() -> None:
+    """KForRecall with weights is the weighted median.
+
+    First hits are at 1, 2 and 4: weights 1 1 2 have the middle between 2 and 4, weights 3 1 1 have it at 1.
+    """
     ids = torch.tensor([[0, 1, 2, 3]]).expand(3, -1)
-    for weights, wanted in (([1.0, 1.0, 2.0], 3), ([3.0, 1.0, 1.0], 1), ([1.0, 1.0, 1.0], 2), ([0.0, 1.0, 0.0], 2)):
+    for weights, expected in (([1.0, 1.0, 2.0], 3), ([3.0, 1.0, 1.0], 1), ([1.0, 1.0, 1.0], 2), ([0.0, 1.0, 0.0], 2)):
         metric = tm.KForRecall(min_recall=1.0, num_labels=NUM_LABELS, weighted=True)
         fed(metric, ids, torch.tensor([0, 1, 3]), row_weights=torch.tensor(weights))
-        assert float(metric.compute()) == wanted
+        assert float(metric.compute()) == expected
 
 
-def test_what_weighs_nothing_counts_nothing() -> None:
-    """Without any weight the value is NaN; ``row_mask`` drops a weight with its row, even one that is NaN."""
-    nothing = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_weights=torch.zeros(36))
-    assert math.isnan(float(nothing.compute()))
+def test_rows_without_weight_do_not_count() -> None:
+    """If all weights are 0 the value is NaN. ``row_mask`` drops a weight with its row, even a NaN."""
+    weightless = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_weights=torch.zeros(36))
+    assert math.isnan(float(weightless.compute()))
     weights = torch.arange(36.0)
-    spoilt = weights.masked_fill(~MASK, math.nan)
-    metric = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=spoilt)
-    wanted = fed(tm.RecallAtK(k=3, weighted=True), SCORES[MASK], GAINS[MASK], row_weights=weights[MASK])
-    assert bits_of(metric.compute()) == bits_of(wanted.compute())
+    weights_with_nan = weights.masked_fill(~MASK, math.nan)
+    metric = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=weights_with_nan)
+    expected = fed(tm.RecallAtK(k=3, weighted=True), SCORES[MASK], GAINS[MASK], row_weights=weights[MASK])
+    assert bits_of(metric.compute()) == bits_of(expected.compute())
 
 
-def test_a_collection_gives_each_member_what_it_takes() -> None:
-    """A mask goes to all, weights to members that are weighted, groups, or a single one, to who has some."""
+def test_collection_passes_row_arguments_to_the_members_that_take_them() -> None:
+    """A collection passes a mask to all members, weights to weighted members, and groups to members with row_groups.
+    row_groups of the collection apply to all members.
+    """
     masked = fed(tm.TopKCollection([tm.RecallAtK(k=3), tm.MRR()]), SCORES, GAINS, row_mask=MASK).compute()
     assert bits_of(masked["mrr"]) == bits_of(fed(tm.MRR(), SCORES[MASK], GAINS[MASK]).compute())
     weights = torch.arange(36.0)
@@ -196,13 +208,15 @@ def test_a_collection_gives_each_member_what_it_takes() -> None:
     assert keys == {
         f"val/{key}"
         for key_of_all in ["mrr", *by_bucket]
-        for key in (key_of_all, *(keyed(key_of_all, name) for name in NAMES))
+        for key in (key_of_all, *(key_of_group(key_of_all, name) for name in NAMES))
     }
 
 
 @pytest.mark.parametrize(("argument", "setting"), [("row_weights", "weighted"), ("row_groups", "row_groups")])
-def test_a_ranking_whose_weights_or_groups_nobody_takes_is_refused(argument: str, setting: str) -> None:
-    """As the argument of an update is: the values would not tell that it is left out."""
+def test_ranking_with_unused_weights_or_groups_is_refused(argument: str, setting: str) -> None:
+    """A ranking with weights or groups that no member takes is refused, because the values would not show that they are
+    ignored.
+    """
     ranking = tm.rank(SCORES, GAINS, **{argument: torch.zeros(36, dtype=torch.int64)})
     collection = tm.TopKCollection([tm.RecallAtK(k=3), tm.MRR()])
     with pytest.raises(ValueError, match=f"no member takes {argument}; pass {setting}="):
@@ -211,13 +225,15 @@ def test_a_ranking_whose_weights_or_groups_nobody_takes_is_refused(argument: str
 
 
 def test_members_that_number_groups_differently_are_refused() -> None:
-    """Group 0 of a batch would be English for one and German for the other."""
+    """Members that number row groups differently are refused, because group 0 would be English for one and German for
+    the other.
+    """
     with pytest.raises(ValueError, match=r"row_groups=\['en', 'de'\] and \['de', 'en'\], but share the group numbers"):
         tm.TopKCollection([tm.MRR(row_groups=["en", "de"]), tm.RecallAtK(k=3, row_groups=["de", "en"])])
 
 
 def test_a_bucket_name_is_refused_as_a_group() -> None:
-    """One key would mean two things."""
+    """The name of a bucket is refused as a row group, because keys would be ambiguous."""
     for buckets in (BUCKETS, "deciles"):
         with pytest.raises(ValueError, match=r"row_groups.*decile_1"):
             tm.RecallAtK(k=5, buckets=buckets, row_groups=["decile_1"])
@@ -236,14 +252,14 @@ WRONG_ROWS += [
 WRONG_ROWS += [({}, "row_weights", TIMES), ({}, "row_groups", GROUPS), ({}, "row_mask", MASK[1:])]
 
 
-@pytest.mark.parametrize(("options", "argument", "wrong"), WRONG_ROWS, ids=range(len(WRONG_ROWS)))
-def test_wrong_rows_are_refused_and_count_nothing(options: dict[str, Any], argument: str, wrong: Any) -> None:
-    """The error names the argument; the metric is as before."""
-    right = {} if not options else {argument: {"row_groups": GROUPS, "row_weights": TIMES}[argument]}
-    metric = fed(tm.RecallAtK(k=5, **options), SCORES, GAINS, **right)
+@pytest.mark.parametrize(("options", "argument", "value"), WRONG_ROWS, ids=range(len(WRONG_ROWS)))
+def test_wrong_rows_are_refused_and_count_nothing(options: dict[str, Any], argument: str, value: Any) -> None:
+    """Invalid groups, weights and masks raise an error that names the argument, and leave the metric unchanged."""
+    arguments = {} if not options else {argument: {"row_groups": GROUPS, "row_weights": TIMES}[argument]}
+    metric = fed(tm.RecallAtK(k=5, **options), SCORES, GAINS, **arguments)
     before = bits_of(metric.compute())
     with pytest.raises((TypeError, ValueError), match=f"RecallAtK: .*{argument}"):
-        metric.update(SCORES, GAINS, **{argument: wrong})
+        metric.update(SCORES, GAINS, **{argument: value})
     assert bits_of(metric.compute()) == before
 
 
@@ -251,7 +267,7 @@ def test_wrong_rows_are_refused_and_count_nothing(options: dict[str, Any], argum
 
 
 def tokens(*axes: int) -> tuple[Tensor, Tensor]:
-    """Logits (..., L) and next tokens (...), a quarter of them -100."""
+    """Return logits (..., L) and next tokens (...), a quarter of them -100."""
     generator = torch.Generator().manual_seed(7)
     logits = torch.randn(*axes, NUM_LABELS, generator=generator, dtype=torch.float64) * 2
     target = (torch.rand(axes, generator=generator) ** 2 * NUM_LABELS).long()
@@ -259,7 +275,7 @@ def tokens(*axes: int) -> tuple[Tensor, Tensor]:
 
 
 def kept_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows that are not ignored, as (N, L) and (N,)."""
+    """Return the rows that are not ignored, as (N, L) and (N,)."""
     flat = target.flatten()
     return logits.reshape(-1, NUM_LABELS)[flat != -100], flat[flat != -100]
 
@@ -270,18 +286,18 @@ AXES = ((4, 7), (2, 3, 5), (11,))
 @pytest.mark.parametrize(
     ("case", "axes"), [pytest.param(case, AXES[at % 3], id=str(case)) for at, case in enumerate(KINDS[::2])]
 )
-def test_tokens_are_rows_and_those_to_ignore_are_none(case: Case, axes: tuple[int, ...]) -> None:
-    """(B, T, L) with (B, T), by turns three axes of rows and one: the bits of the rows that are not -100.
+def test_tokens_are_rows_and_ignored_tokens_do_not_count(case: Case, axes: tuple[int, ...]) -> None:
+    """Scores (..., L) with tokens (...), of one to three axes by turns, have the bits of the rows that are not -100.
 
-    Of every other metric with an average and a way of bucketing: which rows count is known before they are met.
+    Every other kind of metric is tested; the next test takes the others.
     """
     logits, target = tokens(*axes)
-    wanted = fed(case.metric(), *kept_rows(logits, target)).compute()
-    assert bits_of(fed(case.metric(ignore_index=-100), logits, target).compute()) == bits_of(wanted)
+    expected = fed(case.metric(), *kept_rows(logits, target)).compute()
+    assert bits_of(fed(case.metric(ignore_index=-100), logits, target).compute()) == bits_of(expected)
 
 
 def padded_lists() -> tuple[Tensor, Tensor]:
-    """Scores (40, L), and up to three labels of a row, padded with 0 in front, behind and between; 0 is no label."""
+    """Return scores (40, L), and up to three labels of a row, padded with 0 at any place; 0 is no label."""
     generator = torch.Generator().manual_seed(9)
     scores = torch.rand(40, NUM_LABELS, generator=generator)
     labels = torch.stack([1 + torch.randperm(NUM_LABELS - 1, generator=generator)[:3] for _ in range(40)])
@@ -290,20 +306,20 @@ def padded_lists() -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in KINDS[1::2]])
 def test_padding_of_target_lists_is_no_label(case: Case) -> None:
-    """Lists of ids padded by the ignore_index: the bits of -1 in its place, without the rows of padding alone.
+    """Target lists padded with the ignore_index have the bits of lists padded with -1, and rows of padding alone do not count.
 
-    Of the metrics that the tokens above leave out.
+    The kinds of metrics are those that the test of tokens leaves out.
     """
     scores, target = padded_lists()
     assert bool((target == 0).all(dim=1).any())
     is_kept = (target != 0).any(dim=1)
-    wanted = fed(case.metric(), scores[is_kept], target[is_kept].masked_fill(target[is_kept] == 0, -1))
+    expected = fed(case.metric(), scores[is_kept], target[is_kept].masked_fill(target[is_kept] == 0, -1))
     metric = fed(case.metric(ignore_index=0), scores, target)
-    assert bits_of(metric.compute()) == bits_of(wanted.compute())
+    assert bits_of(metric.compute()) == bits_of(expected.compute())
 
 
 def test_one_column_of_labels_is_one_label_per_row() -> None:
-    """(N, 1) with ignore_index has the bits of (N,); a row that held -1 already has no label, and counts."""
+    """Targets (N, 1) with ignore_index have the value of targets (N,). A row of -1 has no label, and counts."""
     scores, target = padded_lists()
     target = target[:, 0].where(torch.arange(40) > 3, -1)
     metrics = [
@@ -316,25 +332,29 @@ def test_one_column_of_labels_is_one_label_per_row() -> None:
 
 
 def test_training_lists_are_padded_as_targets_are() -> None:
-    """``evaluate`` counts the labels and the rows of padded training lists, and so does the command line."""
+    """``evaluate`` leaves the ignore_index out of padded training lists, as out of targets, and counts labels and rows
+    of the others.
+    """
     scores, target = padded_lists()
     is_kept = (target != 0).any(dim=1)
     counts = torch.bincount(target[target != 0], minlength=NUM_LABELS)
     metric_of_counts = tm.NoveltyAtK(k=3, label_counts=counts, num_train=int(is_kept.sum()), ignore_index=0)
-    wanted = float(fed(metric_of_counts, scores, target).compute())
+    expected = float(fed(metric_of_counts, scores, target).compute())
     report = tm.evaluate(scores, target, metrics=[tm.NoveltyAtK(k=3, ignore_index=0)], train_target=target)
-    assert report.scalars["novelty@3"] == wanted
+    assert report.scalars["novelty@3"] == expected
 
 
-def test_a_label_id_to_ignore_is_refused_beside_names() -> None:
-    """Of names in order, the id 0 would be apple: nobody has said that apples are padding."""
+def test_ignore_index_is_refused_for_labels_with_names() -> None:
+    """ignore_index is refused for labels with names: in the order of names the id 0 would be apple, which nobody means."""
     preds, target = {"u": {"apple": 0.9, "bean": 0.5}}, {"u": {"bean": 1, "apple": 1}}
     with pytest.raises(ValueError, match="ignore_index=0 is a label id, but the labels of tables and dicts have names"):
         tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)], ignore_index=0)
 
 
-def test_lists_beside_lists_of_one_width_may_be_tokens() -> None:
-    """Two readings, two values: with ignore_index it is an error that names what decides."""
+def test_lists_as_wide_as_target_lists_are_refused_with_ignore_index() -> None:
+    """Predicted and target lists of one width are refused with ignore_index, because they may be lists or tokens with
+    different values. The error names what decides: 0.25 as lists, 1/3 as tokens.
+    """
     lists, target = torch.tensor([[1, 3, 2], [2, 4, 3]]), torch.tensor([[1, 2, 0], [4, 0, 0]])
     with pytest.raises(
         ValueError, match=r"as wide as preds; .* target\.masked_fill\(target == 0, -1\).* preds\[\.\.\., None\]"
@@ -346,38 +366,44 @@ def test_lists_beside_lists_of_one_width_may_be_tokens() -> None:
 
 
 def test_every_form_may_have_leading_axes() -> None:
-    """(B, T, K) ids with (B, T), (B, T, L) multi-hot and gains: the bits of the flattened rows."""
+    """Ids, multi-hot targets and gains with leading axes have the bits of the flattened rows."""
     logits, target = tokens(3, 5)
     ids = logits.argsort(dim=-1, descending=True)[..., :6]
     multi_hot = torch.rand(3, 5, NUM_LABELS, generator=torch.Generator().manual_seed(2)) < 0.2
-    for preds, own in ((ids, target.clamp(min=-1)), (logits, multi_hot), (logits, multi_hot * 2.0)):
-        wanted = fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds.flatten(0, 1), own.flatten(0, 1))
-        assert bits_of(fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds, own).compute()) == bits_of(wanted.compute())
+    for preds, target_form in ((ids, target.clamp(min=-1)), (logits, multi_hot), (logits, multi_hot * 2.0)):
+        expected = fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds.flatten(0, 1), target_form.flatten(0, 1))
+        assert bits_of(fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds, target_form).compute()) == bits_of(
+            expected.compute()
+        )
 
 
-def test_what_is_said_of_a_sequence_holds_for_its_tokens() -> None:
-    """A mask, groups and weights (B,), beside scores of two and of three axes of rows: those of (B, T)."""
+def test_row_arguments_of_a_sequence_apply_to_its_tokens() -> None:
+    """A mask, groups and weights (B,) of sequences with two or three axes apply to each token, as those of the full
+    shape do.
+    """
     for axes in ((3, 5), (3, 2, 5)):
         logits, target = tokens(*axes)
         row_arguments = torch.tensor([True, False, True]), torch.tensor([0, 1, -1]), torch.tensor([0.5, 2.0, 3.0])
-        each = [argument.reshape(3, *[1] * (len(axes) - 1)).expand(axes) for argument in row_arguments]
-        for mask, groups, weights in (row_arguments, each):
+        full_arguments = [argument.reshape(3, *[1] * (len(axes) - 1)).expand(axes) for argument in row_arguments]
+        for mask, groups, weights in (row_arguments, full_arguments):
             metric = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
             metric.update(logits, target, mask, row_groups=groups, row_weights=weights)
-            wanted = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
-            flat_arguments = [argument.reshape(-1) for argument in each]
-            wanted.update(
+            expected = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
+            flat_arguments = [argument.reshape(-1) for argument in full_arguments]
+            expected.update(
                 logits.reshape(-1, NUM_LABELS),
                 target.flatten(),
                 flat_arguments[0],
                 row_groups=flat_arguments[1],
                 row_weights=flat_arguments[2],
             )
-            assert bits_of(metric.compute()) == bits_of(wanted.compute())
+            assert bits_of(metric.compute()) == bits_of(expected.compute())
 
 
 def test_predicted_tokens_need_an_axis_of_their_own() -> None:
-    """The best label of each token (B, T) is no list of T labels; with an axis behind it is the accuracy at 1."""
+    """Predicted tokens (B, T) are refused, because they are no lists of T labels; with a further axis their value is
+    the accuracy at 1.
+    """
     logits, target = tokens(3, 5)
     predicted = logits.argmax(dim=-1)
     with pytest.raises(
@@ -388,14 +414,16 @@ def test_predicted_tokens_need_an_axis_of_their_own() -> None:
     assert float(value) == float((predicted == target)[target >= 0].double().mean())
 
 
-@pytest.mark.parametrize("ignored", [-100, -2, 0, 3])
-def test_any_number_may_be_ignored(ignored: int) -> None:
-    """A token id too; -1 stays a row without a relevant label; another number below it is refused."""
+@pytest.mark.parametrize("ignore_index", [-100, -2, 0, 3])
+def test_ignore_index_may_be_any_number(ignore_index: int) -> None:
+    """ignore_index may be any number, a token id as well; -1 stays a row without a relevant label, and another negative
+    number is refused.
+    """
     logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]] * 4)
-    target = torch.tensor([1, ignored, -1, 1])
-    assert float(fed(tm.AccuracyAtK(k=2, ignore_index=ignored), logits, target).compute()) == 2 / 3
+    target = torch.tensor([1, ignore_index, -1, 1])
+    assert float(fed(tm.AccuracyAtK(k=2, ignore_index=ignore_index), logits, target).compute()) == 2 / 3
     with pytest.raises(ValueError, match="-7"):
-        tm.MRR(ignore_index=ignored).update(logits, target.index_fill(0, torch.tensor([0]), -7))
+        tm.MRR(ignore_index=ignore_index).update(logits, target.index_fill(0, torch.tensor([0]), -7))
 
 
 # repeated ids, and weights of labels
@@ -407,17 +435,19 @@ def test_any_number_may_be_ignored(ignored: int) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("form", ["ids", "candidates"])
-def test_a_later_copy_is_a_miss_at_its_rank(case: Case, form: str) -> None:
-    """duplicates="first": a copy is an id that nobody asks for, in the bucket of its label; of candidates the best counts."""
+def test_repeated_id_is_a_miss_at_its_rank(case: Case, form: str) -> None:
+    """With duplicates="first" a repeated id is a miss at its rank, in the bucket of its label; of candidates the best
+    one counts. Values equal the oracle with another irrelevant label in its place.
+    """
     generator = torch.Generator().manual_seed(1)
     ids = (torch.rand(40, 9, generator=generator) ** 2 * NUM_LABELS).long()
     ids = ids.masked_fill(torch.arange(9) >= torch.randint(3, 10, (40, 1), generator=generator), -1)
     target = data(seed=4, num_rows=40, graded=True)
     rows = []
     for listed, row in zip(ids.tolist(), target.rows, strict=True):
-        shown = [label for label in listed if label >= 0]
-        marked = [label + NUM_LABELS * shown[:place].count(label) for place, label in enumerate(shown)]
-        rows.append(type(row)(marked, row.relevant))
+        listed_ids = [label for label in listed if label >= 0]
+        distinct_ids = [label + NUM_LABELS * listed_ids[:place].count(label) for place, label in enumerate(listed_ids)]
+        rows.append(type(row)(distinct_ids, row.relevant))
     order = torch.rand(ids.shape, generator=generator).argsort(dim=1)
     scores = -torch.arange(9.0).expand_as(ids)
     preds = ids if form == "ids" else (scores.gather(1, order), ids.gather(1, order))
@@ -425,18 +455,21 @@ def test_a_later_copy_is_a_miss_at_its_rank(case: Case, form: str) -> None:
     with force_plain():
         in_plain_form = floats(fed(case.metric(duplicates="first"), preds, target.target).compute())
     assert str(values) == str(in_plain_form)
-    wanted = []
+    expected = []
     for cut in case.cutoffs():
         setting = case.setting(cut)
         if setting.assignment is not None:
             setting = type(setting)(**{**vars(setting), "assignment": setting.assignment * 9})
         case_value = evaluate(case.name, rows, setting)
-        wanted += case_value if isinstance(case_value, list) else [case_value]
-    assert values == pytest.approx(wanted, rel=1e-12, nan_ok=True)
+        expected += case_value if isinstance(case_value, list) else [case_value]
+    assert values == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 def test_weights_of_labels_replace_training_counts() -> None:
-    """The inverse propensities handed over give the value of their counts; any factors do, 0 included."""
+    """weights= of the inverse propensities have the values of the training counts.
+
+    Any weights are accepted, 0 included: (0 + 1) / (4 + 1).
+    """
     counts = training_counts()
     for case in KINDS:
         if case.name.startswith("Propensity") and "preset" not in case.arguments:
@@ -445,17 +478,20 @@ def test_weights_of_labels_replace_training_counts() -> None:
             options = {key: value for key, value in case.arguments.items() if key not in ("a", "b")}
             options |= {} if case.by is None else {"buckets": BUCKETS, "scope": case.by}
             weighted = fed(REGISTRY[case.name](weights=factors, **options), SCORES, GAINS)
-            wanted = floats(fed(case.metric(), SCORES, GAINS).compute())
-            assert floats(weighted.compute()) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+            expected = floats(fed(case.metric(), SCORES, GAINS).compute())
+            assert floats(weighted.compute()) == pytest.approx(expected, rel=1e-9, nan_ok=True)
     factors = torch.tensor([0.0, 4.0, 1.0])
     metric = tm.PropensityScoredPrecisionAtK(k=1, weights=factors)
     fed(metric, torch.tensor([[0], [2]]), torch.tensor([[0, 1], [2, -1]]))
     assert float(metric.compute()) == (0 + 1) / (4 + 1)
 
 
-@pytest.mark.parametrize("on", [nullcontext, force_plain], ids=["cpu", "device"])
-def test_a_row_without_a_relevant_label_beside_a_dropped_row(on: Any) -> None:
-    """Ranks 2, none, and none that counts: (1/2 + 0) / 2."""
+@pytest.mark.parametrize("form", [nullcontext, force_plain], ids=["cpu", "device"])
+def test_row_without_a_relevant_label_counts_as_zero_beside_a_masked_row(form: Any) -> None:
+    """A row without a relevant label counts as 0, and a masked row does not count, on CPUs and devices.
+
+    Ranks 2 and none: (1/2 + 0) / 2.
+    """
     scores, target = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.3, 0.4]]), torch.tensor([[0, 1], [0, 0], [1, 0]])
-    with on():
+    with form():
         assert float(fed(tm.MRR(), scores, target, torch.tensor([True, True, False])).compute()) == 0.25

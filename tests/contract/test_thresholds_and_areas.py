@@ -1,7 +1,7 @@
-"""Decisions above a threshold in every form; areas of labels from bins: the exact value lies within ``error_bounds()``.
+"""Decisions above a threshold in every form, and areas of labels from bins, whose exact value lies within ``error_bounds()``.
 
-What is the bound of an area: scores in one bin count as equal, and may be in any order. Labels that lack a class are left
-out of macro and weighted means. A score of -inf (not retrieved) ties with other such scores.
+The bound of an area: scores in one bin count as equal, and may be in any order. Labels that lack a class are left out of
+macro and weighted means. A score of -inf (not retrieved) ties with other such scores.
 """
 
 import math
@@ -32,22 +32,28 @@ SLACK = 1e-12
 
 
 @pytest.mark.parametrize("average", ["samples", *AVERAGES])
-def test_decisions_in_every_form(average: Any) -> None:
-    """Not stored is not suggested, even below a negative threshold; a bool matrix is decisions; rankings keep scores."""
+def test_thresholds_have_the_same_bits_in_every_form(average: Any) -> None:
+    """A metric at a threshold has the same bits for scores, candidates, CSR and bool decisions.
+
+    A label that is not stored is not predicted, even below a negative threshold; rankings keep their scores.
+    """
     batch = data(seed=7)
     for limit in (0.25, -3.0, torch.linspace(-1, 1, NUM_LABELS)):
         metric = F1AtThreshold(limit, average=average, num_labels=NUM_LABELS)
         decided = batch.scores > limit
-        wanted = bits_of(fed(metric, batch.scores, batch.target).compute())
+        expected = bits_of(fed(metric, batch.scores, batch.target).compute())
         for preds in (candidates(batch), csr_scores(batch), decided, decided.numpy()):
             metric.reset()
-            assert bits_of(fed(metric, preds, batch.target).compute()) == wanted
+            assert bits_of(fed(metric, preds, batch.target).compute()) == expected
         metric.reset()
-        assert bits_of(fed(metric, rank(batch.scores, batch.target, depth=2)).compute()) == wanted
+        assert bits_of(fed(metric, rank(batch.scores, batch.target, depth=2)).compute()) == expected
 
 
 def test_a_score_equal_to_the_threshold_is_not_above_it() -> None:
-    """.5 is not above .5, nor is the nearest float32 to .1 above .1 among float32 scores; -inf is above nothing."""
+    """A score equal to the threshold is not above it: 0.5 is not above 0.5, nor the nearest float32 to 0.1 above 0.1.
+
+    A score of -inf is above no threshold.
+    """
     for scores, threshold in (
         (torch.tensor([[0.5, 0.75, -math.inf]]), 0.5),
         (torch.tensor([[0.1, 0.2, 0.05]]), 0.1),
@@ -62,16 +68,19 @@ def test_a_score_equal_to_the_threshold_is_not_above_it() -> None:
 
 
 @pytest.mark.parametrize("octave", range(-10, 10))
-def test_octaves_in_which_scores_mostly_lie_have_64_bins(octave: int) -> None:
-    """From 2^-8 to 2^8, of either sign; any other octave has 4, each beside the next."""
-    each = 64 if -8 <= octave < 8 else 4
+def test_common_octaves_have_64_bins(octave: int) -> None:
+    """Octaves of scores from 2^-8 to 2^8 have 64 bins for either sign; other octaves have 4."""
+    num_bins = 64 if -8 <= octave < 8 else 4
     bins = _bin_of((1 + torch.arange(64) / 64) * 2.0**octave)
-    assert (bins - bins[0]).tolist() == [place * each // 64 for place in range(64)]
+    assert (bins - bins[0]).tolist() == [place * num_bins // 64 for place in range(64)]
     assert (_bin_of(-(1 + torch.arange(64) / 64) * 2.0**octave) + bins).tolist() == [FINEST - 1] * 64
 
 
 def test_a_higher_score_is_never_in_a_lower_bin() -> None:
-    """In every octave of float32, of either sign, infinity included; each octave from 2^-8 to 2^8 has 64 bins."""
+    """A higher score is never in a lower bin, for every octave of float32, either sign, and infinity.
+
+    16 octaves of 64 bins are distinct.
+    """
     bits = (torch.arange(255)[:, None] << 23) + torch.arange(0, 2**23, 2**15)
     above = torch.cat([bits.flatten().int().view(torch.float32), torch.tensor([math.inf])])
     bins = _bin_of(torch.cat([-above.flip(0), above]))
@@ -81,8 +90,10 @@ def test_a_higher_score_is_never_in_a_lower_bin() -> None:
     assert len(_bin_of(above[(above >= 2**-8) & (above < 2**8)]).unique()) == 16 * 64
 
 
-def drawn(rng: Random, generator: torch.Generator, shape: tuple[int, int]) -> Tensor:
-    """Scores of one kind: logits, probabilities near their ends, ties, zeros of both signs, huge, equal but for a bit."""
+def random_scores(rng: Random, generator: torch.Generator, shape: tuple[int, int]) -> Tensor:
+    """Return scores of one kind: logits, probabilities near 0 and 1, ties, zeros of both signs, huge, or equal but for
+    a bit.
+    """
     logits = torch.randn(shape, generator=generator) * 3
     signed = torch.tensor([0.0, -0.0, 2.0**-140, -(2.0**-140), 1.0])
     kinds = [
@@ -94,7 +105,7 @@ def drawn(rng: Random, generator: torch.Generator, shape: tuple[int, int]) -> Te
 
 
 def relevance(rng: Random, generator: torch.Generator, scores: Tensor) -> Tensor:
-    """Targets from frequent to rare that follow the scores a little; the first labels may lack a class."""
+    """Return targets from frequent to rare that follow the scores a little; the first labels may lack a class."""
     chance = torch.rand(scores.shape[1], generator=generator) ** 2 * 0.6
     target = torch.rand(scores.shape, generator=generator) < chance + 0.3 * (scores > scores.median(0).values)
     if scores.shape[1] > 2 and rng.random() < 0.5:
@@ -105,10 +116,12 @@ def relevance(rng: Random, generator: torch.Generator, scores: Tensor) -> Tensor
 @pytest.mark.parametrize("seed", range(FUZZ))
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
 def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
-    """Overall and by bucket, in every type, any number of bins; so does the value; any batches give the same bits."""
+    """The exact area and the computed one lie within error_bounds(), overall and by bucket, for every type and number
+    of bins. Batches do not change the bits.
+    """
     rng, generator = Random(seed), torch.Generator().manual_seed(seed)
     shape = (rng.choice([1, 2, 3, 5, 8, 12, 60]), rng.choice([1, 2, 3, 6]))
-    scores = drawn(rng, generator, shape)
+    scores = random_scores(rng, generator, shape)
     if rng.random() < 0.3:
         scores = scores.masked_fill(torch.rand(shape, generator=generator) < rng.choice([0.1, 0.8]), -math.inf)
     target = relevance(rng, generator, scores.double().clamp(min=-1e300))
@@ -117,13 +130,13 @@ def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
     setting = Setting(None, average=options["average"], num_labels=shape[1])
     if rng.random() < 0.4:
         assignment = torch.randint(2, shape[1:], generator=generator)
-        options["buckets"] = LabelBuckets.from_assignment(assignment, ["one", "other"])
+        options["buckets"] = LabelBuckets.from_assignment(assignment, ["head", "tail"])
         setting = Setting(None, assignment.tolist(), 2, average=options["average"])
     metric, parts = REGISTRY[name](**options), REGISTRY[name](**options)
     fed(metric, scores, target)
     cut = rng.randrange(shape[0] + 1)
-    for own in (slice(cut, None), slice(0, cut)):
-        parts.update(scores[own], target[own])
+    for rows in (slice(cut, None), slice(0, cut)):
+        parts.update(scores[rows], target[rows])
     assert bits_of(parts.compute()) == bits_of(metric.compute())
     low, high = (floats(bound) for bound in metric.error_bounds())
     exact = evaluate(name, rows_of(scores, target.float()), setting)
@@ -138,17 +151,17 @@ def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
 def test_areas_of_rows_a_few_at_a_time_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nine rows of 61 together, some of which a mask leaves out."""
+    """Areas computed in blocks of nine rows have the bits of one block, also with masked rows."""
     batch, mask = data(seed=5), torch.arange(61) % 3 > 0
-    wanted = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores[mask], batch.target[mask]).compute()
+    expected = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores[mask], batch.target[mask]).compute()
     monkeypatch.setattr("tailmetrics.metrics.areas.BLOCK_SCORES", 9 * NUM_LABELS)
     values = fed(REGISTRY[name](num_labels=NUM_LABELS), batch.scores, batch.target, row_mask=mask).compute()
-    assert bits_of(values) == bits_of(wanted)
+    assert bits_of(values) == bits_of(expected)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
-def test_the_exact_value_of_the_tests_is_that_of_scikit_learn(average: str) -> None:
-    """Once labels that lack a class are left out, which are NaN there, or 0 with a warning."""
+def test_oracle_of_areas_equals_scikit_learn(average: str) -> None:
+    """The oracle of these tests equals scikit-learn, once labels that lack a class are left out."""
     peers = pytest.importorskip("sklearn.metrics")
     batch = data(seed=2, num_rows=40)
     scores, target = batch.scores.clamp(min=-9), batch.target.clone()
@@ -156,16 +169,19 @@ def test_the_exact_value_of_the_tests_is_that_of_scikit_learn(average: str) -> N
     rows = rows_of(scores, target.float())
     setting = Setting(None, num_labels=NUM_LABELS, average=average)
     for name, peer in (("LabelAUC", peers.roc_auc_score), ("LabelAP", peers.average_precision_score)):
-        kept = target.any(0) & (~target.all(0) if name == "LabelAUC" else True)
-        kept = torch.ones_like(kept) if average == "micro" else kept
-        wanted = peer(target[:, kept], scores[:, kept], average=average)
-        assert evaluate(name, rows, setting) == pytest.approx(wanted, rel=0, abs=1e-12)
+        has_classes = target.any(0) & (~target.all(0) if name == "LabelAUC" else True)
+        has_classes = torch.ones_like(has_classes) if average == "micro" else has_classes
+        expected = peer(target[:, has_classes], scores[:, has_classes], average=average)
+        assert evaluate(name, rows, setting) == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bounds_are_narrow_and_exact_where_each_score_has_its_bin(name: str, dtype: torch.dtype) -> None:
-    """Of 5,000 rows less than .02 apart at the default number of bins; of whole numbers the value is the exact one."""
+    """Error bounds of areas of 5,000 rows are less than 0.02 apart by default.
+
+    For scores with a bin each, such as whole numbers, the value is exact, as in scikit-learn.
+    """
     peers = pytest.importorskip("sklearn.metrics")
     generator = torch.Generator().manual_seed(1)
     scores = (torch.randn(5000, 4, generator=generator) * 3).to(dtype)
@@ -179,8 +195,11 @@ def test_bounds_are_narrow_and_exact_where_each_score_has_its_bin(name: str, dty
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
-def test_squeezed_scores_are_told_and_never_called_worse(name: str) -> None:
-    """``sigmoid(logit / 200)`` has the order of the logits: one warning, intervals that hold 0, and no star."""
+def test_squeezed_scores_bring_a_warning_and_no_significant_change(name: str) -> None:
+    """Scores squeezed into few bins, ``sigmoid(logit / 200)``, bring one warning.
+
+    Their order is that of the logits: intervals of the change hold 0, and no change is significant.
+    """
     generator, kind = torch.Generator().manual_seed(3), REGISTRY[name]
     logits = torch.randn(400, 6, generator=generator) * 2
     target = torch.rand(logits.shape, generator=generator) < (logits - 1).sigmoid()
@@ -198,23 +217,25 @@ def test_squeezed_scores_are_told_and_never_called_worse(name: str) -> None:
         comparison = compare_runs({"logits": logits, "squeezed": squeezed}, target, metrics=metrics, resamples=200)
     assert len(comparison.comparisons) == 4
     for change in comparison.comparisons:
-        assert change.p.randomisation < 0.05 or change.statistic == "gap"  # what is in the bins does differ
+        assert change.p.randomisation < 0.05 or change.statistic == "gap"  # the binned values do differ
         assert not change.significant
         assert change.interval.low <= 0 <= change.interval.high
-    off = [
+    errors = [
         float((end - area.compute()).abs())
         for area in (fed(kind(num_labels=6), scores, target) for scores in (logits, squeezed))
         for end in area.error_bounds()
     ]
-    # two scores of a bin are taken for equal in 1 of 256 cases
-    assert comparison.comparisons[0].bin_error == pytest.approx(max(off[:2]) + max(off[2:]), rel=1e-3)
+    # two scores of a bin are equal in 1 of 256 cases
+    assert comparison.comparisons[0].bin_error == pytest.approx(max(errors[:2]) + max(errors[2:]), rel=1e-3)
     assert "better" not in (comparison.verdict or "")
     assert "worse" not in (comparison.verdict or "")
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
-def test_equal_scores_leave_nothing_open(name: str) -> None:
-    """Scores of five votes tie in their bins: intervals are not wider, and a difference is called one."""
+def test_equal_scores_have_no_bin_error(name: str) -> None:
+    """Scores of five votes tie in their bins without an error: intervals are not wider, and a difference is
+    significant.
+    """
     generator = torch.Generator().manual_seed(3)
     target = torch.rand(400, 6, generator=generator) < 0.3
     noise = torch.randn(2, 400, 6, generator=generator)
@@ -226,8 +247,8 @@ def test_equal_scores_leave_nothing_open(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
-def test_labels_that_are_not_stored_tie_and_leave_nothing_open(name: str) -> None:
-    """Most rows lack most labels, whose order is known: bounds are the value."""
+def test_labels_that_are_not_stored_have_no_bin_error(name: str) -> None:
+    """Labels that are not stored tie, and have no bin error: the bounds equal the value."""
     scores = torch.tensor([1.0, 2.0, -math.inf, -math.inf, -math.inf, -math.inf])[:, None]
     metric = fed(REGISTRY[name](num_labels=1), scores, torch.tensor([1, 0, 1, 0, 0, 0])[:, None].bool())
     low, high = metric.error_bounds()
@@ -236,18 +257,21 @@ def test_labels_that_are_not_stored_tie_and_leave_nothing_open(name: str) -> Non
 
 @pytest.mark.parametrize("unit", [1, 1000, 10**12])
 def test_sums_of_precisions_of_many_rows(unit: int) -> None:
-    """Against exact fractions of few relevant rows below and beside as many others as there may be."""
-    for above, own, wrong in ((0, 1, 0), (0, 40, 3), (7, 25, 0), (2, 3, 5), (100, 300, 1), (0, 2000, 7)):
-        counts = [torch.tensor([part]) for part in (above * unit, own, wrong * unit)]
-        wanted = sum(
-            (Fraction(above * unit + i, above * unit + i + wrong * unit) for i in range(1, own + 1)), Fraction(0)
+    """Sums of precisions equal exact fractions, for a few relevant rows among up to 10^14 others."""
+    for above, relevant, wrong in ((0, 1, 0), (0, 40, 3), (7, 25, 0), (2, 3, 5), (100, 300, 1), (0, 2000, 7)):
+        counts = [torch.tensor([part]) for part in (above * unit, relevant, wrong * unit)]
+        expected = sum(
+            (Fraction(above * unit + i, above * unit + i + wrong * unit) for i in range(1, relevant + 1)), Fraction(0)
         )
-        assert float(_sum_of_precisions(*counts)) == pytest.approx(float(wanted), rel=1e-13, abs=1e-14 * own)
+        assert float(_sum_of_precisions(*counts)) == pytest.approx(float(expected), rel=1e-13, abs=1e-14 * relevant)
 
 
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
 def test_each_label_has_the_area_that_it_has_alone(name: str) -> None:
-    """``average="none"``: NaN where a class is lacking; no scalars to log, but in ``per_label()``; any groups of rows."""
+    """With ``average="none"`` each label has the area that it has alone, NaN if it lacks a class.
+
+    The values are in ``per_label()``, and there are no scalars.
+    """
     batch = data(seed=5, num_rows=60)
     scores, target = batch.scores[:, :8], batch.target[:, :8].clone()
     target[:, 0] = False
@@ -262,8 +286,10 @@ def test_each_label_has_the_area_that_it_has_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("labels", ["present", "all"])
-def test_the_f_score_of_averages(labels: str) -> None:
-    """2 P R / (P + R) of macro precision and macro recall, in counts of cut-offs and thresholds; its key says so."""
+def test_f1_of_averages_is_computed_from_macro_precision_and_recall(labels: str) -> None:
+    """macro="of_averages" is 2 P R / (P + R) of macro precision and macro recall, for cut-offs and thresholds, and its
+    key says so.
+    """
     generator = torch.Generator().manual_seed(5)
     scores, target = torch.rand(60, 9, generator=generator), torch.rand(60, 9, generator=generator) < 0.2
     target[:, 0] = False
@@ -299,7 +325,9 @@ result = measured(2000), used() - before
 
 @pytest.mark.slow
 def test_the_peak_of_memory_is_that_of_the_states() -> None:
-    """Making, updating, computing and resetting 2,000 labels of 4,096 bins takes 131 MB of states, and no copy of one."""
+    """Creating, updating, computing and resetting an area takes no more memory than its states, 131 MB for 2,000 labels
+    of 4,096 bins.
+    """
     states, peak = processes.run_in_process(PEAK)
     assert states == 16 * 4096 * 2000
     assert peak < 1.25 * states  # a copy of one of both states is half as much again

@@ -1,4 +1,4 @@
-"""The help of a metric says which rows ``empty_target_action`` is about, and what leaving it out means."""
+"""The help of a metric says which rows ``empty_target_action`` applies to, and its default."""
 
 import pytest
 import torch
@@ -17,7 +17,9 @@ OWN_SENTENCES = {
 
 @pytest.mark.parametrize("name", OWN_SENTENCES)
 def test_a_metric_with_other_rows_has_its_own_sentence(name: str) -> None:
-    """The shared sentence, on rows without a relevant label, does not stand beside it."""
+    """A metric whose ``empty_target_action`` applies to other rows has its own sentence in its help, in place of the
+    shared one.
+    """
     text = " ".join((REGISTRY[name].__doc__ or "").split())
     assert text.count("empty_target_action: ") == 1
     sentence = text.partition("empty_target_action: ")[2]
@@ -31,8 +33,8 @@ def _value(metric: tailmetrics.TopKMetric, target: Tensor) -> float:
     return float(metric.compute())
 
 
-def test_the_sentences_are_true() -> None:
-    """Of a row in which all labels are relevant, by default and with each action."""
+def test_sentences_on_empty_rows_are_true() -> None:
+    """The help is true for a row in which all labels are relevant, by default and with each action."""
     target = torch.tensor([[True, True]])
     assert _value(tailmetrics.FallOutAtK(k=1, num_labels=2), target) == 1.0
     assert _value(tailmetrics.FallOutAtK(k=1, num_labels=2, empty_target_action="neg"), target) == 0.0
@@ -40,8 +42,8 @@ def test_the_sentences_are_true() -> None:
 
 
 @pytest.mark.parametrize("name", ["CGAtK", "DCGAtK", "NDCGAtK"])
-def test_gains_below_the_least_one_make_a_row_count(name: str) -> None:
-    """``min_gain`` is about other metrics: definitions.md says so of rows, too."""
+def test_metrics_of_gains_count_rows_below_min_gain(name: str) -> None:
+    """Metrics of gains count a row whose gains are all below ``min_gain``, whatever ``empty_target_action`` is."""
     target = torch.tensor([[2.0, 1.0]])
     for action in ("neg", "pos", "skip", "error"):
         metric = REGISTRY[name](k=1, min_gain=3, empty_target_action=action)

@@ -1,4 +1,4 @@
-"""The wrappers of TorchMetrics that make sense around a metric that reads tensors and returns one."""
+"""Wrappers of TorchMetrics around metrics that read tensors and return one."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ EPOCHS = [data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch i
 every_metric = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 
 
-def alone(metric: Any, *batches: Any) -> Any:
-    """The value after the batches."""
+def value_of(metric: Any, *batches: Any) -> Any:
+    """Return the value after the batches."""
     metric = metric.clone()
     for batch in batches:
         metric.update(batch.scores, batch.target)
@@ -25,67 +25,73 @@ def alone(metric: Any, *batches: Any) -> Any:
 
 @every_metric
 def test_tracker_keeps_the_value_of_each_epoch(case: Case) -> None:
-    """One value per increment, in order; best in the direction that the metric declares."""
+    """MetricTracker keeps one value per increment, in order, and finds the best in the direction of the metric."""
     metric = case.metric()
     tracker = MetricTracker(metric, maximize=True if metric.higher_is_better is None else None)
     for batch in EPOCHS:
         tracker.increment()
         tracker.update(batch.scores, batch.target)
-    wanted = torch.stack([alone(metric, batch) for batch in EPOCHS])
-    assert bits_of(tracker.compute_all()) == bits_of(wanted)
-    if wanted.ndim == 1 and metric.higher_is_better is not None:
-        best = wanted.max() if metric.higher_is_better else wanted.min()
+    expected = torch.stack([value_of(metric, batch) for batch in EPOCHS])
+    assert bits_of(tracker.compute_all()) == bits_of(expected)
+    if expected.ndim == 1 and metric.higher_is_better is not None:
+        best = expected.max() if metric.higher_is_better else expected.min()
         assert tracker.best_metric() == best.item()
 
 
 def test_tracker_of_a_collection_follows_every_key() -> None:
-    """A flat dict of all epochs, and the best of each key in the direction of its metric."""
+    """MetricTracker of a collection returns a flat dict of all epochs, and the best value of each key in the direction
+    of its metric.
+    """
     tracker = MetricTracker(TopKCollection([RecallAtK(k=[1, 3]), MRR()], prefix="val/"))
     for batch in EPOCHS:
         tracker.increment()
         tracker.update(batch.scores, batch.target)
     values, best = tracker.compute_all(), tracker.best_metric()
     for metric in (RecallAtK(k=[1, 3]), MRR()):
-        epochs = [metric.scalars(alone(metric, batch)) for batch in EPOCHS]
+        epochs = [metric.scalars(value_of(metric, batch)) for batch in EPOCHS]
         for key in metric.keys():  # noqa: SIM118 - a metric is no dict
-            wanted = torch.stack([epoch[key] for epoch in epochs])
-            assert bits_of(values[f"val/{key}"]) == bits_of(wanted)
-            assert best[f"val/{key}"] == wanted.max().item()
+            expected = torch.stack([epoch[key] for epoch in epochs])
+            assert bits_of(values[f"val/{key}"]) == bits_of(expected)
+            assert best[f"val/{key}"] == expected.max().item()
 
 
 @pytest.mark.parametrize("case", [case for case in ONE_OF_EACH if case.by is not None], ids=str)
 def test_classwise_wrapper_names_buckets(case: Case) -> None:
-    """A vector over buckets becomes a dict with their names."""
+    """ClasswiseWrapper turns a vector over buckets into a dict by their names."""
     arguments = {key: value for key, value in case.arguments.items() if key != "k"}
     one_k = Case(case.name, {**arguments, "k": 3} if "k" in case.arguments else arguments, case.by)
     wrapper = ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names), prefix="at_")
     for batch in EPOCHS[:2]:
         wrapper.update(batch.scores, batch.target)
-    wanted = alone(one_k.metric(), *EPOCHS[:2])
+    expected = value_of(one_k.metric(), *EPOCHS[:2])
     values = wrapper.compute()
     assert list(values) == [f"at_{name}" for name in BUCKETS.names]
-    assert bits_of(torch.stack(list(values.values()))) == bits_of(wanted)
+    assert bits_of(torch.stack(list(values.values()))) == bits_of(expected)
     inside = MetricCollection({"wrapped": ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names))})
     inside.update(EPOCHS[0].scores, EPOCHS[0].target)
     assert len(inside.compute()) == len(BUCKETS)
 
 
 def test_minimum_maximum_and_running_value() -> None:
-    """MinMaxMetric and Running, which call compute, forward and reset in their own order."""
+    """MinMaxMetric and Running, which call compute, forward and reset in their own order, have the values of plain
+    metrics.
+    """
     extremes, running = MinMaxMetric(RecallAtK(k=3)), Running(RecallAtK(k=3), window=2)
     seen = []
     for number, batch in enumerate(EPOCHS):
         extremes.update(batch.scores, batch.target)
         running.update(batch.scores, batch.target)
-        seen.append(alone(RecallAtK(k=3), *EPOCHS[: number + 1]))
+        seen.append(value_of(RecallAtK(k=3), *EPOCHS[: number + 1]))
         values = extremes.compute()
         assert (values["raw"], values["min"], values["max"]) == (seen[-1], min(seen), max(seen))
-    assert running.compute() == alone(RecallAtK(k=3), *EPOCHS[-2:])
+    assert running.compute() == value_of(RecallAtK(k=3), *EPOCHS[-2:])
 
 
 @pytest.mark.parametrize("compute_groups", [True, False])
 def test_a_collection_inside_another_adds_no_batch_twice(compute_groups):
-    """TorchMetrics takes a member once for each key: a member of one key is right there, one of several is refused."""
+    """A TopKCollection inside a MetricCollection adds a batch once: members of one key work, and members of several
+    keys, which TorchMetrics would update once for each, are refused.
+    """
     scores, target = torch.eye(8)[:6], torch.arange(6)
     collection = MetricCollection({"n": TopKCollection([RecallAtK(k=1)])}, compute_groups=compute_groups)
     collection.update(scores, target)
