@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -15,6 +15,7 @@ from tailmetrics._arguments import shape_of
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import made_once, once, real_dtype
 from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._orders import rows_at_once
 from tailmetrics.ranking._reading import BatchRows
 
 LIMB_BITS = 26
@@ -80,18 +81,20 @@ class FixedPoint:
             sums = kernels.add_up(values, dim, self.limbs, self.lowest, self.bounded)
             if sums is not None:
                 return sums[..., : self.columns]
-            height = max(1, kernels.LIMBS // (num_limbs // values.shape[dim]))
-            if height < values.shape[dim]:
-                blocks = torch.split(values, height, dim)
-                return torch.stack([self.add_up(block, dim) for block in blocks]).sum(dim=0)
+            num_rows = values.shape[dim]
+            rows_in_block = rows_at_once(kernels.LIMBS, num_limbs // num_rows)
+            if rows_in_block < num_rows:
+                block_sums = [self.add_up(block, dim) for block in torch.split(values, rows_in_block, dim)]
+                return torch.stack(block_sums).sum(dim=0)
 
-        limbs, too_large = self._limbs(values)
+        limbs, too_large = self._limbs(values)  # (limbs, ...): the axis of the rows is one further back
         if limbs.dtype == torch.float64 and limbs.shape[dim + 1] < EXACT_TERMS:
             sums = limbs.sum(dim=dim + 1).to(torch.int64)
         else:
             sums = limbs.sum(dim=dim + 1, dtype=torch.int64)
         if too_large is not None:
-            sums = torch.cat([sums, too_large.sum(dim=dim).unsqueeze(0)])
+            num_too_large = too_large.sum(dim=dim)
+            sums = torch.cat([sums, num_too_large.unsqueeze(0)])
         return sums.movedim(0, -1)
 
     def digits(self, values: Tensor) -> Tensor:
@@ -112,16 +115,19 @@ class FixedPoint:
         """
         too_large = None
         if not self.bounded:
-            too_large = ~(values <= min(self.top, torch.finfo(values.dtype).max))  # NaN included
+            largest = min(self.top, torch.finfo(values.dtype).max)
+            too_large = ~(values <= largest)  # NaN included
             values = values.masked_fill(too_large, 0.0)
         if values.dtype != torch.float64:  # float32 has no 2^156
             return torch.stack(list(self._one_by_one(values))), too_large
-        above = (values * _scales(self, values.device).view(-1, *[1] * values.ndim)).floor_()
-        return torch.sub(above[1:], above[:-1], alpha=2.0**LIMB_BITS), too_large
+        scales = _scales(self, values.device).view(-1, *[1] * values.ndim)
+        in_units = (values * scales).floor_()  # 0, then in units of each limb
+        return torch.sub(in_units[1:], in_units[:-1], alpha=2.0**LIMB_BITS), too_large
 
     def _one_by_one(self, values: Tensor) -> Iterator[Tensor]:
         """Yield the limbs one by one: the whole part of a number is a limb; the rest is shifted left by one limb."""
-        rest = values * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
+        exponent_of_first = self.lowest + LIMB_BITS * (self.limbs - 1)
+        rest = values * 2.0**-exponent_of_first
         for number in range(self.limbs):
             limb = rest.floor()
             yield limb
@@ -132,20 +138,23 @@ class FixedPoint:
         """Return the sums in ``state`` (..., columns) as a flat list of exact multiples of 1 / :attr:`unit`, or inf."""
         if self.columns == 1:
             return state.reshape(-1).tolist()
-        shifts = range(LIMB_BITS * (self.limbs - 1), -1, -LIMB_BITS)
         totals: list[int | float] = []
         for columns in state.reshape(-1, self.columns).tolist():
             if not self.bounded and columns[-1]:  # a value was too large
                 totals.append(inf)
                 continue
-            totals.append(sum(limb << shift for limb, shift in zip(columns, shifts, strict=False)))
+            total = 0
+            for limb in columns[: self.limbs]:
+                total = (total << LIMB_BITS) + limb
+            totals.append(total)
         return totals
 
     def floats(self, state: Tensor) -> Tensor:
         """Return the sums in ``state`` (..., columns) as float64 of shape (...), rounded."""
         value = torch.zeros(state.shape[:-1], dtype=torch.float64, device=state.device)
         for number, limb in enumerate(state.unbind(-1)):
-            value = value + limb.double() * 2.0 ** (self.lowest + LIMB_BITS * (self.limbs - 1 - number))
+            exponent = self.lowest + LIMB_BITS * (self.limbs - 1 - number)
+            value = value + limb.double() * 2.0**exponent
         return value
 
     @property
@@ -171,10 +180,12 @@ SUMS_OF_WEIGHTS = FixedPoint(7, lowest=-78)
 
 
 @made_once
-def _scales(kind: FixedPoint) -> Tensor:
+def _scales(fixed_point: FixedPoint) -> Tensor:
     """Return the factors that turn a value into units of each limb, with a 0 in front of them."""
-    exponents = range(LIMB_BITS * (kind.limbs - 1), -1, -LIMB_BITS)
-    scales = [0.0, *(2.0 ** -(kind.lowest + exponent) for exponent in exponents)]
+    scales = [0.0]
+    for number in range(fixed_point.limbs):
+        exponent = fixed_point.lowest + LIMB_BITS * (fixed_point.limbs - 1 - number)
+        scales.append(2.0**-exponent)
     return torch.tensor(scales, dtype=torch.float64, device="cpu")
 
 
@@ -182,7 +193,10 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[f
     """Return each numerator / denominator, correctly rounded; NaN where the denominator is 0."""
     quotients = []
     for numerator, denominator in zip(numerators, denominators, strict=True):
-        quotients.append(numerator / denominator if denominator else float("nan"))
+        if denominator:
+            quotients.append(numerator / denominator)
+        else:
+            quotients.append(float("nan"))
     return quotients
 
 
@@ -265,13 +279,15 @@ class EqualRows(PerRow):
     @once
     def values(self) -> Tensor:
         """The numbers of each row, shape (N, C), int64."""
-        return _times(self._numbers, 1, self.total.device).view(1, -1).expand(self.num_rows, -1)
+        row = _times(self._numbers, 1, self.total.device).view(1, -1)
+        return row.expand(self.num_rows, -1)
 
 
 @made_once
 def _times(numbers: tuple[int, ...], num_rows: int) -> Tensor:
     """Return each number times ``num_rows``, int64, in the shape of a state of counts, (1, C, 1)."""
-    return torch.tensor([number * num_rows for number in numbers], dtype=torch.int64, device="cpu").view(1, -1, 1)
+    products = [number * num_rows for number in numbers]
+    return torch.tensor(products, dtype=torch.int64, device="cpu").view(1, -1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,12 +367,13 @@ class Addition:
         if key not in self.grouped:  # many metrics add the same values
             values = increment.values.movedim(increment.row_axis, 0)
             digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
-            # rows without a group are added at index 0
+            # index 0 takes the rows without a group, and then the sum over all rows
             by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)
             by_group[0] = by_group.sum(dim=0)
             self.grouped[key] = increment, by_group
+        _, by_group = self.grouped[key]
         self.states.append(state)
-        self.amounts.append(self.grouped[key][1])
+        self.amounts.append(by_group)
 
     def carry_out(self) -> None:
         """Add all noted amounts; after an error, subtract the amounts already added."""
@@ -366,18 +383,18 @@ class Addition:
                 torch._foreach_add_(states, amounts)
             return
 
-        finished = [0] * len(self.cells)  # how many amounts of each are added
+        num_added = [0] * len(self.cells)  # how many blocks of each are added
         try:
             for number, arguments in enumerate(self.cells):
                 for state, places, amount in _amounts_at_cells(*arguments):
                     state.scatter_add_(0, places, amount)
-                    finished[number] += 1
+                    num_added[number] += 1
             for state, places, amount in self.flags:
                 state.scatter_reduce_(0, places, amount, reduce="amax")
             if states:
                 torch._foreach_add_(states, amounts)
         except BaseException:
-            for arguments, count in zip(self.cells, finished, strict=True):
+            for arguments, count in zip(self.cells, num_added, strict=True):
                 for state, places, amount in islice(_amounts_at_cells(*arguments), count):
                     state.scatter_add_(0, places, -amount)
             raise
@@ -396,27 +413,37 @@ class Addition:
                 amounts.append(increment.total)
                 continue
             if id(increment) not in states_by_values:  # many metrics add the same values
-                values = increment.values
-                kind: object = id(increment)
-                if increment.fixed_point.limbs and increment.row_axis:
-                    kind = increment.fixed_point, values.shape[1:], increment.row_axis, values.dtype
-                groups.setdefault(kind, []).append(increment)
-            states_by_values.setdefault(id(increment), []).append(state)
+                states_by_values[id(increment)] = []
+                groups.setdefault(_kind_of_sum(increment), []).append(increment)
+            states_by_values[id(increment)].append(state)
 
         for increments in groups.values():
-            first = increments[0]
-            totals: Sequence[Tensor]
-            if first.fixed_point.limbs == 0:  # without an axis of limbs
-                totals = [first.values.sum(dim=first.row_axis, dtype=torch.int64)]
-            elif len(increments) == 1:
-                totals = [first.fixed_point.add_up(first.values, first.row_axis)]
-            else:
-                totals = _joined_sums(increments)
-            for increment, total in zip(increments, totals, strict=True):
+            for increment, total in zip(increments, _sums_over_rows(increments), strict=True):
                 for state in states_by_values[id(increment)]:
                     states.append(state)
                     amounts.append(total.view_as(state))
         return states, amounts
+
+
+def _kind_of_sum(increment: PerRow) -> object:
+    """Return what values have in common that can be joined by cut-off and added up at once; else their identity."""
+    if increment.fixed_point.limbs and increment.row_axis:
+        values = increment.values
+        return increment.fixed_point, values.shape[1:], increment.row_axis, values.dtype
+    return id(increment)
+
+
+def _sums_over_rows(increments: Sequence[PerRow]) -> Sequence[Tensor]:
+    """Return the sum over the rows of each of several values of one kind."""
+    first = increments[0]
+    if first.fixed_point.limbs == 0:  # without an axis of limbs
+        return [first.values.sum(dim=first.row_axis, dtype=torch.int64)]
+    if len(increments) == 1:
+        return [first.fixed_point.add_up(first.values, first.row_axis)]
+    values = [increment.values for increment in increments]
+    joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
+    numbers_of_cutoffs = [len(cutoff_values) for cutoff_values in values]
+    return torch.split(joined, numbers_of_cutoffs)
 
 
 def _weighted_rows(increment: PerRow, weights: Tensor) -> PerRow:
@@ -428,16 +455,6 @@ def _weighted_rows(increment: PerRow, weights: Tensor) -> PerRow:
     return PerRow(products, weighted(increment.fixed_point))
 
 
-def _joined_sums(increments: Sequence[PerRow]) -> Sequence[Tensor]:
-    """Return the sum over the rows of each of several values, which have one format and shape but for cut-offs."""
-    first, values, numbers_of_cutoffs = increments[0], [], []
-    for increment in increments:
-        values.append(increment.values)
-        numbers_of_cutoffs.append(len(increment.values))
-    joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
-    return torch.split(joined, numbers_of_cutoffs)
-
-
 def at_targets(ranking: Ranking) -> AtCells:
     """Return an amount of 1 for each relevant label of each row, at the cell of the label."""
     entries = ranking.targets.entries
@@ -446,8 +463,10 @@ def at_targets(ranking: Ranking) -> AtCells:
 
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
     """Return an amount for each id (N, ...): 1 at the cell of the id where ``mask`` is true, else 0 at cell 0."""
-    rows = torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.ndim - 1)).expand(ids.shape)
-    return AtCells(torch.where(mask, ids, 0).reshape(-1), mask.reshape(-1), rows.reshape(-1))
+    cells = torch.where(mask, ids, 0)
+    row_of_list = torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.ndim - 1))
+    rows = row_of_list.expand(ids.shape)
+    return AtCells(cells.reshape(-1), mask.reshape(-1), rows.reshape(-1))
 
 
 def weighted(fixed_point: FixedPoint) -> FixedPoint:
@@ -461,32 +480,40 @@ def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
     """Raise unless ``cells`` are within a state of a user's metric: torch could fail after some amounts are added."""
     if not cells.numel():
         return
-    low, high = (int(end) for end in torch.aminmax(cells))
-    if low < 0 or high >= state[0].numel():
+    lowest, highest = torch.aminmax(cells)
+    low, high, last = int(lowest), int(highest), state[0].numel() - 1
+    if low < 0 or high > last:
         raise ValueError(
             f"{caller}: a batch adds to the cells {low} to {high} of the state {name!r}, which has cells 0 to "
-            f"{state[0].numel() - 1}; return places within the state."
+            f"{last}; return places within the state."
         )
 
 
 def in_limbs(fixed_point: FixedPoint, cells: Tensor, values: Tensor, rows: Tensor) -> AtCells:
     """Return the limbs of values as amounts for cells; a state holds the limbs of a sum side by side."""
-    places = cells[:, None] * fixed_point.columns + torch.arange(fixed_point.columns, device=cells.device)
+    num_columns = fixed_point.columns
+    places = cells[:, None] * num_columns + torch.arange(num_columns, device=cells.device)
     digits = fixed_point.digits(values)
-    return AtCells(places.reshape(-1), digits.reshape(-1), rows.repeat_interleave(fixed_point.columns))
+    return AtCells(places.reshape(-1), digits.reshape(-1), rows.repeat_interleave(num_columns))
 
 
 def _amounts_at_cells(
     state: Tensor, increment: AtCells | InBlocks, rows: BatchRows
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield a part of a state as a vector, indices into it and amounts: first for all rows, then for row groups."""
-    blocks = increment.blocks() if isinstance(increment, InBlocks) else [increment]
+    blocks: Iterable[AtCells]
+    if isinstance(increment, InBlocks):
+        blocks = increment.blocks()
+    else:
+        blocks = [increment]
     for block in blocks:
         if rows.weights is not None:
-            block = in_limbs(weighted(COUNT), block.cells, block.amounts * rows.weights[block.rows], block.rows)
+            weighted_amounts = block.amounts * rows.weights[block.rows]
+            block = in_limbs(weighted(COUNT), block.cells, weighted_amounts, block.rows)
         amounts = block.amounts.to(state.dtype)
         yield state[0].view(-1), block.cells, amounts
         if rows.groups is not None and len(state) > 1:
             group = rows.groups[block.rows]
-            place = (group.clamp(min=0) + 1) * state[0].numel() + block.cells
-            yield state.view(-1), place, torch.where(group >= 0, amounts, 0)
+            has_group = group >= 0
+            start_of_group = (group.clamp(min=0) + 1) * state[0].numel()
+            yield state.view(-1), start_of_group + block.cells, torch.where(has_group, amounts, 0)

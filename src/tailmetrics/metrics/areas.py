@@ -27,6 +27,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._orders import rows_at_once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
@@ -58,13 +59,19 @@ def _bin_of(scores: Tensor) -> Tensor:
     them where scores and probabilities mostly lie.
     """
     bits = (scores.to(torch.float32) + 0.0).view(torch.int32)  # + 0.0 makes both zeros one
-    size = bits & 0x7FFFFFFF
-    exponent, fraction = size >> 23, size & 0x7FFFFF
-    inner = exponent - 119
-    fine = 119 * 4 + inner * 64 + (fraction >> 17)
-    coarse_above = 119 * 4 + 16 * 64 + (exponent - 135) * 4 + (fraction >> 21)
-    place = torch.where(inner < 0, exponent * 4 + (fraction >> 21), torch.where(inner < 16, fine, coarse_above))
-    return torch.where(bits < 0, FINEST // 2 - 1 - place, FINEST // 2 + place).to(torch.int64)
+    bits_of_size = bits & 0x7FFFFFFF
+    exponent = bits_of_size >> 23
+    fraction = bits_of_size & 0x7FFFFF
+    quarter, sixty_fourth = fraction >> 21, fraction >> 17
+
+    # 4 bins for each octave below 2^-8, then 64 for each of 16 octaves, then 4 for each octave from 2^8 on
+    fine_octave = exponent - 119
+    below = exponent * 4 + quarter
+    fine = 119 * 4 + fine_octave * 64 + sixty_fourth
+    above = 119 * 4 + 16 * 64 + (exponent - 135) * 4 + quarter
+    place = torch.where(fine_octave < 0, below, torch.where(fine_octave < 16, fine, above))
+    middle = FINEST // 2
+    return torch.where(bits < 0, middle - 1 - place, middle + place).to(torch.int64)
 
 
 def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
@@ -73,10 +80,11 @@ def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
         return ranking.scores_of_targets
     entries = ranking.targets.entries
     scores = torch.full(entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device)
-    for first, block in dense_blocks(ranking, num_labels):
-        inside = (entries.rows >= first) & (entries.rows < first + len(block)) & (entries.ids >= 0)
-        place = inside.nonzero().squeeze(1)
-        scores[place] = block[entries.rows[place] - first, entries.ids[place]].to(scores.dtype)
+    for first_row, block in dense_blocks(ranking, num_labels):
+        is_in_block = (entries.rows >= first_row) & (entries.rows < first_row + len(block))
+        places = (is_in_block & (entries.ids >= 0)).nonzero().squeeze(1)
+        block_rows = entries.rows[places] - first_row
+        scores[places] = block[block_rows, entries.ids[places]].to(scores.dtype)
     return scores
 
 
@@ -86,14 +94,19 @@ def _sum_of_products(factors: Tensor, other_factors: Tensor) -> Tensor:
     int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them, and are added up in Python.
     """
     sums = (factors * other_factors).sum(dim=1).double()
-    too_large = factors.sum(dim=1).double() * other_factors.amax(dim=1).double() >= 2**62
-    for label in too_large.nonzero().squeeze(1).tolist():
-        sums[label] = float(sum(map(mul, factors[label].tolist(), other_factors[label].tolist())))
+    upper_bounds = factors.sum(dim=1).double() * other_factors.amax(dim=1).double()
+    is_too_large = upper_bounds >= 2**62
+    for label in is_too_large.nonzero().squeeze(1).tolist():
+        products = map(mul, factors[label].tolist(), other_factors[label].tolist())
+        sums[label] = float(sum(products))
     return sums
 
 
 def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
     """Return areas under ROC curves: a lower bound, the area of scores rounded to their bins, and an upper bound.
+
+    The area is the share of pairs of a relevant and an irrelevant row in which the relevant row has the higher score;
+    a pair of equal scores counts half. In a bin of different scores, none or all of the pairs may be in order.
 
     Args:
         relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, bins ascending.
@@ -104,21 +117,24 @@ def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tenso
         Shape (3, L), float64; NaN for a label that has no area.
     """
     pairs = _sum_of_products(relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True))
-    below = irrelevant.cumsum(dim=1) - irrelevant
-    right = _sum_of_products(relevant, below)
+    irrelevant_below = irrelevant.cumsum(dim=1) - irrelevant
+    in_order = _sum_of_products(relevant, irrelevant_below)
     in_one_bin = _sum_of_products(relevant, irrelevant)
-    tied = _sum_of_products(relevant, irrelevant * all_equal)
-    low, middle, high = right + tied / 2, right + in_one_bin * 0.5, right + in_one_bin - tied / 2
+    equal = _sum_of_products(relevant, irrelevant * all_equal)
+    low = in_order + equal / 2
+    middle = in_order + in_one_bin * 0.5
+    high = in_order + in_one_bin - equal / 2
     return torch.stack([low / pairs, middle / pairs, high / pairs]).clamp(max=1.0)
 
 
 def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
     """Return average precisions as :func:`_roc_areas` returns areas."""
     label, place = relevant.nonzero(as_tuple=True)
-    hits, others = relevant[label, place], irrelevant[label, place]
-    total = relevant.sum(dim=1)
-    hits_above = total[label] - relevant.cumsum(dim=1)[label, place]
-    others_above = (irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1))[label, place]
+    num_relevant = relevant.sum(dim=1)
+    relevant_above = num_relevant[:, None] - relevant.cumsum(dim=1)
+    irrelevant_above = irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1)
+    hits, hits_above = relevant[label, place], relevant_above[label, place]
+    others, others_above = irrelevant[label, place], irrelevant_above[label, place]
 
     # P of a relevant row in a bin is TP / (TP + FP) with TP from hits_above + 1 to hits_above + hits. Least: the others
     # of the bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
@@ -126,13 +142,13 @@ def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) ->
     middle = hits * (true_positives / (true_positives + others_above + others))
     high = hits * (true_positives / (true_positives + others_above))
     low = torch.minimum(_sum_of_precisions(hits_above, hits, others_above + others), middle)
-    tied = all_equal.expand(relevant.shape)[label, place]
-    low = torch.where(tied, middle, low)
-    high = torch.where(tied, middle, high)
+    is_equal = all_equal.expand(relevant.shape)[label, place]
+    low = torch.where(is_equal, middle, low)
+    high = torch.where(is_equal, middle, high)
 
     sums = torch.zeros(3, *relevant.shape, dtype=torch.float64, device="cpu")
     sums[:, label, place] = torch.stack([low, middle, high])
-    return (ordered_sum(sums) / total).clamp(max=1.0)
+    return (ordered_sum(sums) / num_relevant).clamp(max=1.0)
 
 
 def _sum_of_precisions(above: Tensor, hits: Tensor, wrong: Tensor) -> Tensor:
@@ -141,16 +157,19 @@ def _sum_of_precisions(above: Tensor, hits: Tensor, wrong: Tensor) -> Tensor:
     It is hits - wrong (H(x + hits) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
     one by one, the others by Euler's and Maclaurin's formula around x + 1/2, exact to float64 from there on.
     """
-    start, left = (above + wrong).double(), hits.double()
-    terms = torch.zeros_like(start)
+    start, num_left = (above + wrong).double(), hits.double()
+    first_terms = torch.zeros_like(start)
     for _ in range(24):  # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 / x
-        terms += torch.where(left >= 1, 1 / (start + 1), 0.0)
-        start, left = start + (left >= 1), (left - 1).clamp(min=0)
-    first, last = start + 0.5, start + left + 0.5
-    rest = torch.log1p(left / first)
+        is_left = num_left >= 1
+        first_terms += torch.where(is_left, 1 / (start + 1), 0.0)
+        start = start + is_left
+        num_left = (num_left - 1).clamp(min=0)
+
+    low, high = start + 0.5, start + num_left + 0.5
+    other_terms = torch.log1p(num_left / low)
     for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
-        rest += factor * (last**-power - first**-power)
-    return hits - wrong * (terms + rest)
+        other_terms += factor * (high**-power - low**-power)
+    return hits - wrong * (first_terms + other_terms)
 
 
 Area: TypeAlias = Literal["roc", "precision"]
@@ -235,33 +254,40 @@ class LabelAreas(Aggregation):
     def increments(self, ranking: Ranking) -> Increments:
         """Return the cells of the scores of a batch."""
         ranking = self.reading.relevant(ranking)
-        entries, scores = ranking.targets.entries, _scores_of_targets(ranking, self.reading.known_num_labels)
-        counted = entries.ids >= 0
+        entries = ranking.targets.entries
+        scores = _scores_of_targets(ranking, self.reading.known_num_labels)
+        is_counted = entries.ids >= 0
         if self.reading.leaves_out:
-            counted = counted & (scores > -torch.inf)
-        relevant = AtCells(self._cells(entries.ids.clamp(min=0), scores), counted, entries.rows)
-        return {"scores": InBlocks(lambda: self._blocks(ranking)), "relevant": relevant}
+            is_counted = is_counted & (scores > -torch.inf)
+        cells = self._cells(entries.ids.clamp(min=0), scores)
+        return {
+            "scores": InBlocks(lambda: self._blocks(ranking)),
+            "relevant": AtCells(cells, is_counted, entries.rows),
+        }
 
     def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
         """Yield the cells of the scores of a few rows at a time."""
         num_labels = self.reading.known_num_labels
-        label = torch.arange(num_labels, device=ranking.ids.device)
-        height = max(1, BLOCK_SCORES // max(1, num_labels))
-        for first, block in dense_blocks(ranking, num_labels):
-            for number, part in enumerate(torch.split(block, height)):
-                start = first + number * height
-                row = torch.arange(start, start + len(part), device=part.device)
-                rows = row[:, None].expand(part.shape)
-                amounts = torch.ones_like(rows, dtype=torch.bool)
+        labels = torch.arange(num_labels, device=ranking.ids.device)
+        height = rows_at_once(BLOCK_SCORES, num_labels)
+        for first_row, dense_block in dense_blocks(ranking, num_labels):
+            start = first_row
+            for scores in torch.split(dense_block, height):
+                block_rows = torch.arange(start, start + len(scores), device=scores.device)
+                rows = block_rows[:, None].expand(scores.shape)
+                is_counted = torch.ones_like(rows, dtype=torch.bool)
                 if ranking.row_mask is not None:
-                    amounts = ranking.row_mask[rows]
+                    is_counted = ranking.row_mask[rows]
                 if self.reading.leaves_out:
-                    amounts = amounts & (part > -torch.inf)
-                yield AtCells(self._cells(label, part).reshape(-1), amounts.reshape(-1), rows.reshape(-1))
+                    is_counted = is_counted & (scores > -torch.inf)
+                cells = self._cells(labels, scores)
+                yield AtCells(cells.reshape(-1), is_counted.reshape(-1), rows.reshape(-1))
+                start += len(scores)
 
-    def _cells(self, label: Tensor, scores: Tensor) -> Tensor:
+    def _cells(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Return the cell of scores of labels in a state (L, bins)."""
-        return label * self.bins + _bin_of(scores) // (FINEST // self.bins)
+        finest_per_bin = FINEST // self.bins
+        return labels * self.bins + _bin_of(scores) // finest_per_bin
 
     def values(self, states: Mapping[str, Tensor]) -> Values:
         """Return the area of scores rounded to their bins; warn where bins leave much open."""
@@ -271,12 +297,15 @@ class LabelAreas(Aggregation):
 
     def _warn_of_bins(self, areas: Tensor) -> None:
         """Warn once where bins leave much open."""
-        largest = self._error((areas - areas[1]).abs().amax(dim=0))
+        errors = (areas - areas[1]).abs().amax(dim=0)
+        largest = self._error(errors)
         if not self._warns_of_bins or largest <= WIDE:
             return
 
         self._warns_of_bins = False
-        finer_bins = "" if self.bins == FINEST else f", or bins={FINEST}"
+        finer_bins = f", or bins={FINEST}"
+        if self.bins == FINEST:
+            finer_bins = ""
         warn_outside(
             f"{self.caller}: the value may be off by up to {largest:.2g}: scores of a label that lie in one of "
             f"{self.bins} bins count as equal, as probabilities in a narrow range or near 1 do. Pass logits"
@@ -309,14 +338,16 @@ class LabelAreas(Aggregation):
 
     def _areas_of_labels(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the areas of each label, (3, L)."""
-        num_labels = len(states["scores"])
-        height = max(1, BLOCK_SCORES // self.bins)
+        scores, relevant = states["scores"], states["relevant"]
+        num_labels = len(scores)
+        height = rows_at_once(BLOCK_SCORES, self.bins)
         # made first: small tensors between large ones cost memory
         areas = torch.empty(3, num_labels, dtype=torch.float64, device="cpu")
         for start in range(0, num_labels, height):
-            relevant = states["relevant"][start : start + height].cpu()
-            irrelevant = states["scores"][start : start + height].cpu() - relevant
-            areas[:, start : start + height] = AREAS[self.area](relevant, irrelevant, self._all_equal)
+            labels = slice(start, start + height)
+            block_relevant = relevant[labels].cpu()
+            block_irrelevant = scores[labels].cpu() - block_relevant
+            areas[:, labels] = AREAS[self.area](block_relevant, block_irrelevant, self._all_equal)
         return areas
 
     def bounds(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -337,13 +368,16 @@ class LabelAreas(Aggregation):
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
         """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
-        entries, num_labels = self.reading.relevant(ranking).targets.entries, self.reading.known_num_labels
-        relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool, device="cpu")
-        is_label = entries.ids >= 0
-        relevant[entries.rows[is_label].cpu(), entries.ids[is_label].cpu()] = True
+        num_labels = self.reading.known_num_labels
+        entries = self.reading.relevant(ranking).targets.entries
+        entries = entries.at(entries.ids >= 0)
+        is_relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool, device="cpu")
+        is_relevant[entries.rows.cpu(), entries.ids.cpu()] = True
+
         blocks = [block.cpu() for _, block in dense_blocks(ranking, num_labels)]
         scores = torch.cat([torch.empty(0, num_labels, device="cpu"), *blocks])
-        return self._cells(torch.tensor(0, device="cpu"), scores), relevant, scores
+        label_zero = torch.tensor(0, device="cpu")
+        return self._cells(label_zero, scores), is_relevant, scores
 
     @property
     def prefix(self) -> str:
@@ -363,12 +397,13 @@ class MeanOfAreas(LabelAreas):
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the mean of the areas of the labels of each bucket, (3, G)."""
         areas = self._areas_of_labels(states)
-        assignment = self._assignment(len(areas[0]))
         weights = self._weights(states["relevant"])
+        has_area = ~areas[0].isnan()
+        assignment = self._assignment(len(has_area))
         means = []
         for bucket in range(self.num_buckets):
-            measured = ~areas[0].isnan() & (assignment == bucket)
-            means.append(_means(areas[:, measured], weights[measured]))
+            is_averaged = has_area & (assignment == bucket)
+            means.append(_means(areas[:, is_averaged], weights[is_averaged]))
         return torch.tensor(means, dtype=torch.float64, device="cpu").T
 
     def _weights(self, relevant: Tensor) -> Tensor:
@@ -377,12 +412,13 @@ class MeanOfAreas(LabelAreas):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
         """Return the number of labels that are averaged: those that have an area."""
-        relevant = states["relevant"].sum(dim=1).cpu()
-        measured = relevant > 0
+        num_relevant = states["relevant"].sum(dim=1).cpu()
+        has_area = num_relevant > 0
         if self.area == "roc":
-            measured &= relevant < states["scores"].sum(dim=1).cpu()
-        assignment = self._assignment(len(relevant))
-        return "labels with an area", [torch.bincount(assignment[measured], minlength=self.num_buckets).tolist()]
+            has_area &= num_relevant < states["scores"].sum(dim=1).cpu()
+        assignment = self._assignment(len(num_relevant))
+        num_averaged = torch.bincount(assignment[has_area], minlength=self.num_buckets)
+        return "labels with an area", [num_averaged.tolist()]
 
 
 class MeanOfAreasBySupport(MeanOfAreas):
@@ -477,13 +513,17 @@ def _means(areas: Tensor, weights: Tensor) -> list[float]:
     total = fsum(weights.tolist())
     if not total:
         return [float("nan")] * len(areas)
-    return [min(1.0, fsum((values * weights).tolist()) / total) for values in areas]
+    means = []
+    for values in areas:
+        mean = fsum((values * weights).tolist()) / total
+        means.append(min(1.0, mean))
+    return means
 
 
 def _checked_bins(caller: str, bins: int) -> int:
     """Return a number of bins if it is a power of two that there can be."""
     bins = check_count(caller, "bins", bins, minimum=2)
-    if bins > FINEST or bins & (bins - 1):
+    if bins > FINEST or FINEST % bins:
         raise ValueError(f"{caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
     return bins
 
@@ -631,21 +671,28 @@ def _count_pairs(
         scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
         leaves_out: Whether labels that are not retrieved are in no pair.
     """
-    targets, groups = ranking.targets.without_void(), number_of_buckets(buckets)
+    targets = ranking.targets.without_void()
     entries, keys = targets.entries, targets.keys(buckets)
-    shape = (ranking.num_rows, groups)
-    compared_within = None if buckets is None or scope == "global" else buckets
+    compared_within, compared_keys = buckets, keys
+    if scope == "global":
+        compared_within, compared_keys = None, entries.rows
 
+    # of each relevant label: its score, how many labels of all score higher or the same, and how many relevant ones
     own, above, tied = _scores_and_counts_above(ranking, entries, num_labels, compared_within)
-    compared_keys = entries.rows if compared_within is None else keys
     relevant_above, relevant_tied = counts_above_and_tied(own, compared_keys)
-    in_pairs = own > -torch.inf if leaves_out else torch.ones_like(own, dtype=torch.bool)
+    is_in_pairs = torch.ones_like(own, dtype=torch.bool)
+    if leaves_out:
+        is_in_pairs = own > -torch.inf
 
-    zeros = torch.zeros(shape[0] * groups, dtype=torch.int64, device=keys.device)
-    n = zeros.scatter_add(0, keys, in_pairs.to(torch.int64)).view(shape)
-    wrong = zeros.index_add(0, keys, torch.where(in_pairs, above - relevant_above, 0)).view(shape)
-    same = zeros.index_add(0, keys, torch.where(in_pairs, tied - relevant_tied, 0)).view(shape)
-    depth = zeros.scatter_reduce(0, keys, torch.where(in_pairs, above + tied + 1, 0), reduce="amax").view(shape)
+    shape = (ranking.num_rows, number_of_buckets(buckets))
+    zeros = torch.zeros(shape[0] * shape[1], dtype=torch.int64, device=keys.device)
+    wrong_of_label = torch.where(is_in_pairs, above - relevant_above, 0)
+    tied_of_label = torch.where(is_in_pairs, tied - relevant_tied, 0)
+    depth_of_label = torch.where(is_in_pairs, above + tied + 1, 0)
+    n = zeros.index_add(0, keys, is_in_pairs.to(torch.int64)).view(shape)
+    wrong = zeros.index_add(0, keys, wrong_of_label).view(shape)
+    same = zeros.index_add(0, keys, tied_of_label).view(shape)
+    depth = zeros.scatter_reduce(0, keys, depth_of_label, reduce="amax").view(shape)
 
     if leaves_out:
         sizes = _retrieved_counts(ranking, num_labels, compared_within)
@@ -670,12 +717,13 @@ def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets |
     """Return how many labels each row retrieves, (N, 1), or how many of each bucket, (N, G)."""
     counts = [torch.zeros(0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device)]
     for _, block in dense_blocks(ranking, num_labels):
-        retrieved = (block > -torch.inf).to(torch.int64)
+        is_retrieved = (block > -torch.inf).to(torch.int64)
         if buckets is None:
-            counts.append(retrieved.sum(dim=1, keepdim=True))
+            counts.append(is_retrieved.sum(dim=1, keepdim=True))
         else:
-            by_bucket = retrieved.new_zeros(len(block), len(buckets))
-            counts.append(by_bucket.index_add_(1, buckets.assignment.to(block.device), retrieved))
+            bucket_counts = is_retrieved.new_zeros(len(block), len(buckets))
+            bucket_counts.index_add_(1, buckets.assignment.to(block.device), is_retrieved)
+            counts.append(bucket_counts)
     return torch.cat(counts)
 
 
@@ -695,16 +743,16 @@ def _scores_and_counts_above(
     """
     nothing = entries.ids[:0]
     parts = [(nothing.to(torch.float32), nothing, nothing)]
-    for first, block in dense_blocks(ranking, num_labels):
-        inside = (entries.rows >= first) & (entries.rows < first + len(block))
-        rows, ids = entries.rows[inside] - first, entries.ids[inside]
+    for first_row, block in dense_blocks(ranking, num_labels):
+        is_in_block = (entries.rows >= first_row) & (entries.rows < first_row + len(block))
+        rows, ids = entries.rows[is_in_block] - first_row, entries.ids[is_in_block]
         own = block[rows, ids]
         if buckets is None:
             above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
         else:
             above, same = counts_by_bucket(block, rows, own, ids, buckets)
         if ranking.documents is not None:  # a row with fewer documents than columns ends in columns without a label
-            missing = num_labels - ranking.documents[rows + first]
+            missing = num_labels - ranking.documents[rows + first_row]
             same = torch.where(own > -torch.inf, same, same - missing)
         parts.append((own, above, same - 1))
     own, above, tied = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -759,15 +807,19 @@ class Pairs(AllScores):
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
-        pairs = "all irrelevant labels" if self.scope == "global" else "the irrelevant labels of the bucket"
-        left_out = "; labels that a row does not retrieve are left out" if self.leaves_out else ""
-        return f"relevant labels of the bucket against {pairs} (scope {self.scope}){left_out}"
+        labels = "the irrelevant labels of the bucket"
+        if self.scope == "global":
+            labels = "all irrelevant labels"
+        left_out = ""
+        if self.leaves_out:
+            left_out = "; labels that a row does not retrieve are left out"
+        return f"relevant labels of the bucket against {labels} (scope {self.scope}){left_out}"
 
 
 def _area_of_pairs(pairs: PairCounts) -> Tensor:
     """Return the share of the pairs that are in the right order; a pair of equal scores counts as half."""
-    number = pairs.n_relevant * pairs.n_irrelevant
-    return divide(2 * number - 2 * pairs.wrong - pairs.tied, 2 * number)
+    twice_all = 2 * (pairs.n_relevant * pairs.n_irrelevant)
+    return divide(twice_all - 2 * pairs.wrong - pairs.tied, twice_all)
 
 
 def _has_pairs(_: Ranking, pairs: PairCounts) -> Tensor:
