@@ -216,6 +216,19 @@ def test_a_file_of_a_drawing_is_named_by_what_it_shows(evaluated, tmp_path):
     assert path.exists()
 
 
+def test_a_comparison_draws_the_curves_that_each_run_has():
+    """A run that shows one label alone, which is never relevant, has no precision by label; the order of runs is free."""
+    target = torch.arange(22) % 11
+    runs = {
+        "mixed": torch.randn(22, 12, generator=torch.Generator().manual_seed(0)),
+        "single": torch.eye(12)[[11] * 22],
+    }
+    options = {"metrics": [PrecisionAtK(k=1)], "label_counts": torch.arange(1, 13), "labels": True, "resamples": 99}
+    for names in (["mixed", "single"], ["single", "mixed"]):
+        compared = compare_runs({name: runs[name] for name in names}, target, **options)
+        assert list(compared.curves) == ["recall@1", "f1@1"]
+
+
 def test_a_comparison_draws_a_curve_for_each_run(evaluated):
     """Both runs are smoothed alike; the numbers are those of the reports of the runs."""
     scores, target, counts, report = evaluated

@@ -166,7 +166,8 @@ def compare_runs(
     first_report = first_run.report
     curves: dict[str, Any] = {}
     for metric in first_report.curves:
-        curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
+        if all(metric in report.curves for report in reports.values()):
+            curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
     return compared(
         models,
         first_run.rows.facts,
