@@ -1,4 +1,4 @@
-"""Runs write reports, of which few tests look at the picture."""
+"""Pictures are left blank, because few tests look at them, and log messages are recorded."""
 
 import logging
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pictures import most_pictures_blank as most_pictures_blank
 
 
 class Recorder(logging.Handler):
-    """Keeps the text of each message."""
+    """A log handler that keeps the text of each message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,9 +21,9 @@ class Recorder(logging.Handler):
 
 @pytest.fixture
 def log_messages() -> Iterator[list[str]]:
-    """Return a list that grows by each message that a library logs."""
+    """Return a list to which each logged message is added."""
     recorder = Recorder()
-    loggers = [logging.getLogger()]  # reached by all loggers but those that do not pass on
+    loggers = [logging.getLogger()]  # all loggers that propagate reach it
     for logger in logging.getLogger().manager.loggerDict.values():
         if isinstance(logger, logging.Logger) and not logger.propagate:
             loggers.append(logger)

@@ -1,4 +1,4 @@
-"""A model that has learnt its answers by heart, for tests of the callback."""
+"""A model that returns stored scores, for tests of the callback."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ NUM_LABELS, ROWS = 30, 41
 
 
 def scores_and_targets(rows: int = ROWS, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Scores with a head bias, and two labels a row, some rows without any."""
+    """Return scores that favour frequent labels, and up to two labels a row; some rows have none."""
     generator = torch.Generator().manual_seed(seed)
     head = 1.0 / torch.arange(1, NUM_LABELS + 1)
     scores = torch.randn(rows, NUM_LABELS, generator=generator) + 3 * head
@@ -22,7 +22,7 @@ def scores_and_targets(rows: int = ROWS, seed: int = 0) -> tuple[Tensor, Tensor]
 
 
 class Data(LightningDataModule):
-    """Row numbers and targets."""
+    """A data module of row numbers and targets."""
 
     num_labels = NUM_LABELS
 
@@ -35,34 +35,34 @@ class Data(LightningDataModule):
         return DataLoader(TensorDataset(torch.arange(self.rows), target), self.batch_size, shuffle=shuffle)
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Targets of seed 1."""
+        """Return targets of seed 1."""
         return self._loader(1, shuffle=True)
 
     def val_dataloader(self) -> DataLoader[Any]:
-        """Targets of seed 0, which the scores belong to."""
+        """Return targets of seed 0, to which the scores belong."""
         return self._loader(0)
 
     test_dataloader = val_dataloader
 
 
 class Trained(LightningModule):
-    """Has a weight to train, which changes nothing that is evaluated."""
+    """A model with a weight to train, which does not affect what is evaluated."""
 
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(()))
 
     def training_step(self, batch: Any) -> Tensor:
-        """Any loss."""
+        """Return any loss."""
         return (self.weight - 1) ** 2
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Plain SGD."""
+        """Return plain SGD."""
         return torch.optim.SGD([self.weight], 0.1)
 
 
 class ByHeart(Trained):
-    """Returns the stored scores of the rows it is given."""
+    """A model that returns the stored scores of its rows."""
 
     def __init__(self, sanity_nan: bool = False) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ByHeart(Trained):
         self.sanity_nan = sanity_nan
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """What the callback reads; garbage during the sanity check if asked for."""
+        """Return predictions and targets; during the sanity check the scores are NaN if `sanity_nan` is true."""
         rows, target = batch
         scores = self.scores[rows]
         if self.trainer.sanity_checking and self.sanity_nan:

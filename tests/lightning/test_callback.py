@@ -1,4 +1,4 @@
-"""The Lightning callback, run by a real Trainer."""
+"""The Lightning callback in runs of a real Trainer."""
 
 import csv
 import functools
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import counted
+import numbered_rows
 import pytest
 import torch
 from lightning_toy import NUM_LABELS, ByHeart, Data, scores_and_targets
@@ -27,7 +27,7 @@ warnings.filterwarnings("ignore")
 
 
 def metrics(buckets: Any = "deciles") -> list[tailmetrics.metrics.TopKMetric]:
-    """A metric of each kind of state."""
+    """Return a metric of each kind of state."""
     return [
         tailmetrics.PrecisionAtK(k=[1, 3]),
         tailmetrics.NDCGAtK(k=5, buckets=buckets),
@@ -40,7 +40,7 @@ def metrics(buckets: Any = "deciles") -> list[tailmetrics.metrics.TopKMetric]:
 
 
 def over_all() -> list[tailmetrics.metrics.TopKMetric]:
-    """What a report adds: the metrics by bucket, over all labels."""
+    """Return the metrics that a report adds: those by bucket, over all labels."""
     return [
         tailmetrics.NDCGAtK(k=5),
         tailmetrics.RecallAtK(k=5),
@@ -51,7 +51,7 @@ def over_all() -> list[tailmetrics.metrics.TopKMetric]:
 
 @functools.cache
 def expected() -> dict[str, float]:
-    """The same in plain PyTorch, all rows in one batch."""
+    """Return the values of plain PyTorch for all rows in one batch."""
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(scores_and_targets(seed=1)[1])
     collection = TopKCollection([*metrics(), *over_all()]).bind(frequency)
@@ -59,39 +59,42 @@ def expected() -> dict[str, float]:
     return {key: float(value) for key, value in collection.compute().items()}
 
 
-def numbers_alone(**arguments: Any) -> HeadToTailReport:
-    """A callback that neither writes files, which takes most of its time, nor prints."""
+def silent_callback(**arguments: Any) -> HeadToTailReport:
+    """Return a callback that neither writes files, which take most of its time, nor prints."""
     return HeadToTailReport(metrics(), files=False, table=False, **arguments)
 
 
 def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Trainer:
-    """A Trainer of two epochs that says nothing."""
-    return counted.trainer(
+    """Return a Trainer of two epochs that prints nothing."""
+    return numbered_rows.trainer(
         folder, *callbacks, **{"max_epochs": 2, "logger": CSVLogger(folder), "enable_checkpointing": True, **arguments}
     )
 
 
 def same(values: dict[str, float | None], expected_values: dict[str, float]) -> None:
-    """Equal to the bit, NaN included."""
+    """Check that values are equal to the last bit, NaN included."""
     assert values.keys() == expected_values.keys()
     for key, value in expected_values.items():
         assert values[key] == value or (math.isnan(value) and (values[key] is None or math.isnan(values[key]))), key
 
 
-def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Counts the training labels, logs once per epoch, prints a table, writes reports of both stages."""
+def test_fit_and_test_give_the_values_of_plain_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fit and a test have the values of plain PyTorch, with counts of the training labels.
+
+    The callback logs once an epoch, prints a table and writes the reports of both stages.
+    """
     callback = HeadToTailReport(metrics())
     run = trainer(tmp_path, callback)
     run.fit(ByHeart(), datamodule=Data())
     same(callback.report.scalars, expected())
     run.test(ByHeart(), datamodule=Data(), verbose=False)
     same(callback.report.scalars, expected())
-    written = {path.name for path in Path(run.log_dir).iterdir()}
+    names = {path.name for path in Path(run.log_dir).iterdir()}
     forms = {
         f"report_{stage}.{form}" for stage in ("val", "test") for form in ("md", "json", "csv", "html", "tex", "png")
     }
     rows = {f"rows_{stage}.parquet" for stage in ("val", "test")}
-    assert written - {"hparams.yaml"} == forms | rows | {"metrics.csv", "checkpoints"}
+    assert names - {"hparams.yaml"} == forms | rows | {"metrics.csv", "checkpoints"}
     report = json.loads((Path(run.log_dir) / "report_val.json").read_text())
     same(values_of(report), expected())
     assert sum(row["positives"] for row in report["buckets"]) == int((scores_and_targets()[1] >= 0).sum())
@@ -107,48 +110,52 @@ def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys:
     }
 
 
-def test_the_sanity_check_neither_leaks_nor_crashes(tmp_path: Path) -> None:
-    """NaN scores in Lightning's two sanity batches, before anything is counted: no error, and the numbers of the rest."""
-    callback = numbers_alone()
+def test_the_sanity_check_does_not_change_the_values(tmp_path: Path) -> None:
+    """NaN scores in the two batches of Lightning's sanity check raise no error and do not change the values."""
+    callback = silent_callback()
     trainer(tmp_path, callback, num_sanity_val_steps=2, max_epochs=1).fit(ByHeart(sanity_nan=True), datamodule=Data())
     same(callback.report.scalars, expected())
 
 
 @pytest.mark.parametrize("has_counts", [False, True])
-def test_a_test_without_training_counts_first(has_counts: bool, tmp_path: Path) -> None:
-    """trainer.test alone: the data module's training labels are counted; with label_counts= it needs none."""
+def test_a_test_without_a_fit_counts_training_labels(has_counts: bool, tmp_path: Path) -> None:
+    """trainer.test without a fit counts the training labels of the data module; with label_counts= it needs no training
+    data.
+    """
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(scores_and_targets(seed=1)[1])
     counts = {"label_counts": frequency.compute(), "num_train": frequency.num_rows} if has_counts else {}
     data = {"dataloaders": Data().test_dataloader()} if has_counts else {"datamodule": Data()}
-    callback = numbers_alone(**counts)
+    callback = silent_callback(**counts)
     trainer(tmp_path, callback).test(ByHeart(), **data, verbose=False)
     same(callback.report.scalars, expected())
     assert not list(tmp_path.rglob("report.*"))
 
 
-def test_what_metrics_warn_of_is_in_the_report_of_every_epoch(tmp_path: Path) -> None:
-    """A step that returns probabilities in the place of logits is told in the last report of the fit, and its files."""
+def test_warnings_of_metrics_are_in_the_last_report_of_a_fit(tmp_path: Path) -> None:
+    """A warning of a metric, here of probabilities instead of logits, is once in the last report of a fit and in its
+    files.
+    """
     model = ByHeart()
     model.scores.data = model.scores.softmax(dim=1)
     callback = HeadToTailReport([tailmetrics.CrossEntropy()], table=False, figures=False)
     trainer(tmp_path, callback).fit(model, Data())
     assert callback.report is not None
     assert callback.folder is not None
-    written = json.loads((callback.folder / "report_val.json").read_text())["warnings"]
-    for texts in (callback.report.warnings, written):
+    written_warnings = json.loads((callback.folder / "report_val.json").read_text())["warnings"]
+    for texts in (callback.report.warnings, written_warnings):
         assert sum("as probabilities do" in text for text in texts) == 1
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """The counts are in the checkpoint; fit, checkpoint, resume and test give the numbers of one run."""
-    first = trainer(tmp_path, numbers_alone(), max_epochs=1)
+def test_a_resumed_run_gives_the_values_of_one_run(tmp_path: Path) -> None:
+    """A checkpoint holds the training counts, and a run that is resumed from it gives the values of one run."""
+    first = trainer(tmp_path, silent_callback(), max_epochs=1)
     first.fit(ByHeart(), datamodule=Data())
     first.save_checkpoint(tmp_path / "one.ckpt")
     saved = torch.load(tmp_path / "one.ckpt", weights_only=True)["HeadToTailReport"]
     assert saved["label_counts"].sum() > 0
-    callback = numbers_alone()
+    callback = silent_callback()
     second = trainer(tmp_path, callback, max_epochs=2)
     second.fit(ByHeart(), datamodule=Data(), ckpt_path=tmp_path / "one.ckpt")
     same(callback.report.scalars, expected())
@@ -157,8 +164,10 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "16-true"])
 @pytest.mark.slow
 def test_the_precision_of_the_model_does_not_round_the_metrics(precision: str, tmp_path: Path) -> None:
-    """What is computed from the model's own scores is exact in any precision: counts stay counts."""
-    callback = numbers_alone()
+    """The precision of a Trainer does not round the metrics: scores that each precision represents exactly give the
+    values of float32.
+    """
+    callback = silent_callback()
     model = ByHeart()
     # whole numbers below 2^8, all different in a row, are the same in every precision
     model.scores.data = model.scores.data.argsort(1).argsort(1).float()
@@ -166,10 +175,10 @@ def test_the_precision_of_the_model_does_not_round_the_metrics(precision: str, t
     same(callback.report.scalars, expected())
 
 
-def test_the_unified_package_runs_the_same_callback(tmp_path: Path) -> None:
-    """A Trainer of `lightning.pytorch`, and its check of what a callback is."""
+def test_the_callback_runs_in_lightning_pytorch(tmp_path: Path) -> None:
+    """The callback is a callback of `lightning.pytorch` as well and runs in its Trainer with the same values."""
     lightning = pytest.importorskip("lightning.pytorch")
-    callback = numbers_alone(train_target=1)
+    callback = silent_callback(train_target=1)
     assert isinstance(callback, lightning.Callback)
 
     class Unified(lightning.LightningModule):  # type: ignore[misc, name-defined]
@@ -188,8 +197,8 @@ def test_the_unified_package_runs_the_same_callback(tmp_path: Path) -> None:
     same(callback.report.scalars, expected())
 
 
-def test_a_wrong_name_says_what_was_there(tmp_path: Path) -> None:
-    """The message lists what the step holds."""
+def test_a_missing_key_of_the_step_is_refused(tmp_path: Path) -> None:
+    """A key that the output of the step lacks is refused, and the error lists the keys that it has."""
     message = "test_step returned a dict with 'preds', 'target'; return a dict with 'logits'"
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, HeadToTailReport(metrics(), preds="logits")).test(ByHeart(), datamodule=Data())
@@ -203,18 +212,18 @@ def test_a_wrong_name_says_what_was_there(tmp_path: Path) -> None:
         (None, [1] * 20, 40, "PositiveCoverageAtK was made for 40 labels, but label_counts holds 20; leave its"),
     ],
 )
-def test_arguments_agree_on_the_number_of_labels(
+def test_contradictory_numbers_of_labels_are_refused(
     num_labels: int | None, counts: list[int] | None, coverage_labels: int | None, message: str
 ) -> None:
-    """Two that contradict each other are refused at once, before training labels are counted."""
+    """Arguments that give different numbers of labels are refused when the callback is created."""
     all_metrics = [*metrics(), PositiveCoverageAtK(1, num_labels=coverage_labels)]
     with pytest.raises(ValueError, match=f"HeadToTailReport: {message}"):
         HeadToTailReport(all_metrics, num_labels=num_labels, label_counts=counts)
 
 
 @pytest.mark.parametrize("name", ["counts.csv", "counts.npy"])
-def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None:
-    """A sentence, not the error of torch or numpy."""
+def test_a_file_of_counts_without_an_array_is_refused(tmp_path: Path, name: str) -> None:
+    """A file of label counts that holds no array is refused with an error of the callback, not of torch or numpy."""
     (tmp_path / name).write_text("label,count\na,1\n")
     with pytest.raises(ValueError, match=f"{name}' is no file of an array or a tensor; pass the counts, or the path"):
         HeadToTailReport(metrics(), label_counts=str(tmp_path / name))
@@ -235,15 +244,17 @@ def test_a_file_of_counts_that_holds_no_array(tmp_path: Path, name: str) -> None
         ({"label_counts": {"a": 1}}, "label_counts is dict; pass whole numbers, one per label"),
     ],
 )
-def test_the_callback_refuses_at_once(arguments: Mapping[str, Any], message: str) -> None:
-    """What would fail in the middle of a run, or be taken for something else, is refused where it is written."""
+def test_wrong_arguments_are_refused_when_the_callback_is_created(arguments: Mapping[str, Any], message: str) -> None:
+    """Arguments of a wrong type or value are refused when the callback is created, not in the middle of a run."""
     with pytest.raises((TypeError, ValueError), match=f"HeadToTailReport: {message}"):
         HeadToTailReport([RecallAtK(k=1)], **arguments)
 
 
 @pytest.mark.parametrize("owner", ["data module", "model"])
-def test_what_others_tell_the_callback_is_named(owner: str) -> None:
-    """Attributes of the data module or the model that are no number of labels, or no names."""
+def test_wrong_attributes_of_model_and_data_module_are_refused_by_owner(owner: str) -> None:
+    """If num_labels or label_names of the data module or the model have a wrong type, the error names the attribute and
+    its owner.
+    """
     callback = HeadToTailReport([RecallAtK(k=1)])
     wrong = SimpleNamespace(num_labels="many", label_names=3)
     module = wrong if owner == "model" else SimpleNamespace()
@@ -257,7 +268,7 @@ def test_what_others_tell_the_callback_is_named(owner: str) -> None:
 
 
 def test_a_bucket_without_labels_is_not_logged(tmp_path: Path) -> None:
-    """Of 30 labels none is unseen, or one; the key of ``unseen`` is logged only where it can have a value."""
+    """The key of a bucket without labels is not logged, but is in the report. Of 30 labels none or one is unseen."""
     for unseen in (0, 1):
         counts = [1] * (NUM_LABELS - unseen) + [0] * unseen
         report = HeadToTailReport([RecallAtK(k=5, buckets="deciles")], label_counts=counts, files=False, table=False)
@@ -270,17 +281,20 @@ def test_a_bucket_without_labels_is_not_logged(tmp_path: Path) -> None:
         assert "recall@5/unseen" in report.report.scalars
 
 
-def test_the_headline_is_that_of_the_report(tmp_path: Path) -> None:
-    """By default it is recall by bucket; the worst labels are those of its cut-off."""
+def test_headline_chooses_the_headline_of_the_report(tmp_path: Path) -> None:
+    """headline= chooses the headline of the report; by default it is recall by bucket."""
     for headline in (None, "precision@3"):
-        report = numbers_alone(headline=headline, labels=True)
+        report = silent_callback(headline=headline, labels=True)
         trainer(tmp_path, report).validate(ByHeart(), datamodule=Data(), verbose=False)
         assert report.report is not None
         assert report.report.headline == (headline or "recall@5")
 
 
-def test_temporary_files_end_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table of rows lies in a folder that the run deletes; one that a broken run leaves goes without a warning."""
+def test_temporary_files_are_removed_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporary folder of the table of rows is removed at the end of a run.
+
+    That of a failed run is removed with the evaluation, without a warning.
+    """
     folders = tmp_path / "temporary"
     folders.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folders))

@@ -1,6 +1,6 @@
-"""Whatever starts the processes, the callback ends a run with its values in ``trainer.callback_metrics``.
+"""Whatever starts the processes of a run, its values are in ``trainer.callback_metrics`` at the end.
 
-What processes that are there already do, as torchrun starts them, is in test_two_processes.py.
+Runs of processes that torchrun starts are in test_two_processes.py.
 """
 
 import io
@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from counted import Given, Model, callback, loader, trainer
+from numbered_rows import FixedOrder, Model, callback, loader, trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.strategies import DDPStrategy
 
@@ -20,15 +20,17 @@ import processes
 
 
 def values_of(folder: str | Path, strategy: Any, validated: bool) -> tuple[bool, float]:
-    """Run a fit, behind a validation if asked for, and return what was logged as it is saved and loaded."""
+    """Return whether the keys of a fit, after a validation if `validated`, are texts, and a value, as saved and
+    loaded.
+    """
     report = callback(label_counts=[1] * 20)
     monitor = ModelCheckpoint(Path(folder, "kept"), monitor="val/recall@5/decile_9/dataloader_idx_0")
     run = trainer(folder, report, monitor, enable_checkpointing=True, devices=2, strategy=strategy)
-    loaders = [loader(), loader(sampler=Given([7]))]
+    loaders = [loader(), loader(sampler=FixedOrder([7]))]
     if validated:
         run.validate(Model(), loaders, verbose=False)
     run.fit(Model(), loader(), loaders)
-    run.validate(Model(), loaders, verbose=False)  # where the path of the best checkpoint has come without its score
+    run.validate(Model(), loaders, verbose=False)  # the path of the best checkpoint is restored without its score
     assert report.report is None
     file = io.BytesIO()
     torch.save(dict(run.callback_metrics), file)
@@ -39,22 +41,25 @@ def values_of(folder: str | Path, strategy: Any, validated: bool) -> tuple[bool,
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_run_of_each_launcher_ends_with_its_values(tmp_path: Path) -> None:
-    """Of processes that are forked, as in a notebook, and of those that are sent what they need, as by ``ddp_spawn``.
+def test_runs_of_each_launcher_return_their_values(tmp_path: Path) -> None:
+    """A run on two forked processes, as in a notebook, and one on spawned processes return their logged values.
 
-    A validation, a fit and a validation on two processes with two loaders; what was logged is saved, and loaded as
-    weights only. The reports end with the processes.
+    The values of two loaders can be saved and loaded with weights_only=True. The reports end with the processes.
     """
     forked = f"import test_launchers; result = test_launchers.values_of({str(tmp_path)!r}, 'ddp_notebook', True)"
     assert processes.run_in_process(forked) == (True, 1.0)
-    start = processes.context().get_start_method()  # of torch and TorchMetrics, which such a process has loaded already
-    with patch.dict(os.environ):  # in which Lightning leaves where the processes meet
+    start = processes.context().get_start_method()  # whose server has loaded torch and TorchMetrics
+    with patch.dict(os.environ):  # to which Lightning adds the address of the processes
         assert values_of(tmp_path, DDPStrategy(start_method=start), False) == (True, 1.0)
 
 
 @pytest.mark.parametrize(("strategy", "warns"), [("ddp_notebook", True), ("auto", False)])
-def test_reports_that_end_with_their_process_are_named(strategy: str, warns: bool, tmp_path: Path) -> None:
-    """The callback of the process that called the Trainer has none, which is said where the reports are."""
+def test_a_warning_names_the_folder_if_reports_end_with_their_processes(
+    strategy: str, warns: bool, tmp_path: Path
+) -> None:
+    """If the processes of a run end with it, the callback of the calling process has no report, and a warning names the
+    folder of the files.
+    """
     report = callback(label_counts=[1] * 20, files=True)
     trainer(tmp_path, report).validate(Model(), loader(), verbose=False)
     run = trainer(tmp_path, devices=1, strategy=strategy)

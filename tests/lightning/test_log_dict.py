@@ -1,4 +1,4 @@
-"""`self.metrics.update(…); self.log_dict(self.metrics)`: Lightning's own idiom, whatever k and buckets members have."""
+"""`self.metrics.update(…); self.log_dict(self.metrics)`, the idiom of Lightning, works for any cut-offs and buckets."""
 
 import pickle
 from copy import deepcopy
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from counted import trainer
 from lightning_toy import Trained
+from numbered_rows import trainer
 from pytorch_lightning.loggers import CSVLogger
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
@@ -21,19 +21,19 @@ LABELS, ROWS = 24, 30
 
 
 def rows(seed: int, number: int = ROWS) -> TensorDataset:
-    """Scores as inputs, and one label a row, frequent ones more often."""
+    """Return scores as inputs and one label a row, with frequent and rare labels."""
     generator = torch.Generator().manual_seed(seed)
     target = (torch.rand(number, generator=generator) ** 2 * LABELS).long()
     return TensorDataset(torch.randn(number, LABELS, generator=generator), target)
 
 
 def loader(seed: int = 0, number: int = ROWS) -> DataLoader[Any]:
-    """Batches of 8."""
+    """Return batches of 8 rows."""
     return DataLoader(rows(seed, number), 8)
 
 
 def collection(prefix: str = "val/") -> TopKCollection:
-    """One value, several k, buckets, both, a key with a dot, and row groups."""
+    """Return a collection of metrics with one value, with several cut-offs, with buckets and with both."""
     frequency = LabelFrequency(LABELS)
     frequency.update(rows(9, 300).tensors[1])
     metrics = [
@@ -47,7 +47,7 @@ def collection(prefix: str = "val/") -> TopKCollection:
 
 
 def expected(*seeds: int, prefix: str = "val/", number: int = ROWS) -> dict[str, float]:
-    """The same in plain PyTorch."""
+    """Return the values of plain PyTorch."""
     metrics = collection(prefix)
     for seed in seeds:
         metrics.update(*rows(seed, number).tensors)
@@ -55,11 +55,11 @@ def expected(*seeds: int, prefix: str = "val/", number: int = ROWS) -> dict[str,
 
 
 class Model(Trained):
-    """Scores are its inputs; logs as every page of TorchMetrics shows it."""
+    """A model whose scores are its inputs, and which logs as the documentation of TorchMetrics shows."""
 
-    def __init__(self, **log: Any) -> None:
+    def __init__(self, **log_options: Any) -> None:
         super().__init__()
-        self.metrics, self.log_more = collection(), log
+        self.metrics, self.log_options = collection(), log_options
         self.train_metrics = collection("train/")
 
     def training_step(self, batch: Any) -> Tensor:
@@ -69,20 +69,22 @@ class Model(Trained):
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
         self.metrics.update(*batch)
-        self.log_dict(self.metrics, on_step=False, on_epoch=True, **self.log_more)
+        self.log_dict(self.metrics, on_step=False, on_epoch=True, **self.log_options)
 
     test_step = validation_step
 
 
 def same(values: Any, expected_values: dict[str, float]) -> None:
-    """Every key, and its value to float32."""
+    """Check that keys are equal, and values equal to float32."""
     assert set(values) == set(expected_values)
     for key, value in expected_values.items():
         assert float(values[key]) == pytest.approx(value, rel=2**-23, nan_ok=True), key
 
 
 def test_each_scalar_is_logged_under_its_key(tmp_path: Path) -> None:
-    """Also with a sanity check before, two epochs, training rows beside, and what validate returns."""
+    """Each value of a collection is logged under its key in a fit with a sanity check and two epochs, beside a
+    collection for training, and is returned by validate and test.
+    """
     run = trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2, logger=CSVLogger(tmp_path))
     model = Model()
     run.fit(model, loader(seed=3), loader())
@@ -92,8 +94,8 @@ def test_each_scalar_is_logged_under_its_key(tmp_path: Path) -> None:
     same(run.test(model, loader(seed=2), verbose=False)[0], expected(2))
 
 
-def test_validation_after_a_fit_begins_with_nothing(tmp_path: Path) -> None:
-    """The last validation of the fit is not in what follows, nor one validate in the next."""
+def test_each_validation_starts_without_earlier_rows(tmp_path: Path) -> None:
+    """A validation after a fit, and each further one, has the values of its own rows only."""
     model, run = Model(), trainer(tmp_path)
     run.fit(model, loader(), loader(seed=4))
     for seed in (5, 5, 6):
@@ -102,7 +104,7 @@ def test_validation_after_a_fit_begins_with_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_loader_has_its_own_values(number: int, tmp_path: Path) -> None:
-    """One collection, several loaders: keys as Lightning names them, and no rows of one in the values of another."""
+    """A collection that is logged for several loaders has the values of each loader under the keys of Lightning."""
     run = trainer(tmp_path)
     returned = run.validate(Model(), [loader(seed) for seed in range(number)], verbose=False)
     for seed, values in enumerate(returned):
@@ -111,15 +113,15 @@ def test_each_loader_has_its_own_values(number: int, tmp_path: Path) -> None:
 
 
 def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not once per key: of 37 keys in two epochs."""
+    """A collection of 37 values is computed once and reset once an epoch, not once for each value."""
     calls = {"compute": 0, "reset": 0}
 
     def counted(name: str) -> None:
-        whole = getattr(TopKCollection, name)
+        original = getattr(TopKCollection, name)
 
         def method(self: Any, *args: Any) -> Any:
             calls[name] += 1
-            return whole(self, *args)
+            return original(self, *args)
 
         monkeypatch.setattr(TopKCollection, name, method)
 
@@ -133,8 +135,10 @@ def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch
     assert calls == {"compute": 2, "reset": 2}
 
 
-def test_batches_are_logged_by_forward(tmp_path: Path) -> None:
-    """on_step: the values of each batch; on_epoch: those of all rows, under names as Lightning makes them."""
+def test_forward_logs_the_values_of_each_batch(tmp_path: Path) -> None:
+    """With forward and on_step=True the values of each batch are logged, and with on_epoch=True those of all rows,
+    under the names of Lightning.
+    """
 
     class Stepping(Model):
         def training_step(self, batch: Any) -> Tensor:
@@ -155,7 +159,9 @@ def test_batches_are_logged_by_forward(tmp_path: Path) -> None:
 
 
 def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> None:
-    """Lightning looks for metrics among the modules once: the scalars are there then."""
+    """A collection is logged correctly also if the step logs a single metric first, at which Lightning collects the
+    metrics of all modules.
+    """
 
     class First(Model):
         def __init__(self) -> None:
@@ -173,21 +179,24 @@ def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> 
 
 
 class Logging(Trained):
-    """Logs one metric as every page of TorchMetrics shows it, by update or by forward."""
+    """A model that logs one metric as the documentation of TorchMetrics shows, by update or by forward."""
 
-    def __init__(self, metric: Any, forward: bool = False, **log: Any) -> None:
+    def __init__(self, metric: Any, forward: bool = False, **log_options: Any) -> None:
         super().__init__()
-        self.metric, self.forward_it, self.log_more = metric, forward, log
+        self.metric, self.forward_it, self.log_options = metric, forward, log_options
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
         (self.metric if self.forward_it else self.metric.update)(*batch)
-        self.log("r", self.metric, **self.log_more)
+        self.log("r", self.metric, **self.log_options)
 
 
 @pytest.mark.parametrize("forward", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_metric_that_is_logged_has_a_value_of_each_loader(number: int, forward: bool, tmp_path: Path) -> None:
-    """And of each epoch; who calls compute() by hand goes on with what there is."""
+def test_a_logged_metric_has_a_value_for_each_loader(number: int, forward: bool, tmp_path: Path) -> None:
+    """A metric that is logged for several loaders has a value for each loader and each epoch.
+
+    After that, compute() between updates continues with all rows.
+    """
     metric, run = tailmetrics.RecallAtK(k=3), trainer(tmp_path)
     for first in (0, 5):
         loaders = [loader(seed) for seed in range(first, first + number)]
@@ -204,8 +213,10 @@ def test_a_metric_that_is_logged_has_a_value_of_each_loader(number: int, forward
     assert metric.update_count == 2
 
 
-def test_a_batch_that_is_refused_leaves_what_was_logged(tmp_path: Path) -> None:
-    """The rows of the loader before are there until the next batch is added."""
+def test_a_refused_batch_does_not_reset_a_logged_metric(tmp_path: Path) -> None:
+    """A batch that a logged metric refuses leaves the rows of the previous loader; the next valid batch
+    replaces them.
+    """
     metric = tailmetrics.RecallAtK(k=3)
     trainer(tmp_path).validate(Logging(metric), loader(0), verbose=False)
     metric.update(*rows(0).tensors)
@@ -223,8 +234,10 @@ def test_a_batch_that_is_refused_leaves_what_was_logged(tmp_path: Path) -> None:
     "log", [{}, {"on_step": True}, {"on_step": True, "on_epoch": False, "prog_bar": True}], ids=str
 )
 @pytest.mark.parametrize("forward", [False, True])
-def test_a_metric_of_several_values_is_no_single_one(log: dict[str, Any], forward: bool, tmp_path: Path) -> None:
-    """self.log takes one value: the error of the first step names what takes several, and of what kind of metric."""
+def test_self_log_refuses_a_metric_of_several_values(log: dict[str, Any], forward: bool, tmp_path: Path) -> None:
+    """self.log refuses a metric of several values at the first step, and the error gives their number and names
+    TopKCollection.
+    """
     several = tailmetrics.PrecisionAtK(k=[1, 5]), tailmetrics.RecallAtK(k=1, average="none", num_labels=LABELS)
     for metric, number in zip(several, ("2", "one for each label"), strict=True):
         words = rf"{type(metric).__name__}: self.log takes one value, and this metric has {number}; .*TopKCollection"
@@ -232,8 +245,10 @@ def test_a_metric_of_several_values_is_no_single_one(log: dict[str, Any], forwar
             trainer(tmp_path).validate(Logging(metric, forward, **log), loader(), verbose=False)
 
 
-def test_copies_have_scalars_of_their_own() -> None:
-    """clone, deepcopy and pickle: keys by their prefix, values of their rows."""
+def test_copies_of_a_collection_have_their_own_scalars() -> None:
+    """Copies by clone, deepcopy and pickle have scalars with the keys of their prefix and the values of their
+    own rows.
+    """
     first = collection()
     list(first.items(copy_state=False))
     first.update(*rows(0).tensors)
@@ -246,8 +261,10 @@ def test_copies_have_scalars_of_their_own() -> None:
     same({key: scalar.compute() for key, scalar in first.items(copy_state=False)}, expected(0, 1))
 
 
-def test_scalars_add_nothing_to_what_is_saved_or_moved() -> None:
-    """No entry in the state_dict, no child, no state; members are what they were, by name."""
+def test_scalars_add_no_state_or_children_to_a_collection() -> None:
+    """The scalars that Lightning logs add no entry to the state_dict, no child and no state to a collection, and its
+    members keep their names.
+    """
     first, second = collection(), collection()
     list(first.items(copy_state=False))
     first.persistent(True), second.persistent(True)
@@ -259,8 +276,10 @@ def test_scalars_add_nothing_to_what_is_saved_or_moved() -> None:
     assert list(first.metric_state) == list(first.keys())
 
 
-def test_values_follow_updates_and_resets() -> None:
-    """Also where members are updated or reset by themselves, and where nothing may be kept."""
+def test_scalars_follow_updates_and_resets_of_members() -> None:
+    """The scalars follow updates and resets of the collection and of its members, also of a member that keeps
+    no cache.
+    """
     metrics = TopKCollection([tailmetrics.RecallAtK(k=1), tailmetrics.RecallAtK(k=2, compute_with_cache=False)])
     scalars = dict(metrics.items(copy_state=False))
 
@@ -270,7 +289,7 @@ def test_values_follow_updates_and_resets() -> None:
     scores, hit, miss = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([0]), torch.tensor([1])
     metrics.update(scores, hit)
     assert logged_by_epoch() == [1.0, 1.0]
-    metrics.update(scores, miss)  # values were computed: this is another epoch
+    metrics.update(scores, miss)  # values were computed, so that a new epoch starts
     assert logged_by_epoch() == [0.0, 1.0]
     for metric in metrics.members().values():
         metric.update(scores, hit)
@@ -287,8 +306,8 @@ def test_values_follow_updates_and_resets() -> None:
     assert logged_by_epoch() == [1.0, 1.0]
 
 
-def test_a_scalar_takes_no_batch() -> None:
-    """It says who does."""
+def test_a_scalar_of_a_collection_refuses_updates() -> None:
+    """A scalar of a collection refuses update, and the error names the collection."""
     ((_, scalar),) = TopKCollection([tailmetrics.RecallAtK(k=1)]).items(copy_state=False)
     with pytest.raises(TypeError, match="TopKCollection: a single value of it takes no batches; update the collection"):
         scalar.update(1, 2)

@@ -1,4 +1,4 @@
-"""Figures and tables are in TensorBoard's events, in an offline run of W&B and in the store of MLflow."""
+"""Figures and tables are logged to TensorBoard, to an offline run of W&B and to the store of MLflow."""
 
 import json
 import warnings
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import ROWS, Model, loader, report, trainer
+from numbered_rows import ROWS, Model, loader, report, trainer
 from pytorch_lightning.loggers import CSVLogger
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -14,7 +14,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def fitted(folder: Path, logger: Any, **arguments: Any) -> Any:
-    """A run of two epochs and a test."""
+    """Return a Trainer after a fit of two epochs and a test."""
     run = trainer(folder, report(**arguments), logger=logger, max_epochs=2)
     run.fit(Model(), loader(), loader())
     run.test(Model(), loader(), verbose=False)
@@ -23,8 +23,11 @@ def fitted(folder: Path, logger: Any, **arguments: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.drawn
-def test_tensorboard(tmp_path: Path) -> None:
-    """Every validation and the test as picture and text, at their steps."""
+def test_tensorboard_has_a_picture_and_a_text_of_each_stage(tmp_path: Path) -> None:
+    """TensorBoard has a picture of each validation at its step, and a picture and a text of the test.
+
+    The files are in its log directory.
+    """
     pytest.importorskip("tensorboard")
     from pytorch_lightning.loggers import TensorBoardLogger
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -40,8 +43,10 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of the report, and a picture, in the folder of the offline run; files in a folder of the run."""
+def test_wandb_has_the_tables_and_pictures_of_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offline run of W&B has the tables and a picture of each of three reports, and the files are in a folder of the
+    run.
+    """
     pytest.importorskip("wandb")
     from pytorch_lightning.loggers import WandbLogger
 
@@ -69,10 +74,13 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_key_format_keeps_what_mlflow_drops(
+def test_key_format_keeps_keys_that_mlflow_would_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_messages: list[str]
 ) -> None:
-    """MLflow drops "@" from keys, with a warning for each; with ``key_format`` the store has them, and is quiet."""
+    """MLflow removes "@" from keys with a warning for each.
+
+    With `key_format` the store has the keys that it returns, without warnings.
+    """
     pytest.importorskip("mlflow")
     from pytorch_lightning.loggers import MLFlowLogger
 
@@ -89,8 +97,8 @@ def test_key_format_keeps_what_mlflow_drops(
     assert not [text for text in texts if "recall" in text and "haracters" in text]
 
 
-def test_key_format_returns_a_text_of_its_own_for_each_key(tmp_path: Path) -> None:
-    """Two keys of one name would be one value, without a word."""
+def test_key_format_must_return_a_unique_text_for_each_key(tmp_path: Path) -> None:
+    """A key_format that returns the same text for two keys, or no text, is refused."""
     for key_format, error in ((lambda key: "value", ValueError), (lambda key: 1, TypeError)):
         run = trainer(tmp_path, report(files=False, key_format=key_format))
         with pytest.raises(error, match=r"HeadToTailReport: key_format returned .* for 'val/recall@2'"):
@@ -98,8 +106,8 @@ def test_key_format_returns_a_text_of_its_own_for_each_key(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Picture and text as artifacts, one of each step; files in a folder of the run."""
+def test_mlflow_has_a_picture_and_a_text_of_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow has a picture and a text of each step as artifacts, and the files are in a folder of the run."""
     pytest.importorskip("mlflow")
     from pytorch_lightning.loggers import MLFlowLogger
 
@@ -113,13 +121,13 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "| decile_1 |" in next(tmp_path.rglob("report_test/step_00000010.md")).read_text()
 
 
-def test_a_logger_that_takes_no_figures_is_passed_over(tmp_path: Path) -> None:
-    """CSVLogger has scalars alone."""
+def test_a_logger_without_figures_gets_only_values(tmp_path: Path) -> None:
+    """A run with a logger that takes no figures, such as CSVLogger, succeeds."""
     fitted(tmp_path, CSVLogger(tmp_path))
 
 
-def test_figures_can_be_left_out(tmp_path: Path) -> None:
-    """figures=False: scalars alone."""
+def test_figures_false_logs_only_values(tmp_path: Path) -> None:
+    """With figures=False only values are logged."""
     pytest.importorskip("tensorboard")
     from pytorch_lightning.loggers import TensorBoardLogger
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

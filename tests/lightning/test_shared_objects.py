@@ -1,4 +1,4 @@
-"""One metric or collection in two stages is told once; in one stage it is not."""
+"""A metric or collection that is used in two stages brings a warning; in one stage it brings none."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from counted import trainer
 from lightning_toy import Trained
+from numbered_rows import trainer
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -20,24 +20,24 @@ TEXT = "without a reset in between"
 
 
 def loader() -> DataLoader[Any]:
-    """Three batches of four rows."""
+    """Return three batches of four rows."""
     generator = torch.Generator().manual_seed(1)
     scores = torch.randn(12, LABELS, generator=generator)
     return DataLoader(TensorDataset(scores, torch.arange(12) % LABELS), 4)
 
 
 def collection() -> TopKCollection:
-    """Several values."""
+    """Return a collection of several values."""
     return TopKCollection([PrecisionAtK(k=[1, 2]), RecallAtK(k=2)])
 
 
 def metric() -> RecallAtK:
-    """One value."""
+    """Return a metric of one value."""
     return RecallAtK(k=2)
 
 
 class Model(Trained):
-    """Updates and logs an object in each stage; by default one for both."""
+    """A model that updates and logs an object in each stage, which may be the same."""
 
     def __init__(self, train: Any, val: Any, training_mode: Callable[[], Any] = nullcontext) -> None:
         super().__init__()
@@ -71,10 +71,12 @@ def warnings_of_stages() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("inference_mode", [True, False])
-@pytest.mark.parametrize("make", [metric, collection])
-def test_an_object_of_training_and_validation_is_told_once(make: Any, inference_mode: bool, tmp_path: Path) -> None:
-    """Two epochs of three batches in each stage: one warning, which shows ``clone`` with a prefix."""
-    shared = make()
+@pytest.mark.parametrize("factory", [metric, collection])
+def test_an_object_shared_by_two_stages_brings_one_warning(factory: Any, inference_mode: bool, tmp_path: Path) -> None:
+    """A metric or collection that is used for training and validation brings one warning in two epochs, which suggests
+    ``clone`` with a prefix.
+    """
+    shared = factory()
     run = trainer(tmp_path, max_epochs=2, inference_mode=inference_mode)
     with warnings_of_stages() as texts:
         run.fit(Model(shared, shared), loader(), loader())
@@ -83,8 +85,10 @@ def test_an_object_of_training_and_validation_is_told_once(make: Any, inference_
     assert "clone(prefix='val/')" in text
 
 
-def test_training_without_gradients_differs_by_the_mode_of_the_model(tmp_path: Path) -> None:
-    """A step that turns gradients off around its metrics is told, too: Lightning calls ``eval()`` for validation."""
+def test_a_shared_object_without_gradients_brings_one_warning(tmp_path: Path) -> None:
+    """A shared object brings the warning also if the training step turns gradients off, because Lightning calls
+    ``eval()`` for validation.
+    """
     shared = collection()
     with warnings_of_stages() as texts:
         trainer(tmp_path).fit(Model(shared, shared, torch.no_grad), loader(), loader())
@@ -92,10 +96,12 @@ def test_training_without_gradients_differs_by_the_mode_of_the_model(tmp_path: P
 
 
 @pytest.mark.parametrize("training_mode", [nullcontext, torch.no_grad])
-@pytest.mark.parametrize("make", [metric, collection])
-def test_an_object_of_one_stage_is_quiet(make: Any, training_mode: Any, tmp_path: Path) -> None:
-    """A fit of two epochs with a sanity check, a validation and a test between, with an object for each stage."""
-    train = make()
+@pytest.mark.parametrize("factory", [metric, collection])
+def test_objects_of_one_stage_bring_no_warning(factory: Any, training_mode: Any, tmp_path: Path) -> None:
+    """Objects that are used in one stage each bring no warning in fits of two epochs with a sanity check and a
+    validation between them.
+    """
+    train = factory()
     val = train.clone(prefix="val/") if isinstance(train, TopKCollection) else train.clone()
     model = Model(train, val, training_mode)
     run = trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2)
@@ -106,11 +112,11 @@ def test_an_object_of_one_stage_is_quiet(make: Any, training_mode: Any, tmp_path
     assert texts == []
 
 
-@pytest.mark.parametrize("make", [metric, collection])
+@pytest.mark.parametrize("factory", [metric, collection])
 @pytest.mark.parametrize("call", ["update", "forward"])
-def test_a_loop_of_ones_own(make: Any, call: str) -> None:
-    """With a reset between the stages it is quiet; without one it is told, once, and the values cover both."""
-    shared = make()
+def test_a_custom_loop_brings_a_warning_only_without_resets(factory: Any, call: str) -> None:
+    """In a custom loop, an object that is reset between stages brings no warning; without a reset it brings one."""
+    shared = factory()
     batches = list(loader())
     with warnings_of_stages() as texts:
         for _ in range(2):
@@ -130,8 +136,8 @@ def test_a_loop_of_ones_own(make: Any, call: str) -> None:
     assert len(texts) == 1
 
 
-def test_two_ways_to_evaluate_are_quiet() -> None:
-    """Batches in inference mode and without gradients are of one evaluation."""
+def test_inference_mode_and_no_grad_count_as_one_stage() -> None:
+    """Batches in inference mode and batches without gradients are of one stage and bring no warning."""
     shared = metric()
     batches = list(loader())
     with warnings_of_stages() as texts:
@@ -141,8 +147,8 @@ def test_two_ways_to_evaluate_are_quiet() -> None:
     assert texts == []
 
 
-def test_counts_of_labels_are_quiet() -> None:
-    """A LabelFrequency counts in whatever mode the loop over the training data has."""
+def test_label_frequency_brings_no_warning_of_stages() -> None:
+    """A LabelFrequency that counts with and without gradients brings no warning."""
     frequency = LabelFrequency(LABELS)
     with warnings_of_stages() as texts:
         frequency.update(torch.tensor([1]))

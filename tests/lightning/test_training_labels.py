@@ -1,4 +1,4 @@
-"""Training labels are counted over what the loaders show, by their workers, and without a trace in the run."""
+"""Training labels are counted as the loaders yield them, by their workers, and without an effect on the run."""
 
 import warnings
 from pathlib import Path
@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from counted import ROWS, Given, Model, Numbered, Stream, callback, counted, each_of, loader, trainer
+from numbered_rows import (
+    ROWS,
+    FixedOrder,
+    Model,
+    Numbered,
+    Stream,
+    callback,
+    counts_of_fit,
+    counts_of_rows,
+    loader,
+    trainer,
+)
 from pytorch_lightning import seed_everything
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.utilities import CombinedLoader
@@ -23,12 +34,13 @@ from torch.utils.data import (
 
 from tailmetrics import RecallAtK
 
-ALL = each_of(*range(ROWS))
-HELD_IN = range(15)
+ALL = counts_of_rows(*range(ROWS))
+TRAINED_ROWS = range(15)
 pytestmark = pytest.mark.filterwarnings(
     "ignore:::pytorch_lightning",
     "ignore:::lightning",
-    "ignore:HeadToTailReport. labels are counted over the rows that (Given|list|Shuffled|Weighted|limit_|max_|the Comb)",
+    "ignore:HeadToTailReport. labels are counted over the rows that "
+    "(FixedOrder|list|Shuffled|Weighted|limit_|max_|the Comb)",
 )
 
 
@@ -38,34 +50,40 @@ pytestmark = pytest.mark.filterwarnings(
     [
         ({}, range(ROWS)),
         ({"shuffle": True}, range(ROWS)),
-        ({"sampler": SubsetRandomSampler(HELD_IN)}, HELD_IN),
-        ({"batch_sampler": BatchSampler(SequentialSampler(HELD_IN), 4, drop_last=True)}, range(12)),
-        ({"sampler": Given([8, 4, 2])}, [2, 4, 8]),
+        ({"sampler": SubsetRandomSampler(TRAINED_ROWS)}, TRAINED_ROWS),
+        ({"batch_sampler": BatchSampler(SequentialSampler(TRAINED_ROWS), 4, drop_last=True)}, range(12)),
+        ({"sampler": FixedOrder([8, 4, 2])}, [2, 4, 8]),
         ({"sampler": torch.tensor([8, 2]).tolist()}, [2, 8]),
-        ({"batch_sampler": Given([[1, 2], [9]])}, [1, 2, 9]),
+        ({"batch_sampler": FixedOrder([[1, 2], [9]])}, [1, 2, 9]),
         ({"drop_last": True, "batch_size": 8}, range(16)),
     ],
 )
-def test_what_an_epoch_of_the_loader_yields_is_counted(arguments: Any, rows: Any, tmp_path: Path) -> None:
-    """Whatever the sampler: rows that it leaves out are not counted."""
-    assert counted(loader(**arguments), tmp_path) == each_of(*rows)
+def test_the_rows_of_an_epoch_are_counted(arguments: Any, rows: Any, tmp_path: Path) -> None:
+    """The rows that the loader yields in an epoch are counted, whatever its sampler; rows that it leaves out
+    are not.
+    """
+    assert counts_of_fit(loader(**arguments), tmp_path) == counts_of_rows(*rows)
 
 
-def test_an_epoch_without_a_label_is_told(tmp_path: Path) -> None:
-    """All labels are then unseen: a function that returns None for each batch is the cause more often than the data."""
+def test_an_epoch_without_labels_brings_a_warning(tmp_path: Path) -> None:
+    """If no training label is counted, for instance because train_target returns None for each batch, a warning says
+    that all labels are unseen.
+    """
     report = callback(train_target=lambda batch: None)
     with pytest.warns(UserWarning, match="no training label was counted, so that every label is unseen"):
         trainer(tmp_path, report).fit(Model(), loader())
 
 
-def test_a_row_that_a_sampler_draws_twice_counts_twice(tmp_path: Path) -> None:
-    """A sampler that balances classes shows rare rows more often: they are counted as training sees them."""
-    drawn = loader(sampler=WeightedRandomSampler(torch.eye(ROWS)[3], 7))
-    assert counted(drawn, tmp_path) == [7 * rows for rows in each_of(3)]
+def test_a_row_counts_as_often_as_a_sampler_draws_it(tmp_path: Path) -> None:
+    """A row counts as often as a sampler draws it, as training sees it: a row that is drawn 7 times counts 7."""
+    weighted_loader = loader(sampler=WeightedRandomSampler(torch.eye(ROWS)[3], 7))
+    assert counts_of_fit(weighted_loader, tmp_path) == [7 * rows for rows in counts_of_rows(3)]
 
 
-def test_a_label_of_rows_that_are_held_out_is_unseen(tmp_path: Path) -> None:
-    """Labels 0 to 9 are trained on; 10 to 19 are only in rows that the sampler leaves out, and 5 of them are asked for."""
+def test_labels_of_held_out_rows_are_unseen(tmp_path: Path) -> None:
+    """Labels of rows that the training sampler leaves out are unseen: labels 0 to 9 are trained, 10 to 19 are unseen,
+    and 5 of these are relevant.
+    """
     report = callback()
     rows = loader(sampler=SubsetRandomSampler(range(10)))
     trainer(tmp_path, report).fit(Model(), rows, DataLoader(torch.utils.data.Subset(Numbered(), range(15)), 5))
@@ -83,9 +101,9 @@ def test_a_label_of_rows_that_are_held_out_is_unseen(tmp_path: Path) -> None:
         ({"drop_last": True}, 1, range(4)),
     ],
 )
-def test_a_limit_of_batches_is_honoured(arguments: Any, limit: Any, rows: Any, tmp_path: Path) -> None:
-    """Two batches of 4, or two fifths of five batches, are 8 rows."""
-    assert counted(loader(**arguments), tmp_path, limit_train_batches=limit) == each_of(*rows)
+def test_limit_train_batches_limits_the_counted_rows(arguments: Any, limit: Any, rows: Any, tmp_path: Path) -> None:
+    """limit_train_batches limits the counted rows: two batches of 4, or two fifths of five batches, are 8 rows."""
+    assert counts_of_fit(loader(**arguments), tmp_path, limit_train_batches=limit) == counts_of_rows(*rows)
 
 
 @pytest.mark.parametrize(
@@ -93,41 +111,47 @@ def test_a_limit_of_batches_is_honoured(arguments: Any, limit: Any, rows: Any, t
     [
         (loader(sampler=WeightedRandomSampler([1.0] * ROWS, ROWS)), "WeightedRandomSampler", {}),
         (loader(sampler=RandomSampler(range(ROWS), replacement=True)), "RandomSampler", {}),
-        (loader(sampler=Given([1, 1, 2])), "Given", {}),
-        (loader(batch_sampler=Given([[1, 1], [2]])), "Given", {}),
+        (loader(sampler=FixedOrder([1, 1, 2])), "FixedOrder", {}),
+        (loader(batch_sampler=FixedOrder([[1, 1], [2]])), "FixedOrder", {}),
         (DataLoader(Subset(Subset(Numbered(), [1, 1, 2]), [0, 1]), 4), "Subset", {}),
         (DataLoader(Numbered(), batch_size=16, drop_last=True), "drop_last=True", {}),  # 4 of 20 rows
         (loader(), "limit_train_batches=2", {"limit_train_batches": 2}),
     ],
 )
-def test_rows_that_may_be_shown_more_than_once_or_not_at_all_are_said(
+def test_a_note_names_samplers_that_may_change_the_counts(
     rows: Any, cause: str, arguments: Any, tmp_path: Path
 ) -> None:
-    """They hide which labels are rare, so that the buckets would not be those of the data set."""
+    """If a sampler or an option may yield rows several times or not at all, a warning and a note name it and
+    label_counts=, because the counts may not be those of the data set.
+    """
     report, text = callback(), f"labels are counted over the rows that {cause} shows"
     with pytest.warns(UserWarning, match=f"{text}.* label_counts= replaces what is counted"):
         trainer(tmp_path, report, **arguments).fit(Model(), rows, loader())
     assert any(text in note for note in report.report.notes)
 
 
-def test_a_last_batch_that_is_full_drops_no_row(tmp_path: Path) -> None:
-    """Batches of 5 leave none of 20 rows out, and nothing is said."""
-    assert counted(DataLoader(Numbered(), batch_size=5, drop_last=True), tmp_path) == ALL
+def test_drop_last_without_a_partial_batch_brings_no_note(tmp_path: Path) -> None:
+    """drop_last=True with batches of 5 drops none of 20 rows, and brings no warning."""
+    assert counts_of_fit(DataLoader(Numbered(), batch_size=5, drop_last=True), tmp_path) == ALL
 
 
 @pytest.mark.parametrize("kind", ["mixup", "smoothing", "sparse"])
-def test_shares_of_labels_are_refused(kind: str, tmp_path: Path) -> None:
-    """A row of Mixup has one label in two parts: it would count twice. One of label smoothing would count L times."""
+def test_fractional_targets_are_refused(kind: str, tmp_path: Path) -> None:
+    """Targets between 0 and 1, as Mixup and label smoothing make them, are refused, because each would count as a
+    label. One-hot targets are counted.
+    """
     targets = torch.eye(ROWS)
     mixed = 0.7 * targets + 0.3 * targets.roll(1, 0) if kind == "mixup" else 0.9 * targets + 0.1 / ROWS
     mixed = (0.7 * targets).to_sparse_csr() if kind == "sparse" else mixed
     with pytest.raises(ValueError, match="counting training labels.*numbers between 0 and 1, such as those of Mixup"):
-        counted(loader(), tmp_path, lambda batch: mixed)
-    assert counted(loader(), tmp_path, lambda batch: targets[batch["target"]]) == ALL
+        counts_of_fit(loader(), tmp_path, lambda batch: mixed)
+    assert counts_of_fit(loader(), tmp_path, lambda batch: targets[batch["target"]]) == ALL
 
 
-def test_the_label_that_metrics_ignore_is_not_counted(tmp_path: Path) -> None:
-    """With ignore_index=-100, each label of a text is a row: of [[0, 1, -100], [1, -100, -100]], three rows count."""
+def test_ignore_index_of_metrics_is_not_counted(tmp_path: Path) -> None:
+    """With ignore_index=-100 each label of a text counts as a row: of [[0, 1, -100], [1, -100, -100]] three
+    rows count.
+    """
     texts = torch.tensor([[0, 1, -100], [1, -100, -100]])
     wide = torch.nn.functional.pad(texts, (0, ROWS - 3), value=-100)  # a block as long as the vocabulary
     for target in (texts, texts.reshape(-1), texts.to(torch.int32), wide):
@@ -139,13 +163,13 @@ def test_the_label_that_metrics_ignore_is_not_counted(tmp_path: Path) -> None:
         assert report.frequency.num_rows == sum(counts)
 
 
-def test_a_run_of_one_batch_counts_one_batch(tmp_path: Path) -> None:
-    """fast_dev_run tries the code; it does not read the whole training set."""
-    assert sum(counted(loader(shuffle=True), tmp_path, fast_dev_run=True)) == 4
+def test_fast_dev_run_counts_one_batch(tmp_path: Path) -> None:
+    """With fast_dev_run only one batch is counted."""
+    assert sum(counts_of_fit(loader(shuffle=True), tmp_path, fast_dev_run=True)) == 4
 
 
-class StepsOfItsOwn(Model):
-    """Decides in its step how often the optimizer steps."""
+class ManualOptimization(Model):
+    """A model that decides in its step how often the optimizer steps."""
 
     automatic_optimization = False
 
@@ -161,10 +185,12 @@ class StepsOfItsOwn(Model):
         ({"fast_dev_run": True}, 1),
     ],
 )
-def test_of_an_endless_stream_as_many_batches_are_counted_as_training_reads(
+def test_an_endless_stream_is_counted_as_far_as_training_reads_it(
     arguments: dict[str, Any], batches: int, tmp_path: Path
 ) -> None:
-    """Steps times batches of a step, or the limit of batches; and the report says that a part was counted."""
+    """Of an endless stream as many batches are counted as training reads: the steps times the batches of a step, or
+    limit_train_batches. A warning says that only these are counted.
+    """
     stream = Stream()
     report = callback()
     with warnings.catch_warnings(record=True) as caught:
@@ -181,7 +207,7 @@ def test_of_an_endless_stream_as_many_batches_are_counted_as_training_reads(
         ({"max_time": "00:00:00:05", "max_epochs": -1}, Model),
         ({"max_time": "00:00:00:05"}, Model),
         ({"max_epochs": -1}, Model),
-        ({"max_steps": 3}, StepsOfItsOwn),
+        ({"max_steps": 3}, ManualOptimization),
         (
             {
                 "val_check_interval": 2,
@@ -192,12 +218,12 @@ def test_of_an_endless_stream_as_many_batches_are_counted_as_training_reads(
         ),
     ],
 )
-def test_a_stream_that_may_never_end_is_refused_before_a_row_is_read(
+def test_a_stream_of_unknown_length_is_refused_before_it_is_counted(
     arguments: dict[str, Any], model: type[Model], tmp_path: Path
 ) -> None:
-    """What training reads of it is not known: by time, without a limit, or where the step or an early stop decides.
+    """A stream is refused if training has no limit or one of time, or if its step or early stopping decides.
 
-    Lightning itself reads one batch ahead.
+    Only the batch that Lightning reads ahead is read.
     """
     stream = Stream()
     callbacks = arguments.pop("callbacks", [])
@@ -207,8 +233,10 @@ def test_a_stream_that_may_never_end_is_refused_before_a_row_is_read(
     assert stream.rows_read == 4
 
 
-def test_a_test_without_training_does_not_read_a_stream(tmp_path: Path) -> None:
-    """Without a fit nothing says how much of it is the training data."""
+def test_a_test_without_a_fit_refuses_a_stream_unread(tmp_path: Path) -> None:
+    """A test without a fit refuses a training stream without reading it, because nothing says how much of it is the
+    training data.
+    """
 
     class Streamed(Model):
         def train_dataloader(self) -> Any:
@@ -224,10 +252,12 @@ def test_a_test_without_training_does_not_read_a_stream(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "arguments", "batches"), [("min_size", {}, 5), ("max_size_cycle", {"max_steps": 2}, 2)]
 )
-def test_a_stream_beside_a_loader_is_counted_as_far_as_their_mode_reads_it(
+def test_a_stream_beside_a_loader_is_counted_by_the_combined_mode(
     mode: str, arguments: dict[str, Any], batches: int, tmp_path: Path
 ) -> None:
-    """With ``min_size`` the five batches of the loader end an epoch; otherwise only the number of steps does."""
+    """With the mode ``min_size`` the five batches of a loader limit the stream beside it; with ``max_size_cycle`` the
+    number of steps does.
+    """
     stream = Stream()
     report = callback(train_target=lambda batch: batch["target"] if "worker" not in batch else None)
     loaders = CombinedLoader([DataLoader(stream, 4), loader()], mode)
@@ -235,113 +265,125 @@ def test_a_stream_beside_a_loader_is_counted_as_far_as_their_mode_reads_it(
     assert report.frequency.num_rows == 4 * batches
 
 
-def test_a_stream_with_an_end_is_counted_whole(tmp_path: Path) -> None:
-    """Two epochs of ten rows, which end by themselves, as training then does, too."""
+def test_a_stream_with_an_end_is_counted_once(tmp_path: Path) -> None:
+    """A stream of ten rows that ends is counted in full, and once for a fit of two epochs."""
     report = callback()
     trainer(tmp_path, report, max_epochs=2).fit(Model(), DataLoader(Stream(end=10), 4))
     assert report.frequency.num_rows == 10
 
 
-def test_a_loader_that_can_be_read_only_once_is_refused(tmp_path: Path) -> None:
-    """A generator would be used up by counting, and leave nothing to train on."""
+def test_a_generator_as_training_loader_is_refused(tmp_path: Path) -> None:
+    """A generator as training loader is refused, because counting would use it up."""
     batches = (batch for batch in loader())
     with pytest.raises(ValueError, match="the training loader is a generator, which can be read only once"):
         trainer(tmp_path, callback()).fit(Model(), batches)
 
 
-def test_what_has_no_numbered_rows_is_read_up_to_the_limit(tmp_path: Path) -> None:
-    """A stream without end, two batches of 4; and rows that are asked for by something else than a number."""
-    assert counted(DataLoader(Stream(), batch_size=4), tmp_path, limit_train_batches=2) == each_of(*range(8))
-    named: Any = {"a": {"x": 3, "target": 3}, "b": {"x": 5, "target": 5}}
-    assert counted(DataLoader(named, sampler=Given(["b", "a"])), tmp_path) == each_of(3, 5)
+def test_data_without_row_numbers_are_counted(tmp_path: Path) -> None:
+    """A stream is counted up to limit_train_batches, and rows of a dict, which a sampler chooses by key, are
+    counted.
+    """
+    assert counts_of_fit(DataLoader(Stream(), batch_size=4), tmp_path, limit_train_batches=2) == counts_of_rows(
+        *range(8)
+    )
+    rows_by_key: Any = {"a": {"x": 3, "target": 3}, "b": {"x": 5, "target": 5}}
+    assert counts_of_fit(DataLoader(rows_by_key, sampler=FixedOrder(["b", "a"])), tmp_path) == counts_of_rows(3, 5)
 
 
 @pytest.mark.parametrize(
     ("loaders", "train_target", "rows"),
     [
-        ([loader(sampler=Given([1])), loader(sampler=Given([2, 3]))], "target", [1, 2, 3]),
+        ([loader(sampler=FixedOrder([1])), loader(sampler=FixedOrder([2, 3]))], "target", [1, 2, 3]),
         (
-            {"a": loader(sampler=Given([1])), "b": loader(sampler=Given([4]))},
+            {"a": loader(sampler=FixedOrder([1])), "b": loader(sampler=FixedOrder([4]))},
             lambda batch: batch["target"] if batch["target"] < 2 else None,
             [1],
         ),
-        (CombinedLoader({"a": loader(sampler=Given([6]))}, "min_size"), lambda batch: batch["target"], [6]),
+        (CombinedLoader({"a": loader(sampler=FixedOrder([6]))}, "min_size"), lambda batch: batch["target"], [6]),
     ],
 )
-def test_several_training_loaders_are_counted_one_by_one(
+def test_the_rows_of_all_training_loaders_are_counted(
     loaders: Any, train_target: Any, rows: Any, tmp_path: Path
 ) -> None:
-    """A list, a dict, a CombinedLoader; None is a batch without labels."""
-    assert counted(loaders, tmp_path, train_target) == each_of(*rows)
+    """The rows of all training loaders are counted, in a list, a dict or a CombinedLoader; a batch for which
+    train_target returns None has no labels.
+    """
+    assert counts_of_fit(loaders, tmp_path, train_target) == counts_of_rows(*rows)
 
 
-def test_a_target_that_a_batch_does_not_have_is_named(tmp_path: Path) -> None:
-    """The message says what the batch holds."""
+def test_a_train_target_that_batches_lack_is_refused(tmp_path: Path) -> None:
+    """A train_target that the batch lacks is refused, and the error lists the keys of the batch."""
     message = r"train_target='label' is not in a training batch \(a dict with 'x', 'target'"
     with pytest.raises(ValueError, match=f"HeadToTailReport: {message}"):
-        counted({"b": loader()}, tmp_path, "label")
+        counts_of_fit({"b": loader()}, tmp_path, "label")
 
 
-def test_the_workers_of_the_loader_read_what_is_counted(tmp_path: Path) -> None:
-    """Two workers, none of them the main process, and 20 rows once each."""
+def test_the_workers_of_the_loader_read_the_counted_rows(tmp_path: Path) -> None:
+    """The counted rows are read by the two workers of the loader, each row once."""
     workers: set[int] = set()
 
     def target(batch: Any) -> Any:
         workers.update(batch["worker"].tolist())
         return batch["target"]
 
-    assert counted(loader(num_workers=2), tmp_path, target) == ALL
+    assert counts_of_fit(loader(num_workers=2), tmp_path, target) == ALL
     assert workers == {0, 1}
 
 
-def test_counting_shows_how_far_it_is_and_how_to_do_without(
+def test_counting_shows_its_progress_and_names_label_counts(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     log_messages: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A bar on a terminal, a line in a log."""
+    """Counting shows a progress bar on a terminal and logs a line, which both name label_counts= as the way to avoid
+    it.
+    """
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
     report = callback()
     trainer(tmp_path, report, enable_progress_bar=True).fit(Model(), loader())
-    shown = capfd.readouterr().err
+    printed = capfd.readouterr().err
     line = "counting the training labels in 5 batches; pass label_counts= to leave this out"
     assert any(line in message for message in log_messages)
-    assert "Counting training labels (pass label_counts= to leave this out)" in shown
-    assert "100%" in shown
+    assert "Counting training labels (pass label_counts= to leave this out)" in printed
+    assert "100%" in printed
 
 
 @pytest.mark.parametrize("generator", [False, True])
 @pytest.mark.parametrize("sampler", [RandomSampler, SubsetRandomSampler])
-def test_counting_changes_no_random_number_of_the_run(sampler: Any, generator: bool, tmp_path: Path) -> None:
-    """Rows are shuffled alike, and what a row draws is alike, whether labels were counted or given."""
+def test_counting_does_not_change_random_numbers(sampler: Any, generator: bool, tmp_path: Path) -> None:
+    """Rows are shuffled alike and draw the same random numbers, whether labels are counted or label_counts= is
+    passed.
+    """
 
     class Noisy(Numbered):
         def __getitem__(self, row: int) -> dict[str, Any]:
             return {"x": torch.rand(()) + row, "target": row}
 
-    class Shuffled(Given):
+    class Shuffled(FixedOrder):
         generator = None
 
         def __iter__(self) -> Any:
             order = torch.randperm(len(self), generator=self.generator).tolist()
-            return (self.rows[place] for place in order)
+            return (self.rows[index] for index in order)
 
-    def shown(kind: Any, **arguments: Any) -> list[Any]:
+    def rows_seen(kind: Any, **arguments: Any) -> list[Any]:
         seed_everything(3)
-        own = torch.Generator().manual_seed(5) if generator else None
-        rows = kind(range(ROWS)) if kind is Shuffled else kind(range(ROWS), generator=own)
-        rows.generator = own
+        source = torch.Generator().manual_seed(5) if generator else None
+        rows = kind(range(ROWS)) if kind is Shuffled else kind(range(ROWS), generator=source)
+        rows.generator = source
         model = Model()
         trainer(tmp_path, callback(**arguments)).fit(model, DataLoader(Noisy(), 4, sampler=rows))
-        return model.shown
+        return model.rows_seen
 
     for kind in (sampler, Shuffled):
-        assert shown(kind) == shown(kind, label_counts=ALL, num_train=ROWS)
+        assert rows_seen(kind) == rows_seen(kind, label_counts=ALL, num_train=ROWS)
 
 
 def test_a_checkpoint_of_another_number_of_labels_is_refused(tmp_path: Path) -> None:
-    """num_labels=60, or a model that says so, with the counts of 20: the error names both."""
+    """A checkpoint with counts of another number of labels than num_labels= or the model has is refused, and the error
+    names both. label_counts= replaces the counts of the checkpoint.
+    """
     run = trainer(tmp_path, callback())
     run.fit(Model(), loader())
     run.save_checkpoint(tmp_path / "run.ckpt")
@@ -352,21 +394,21 @@ def test_a_checkpoint_of_another_number_of_labels_is_refused(tmp_path: Path) -> 
         trainer(tmp_path, callback(num_labels=60), max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
     model = Model()
     model.num_labels = 60
-    again = trainer(tmp_path, callback(num_labels=None), max_epochs=2)
+    resumed = trainer(tmp_path, callback(num_labels=None), max_epochs=2)
     with pytest.raises(ValueError, match=message.format(" of the model")):
-        again.fit(model, loader(), ckpt_path=tmp_path / "run.ckpt")
+        resumed.fit(model, loader(), ckpt_path=tmp_path / "run.ckpt")
     np.save(tmp_path / "counts.npy", [2] * ROWS)
     report_of_counts = callback(label_counts=str(tmp_path / "counts.npy"))
     trainer(tmp_path, report_of_counts, max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
-    assert report_of_counts.frequency.counts.tolist() == [2] * ROWS  # counts that were given win
+    assert report_of_counts.frequency.counts.tolist() == [2] * ROWS  # label_counts= wins
 
 
-def test_a_fit_of_another_trainer_counts_its_own_data(tmp_path: Path) -> None:
-    """The same callback in two fits; the test that follows the second has nothing to count."""
+def test_each_fit_counts_its_own_data(tmp_path: Path) -> None:
+    """The same callback in two fits counts the training labels of each, and a test after the second uses its counts."""
     report = callback()
     for rows in ([1, 2], [3]):
-        trainer(tmp_path, report).fit(Model(), loader(sampler=Given(rows)), loader())
-        assert report.frequency.counts.tolist() == each_of(*rows)
+        trainer(tmp_path, report).fit(Model(), loader(sampler=FixedOrder(rows)), loader())
+        assert report.frequency.counts.tolist() == counts_of_rows(*rows)
         assert sum(row.occurrences for row in report.report.buckets) == len(rows)
     trainer(tmp_path, report).test(Model(), loader(), verbose=False)
-    assert report.frequency.counts.tolist() == each_of(3)
+    assert report.frequency.counts.tolist() == counts_of_rows(3)

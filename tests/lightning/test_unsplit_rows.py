@@ -1,4 +1,4 @@
-"""Processes that ranked the same rows have one number of them, whatever the order of the rows."""
+"""Processes that rank the same rows have the same checksum of rows, whatever the order of the rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,8 +24,8 @@ FORMS: dict[str, Callable[[Tensor, Tensor], tuple[Any, Tensor]]] = {
 }
 
 
-def number(form: str, rows: Tensor, batch_size: int, depth: int, mask: Tensor | None = None) -> int:
-    """The number of some rows, in batches that a loader of random order yields."""
+def checksum(form: str, rows: Tensor, batch_size: int, depth: int, mask: Tensor | None = None) -> int:
+    """Return the checksum of rows in batches, as a loader of random order yields them."""
     check = UnsplitCheck(DataLoader(range(1), shuffle=True), 2)  # type: ignore[arg-type]
     for batch in rows.split(batch_size):
         preds, target = FORMS[form](SCORES[batch], TARGET[batch])
@@ -37,21 +37,23 @@ def number(form: str, rows: Tensor, batch_size: int, depth: int, mask: Tensor | 
 @pytest.mark.filterwarnings("ignore:.*CSR")
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("form", FORMS)
-def test_the_number_of_rows_depends_on_the_rows_alone(form: str, depth: int) -> None:
-    """Any order and any batches have one number; other rows have another, and masked rows count as absent."""
+def test_the_checksum_depends_on_the_rows_alone(form: str, depth: int) -> None:
+    """The checksum is the same for any order and any batches, and differs for other rows; masked rows count as
+    absent.
+    """
     rows = torch.arange(ROWS)
-    whole = number(form, rows, 5, depth)
-    assert number(form, rows.flip(0), 4, depth) == whole
-    assert number(form, rows[1:], 5, depth) != whole
-    assert number(form, rows, 5, depth, mask=rows > 0) == number(form, rows[1:], 4, depth)
+    all_rows = checksum(form, rows, 5, depth)
+    assert checksum(form, rows.flip(0), 4, depth) == all_rows
+    assert checksum(form, rows[1:], 5, depth) != all_rows
+    assert checksum(form, rows, 5, depth, mask=rows > 0) == checksum(form, rows[1:], 4, depth)
 
 
-def test_rows_with_other_pairs_of_list_and_target_have_another_number() -> None:
-    """Two rows that swap their targets have the same lists and the same labels, and another number."""
+def test_the_checksum_depends_on_which_list_has_which_target() -> None:
+    """Two rows that swap their targets have another checksum, though the lists and the targets are the same."""
     lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1])
-    numbers = []
-    for pairs in (target, target.flip(0)):
+    checksums = []
+    for labels in (target, target.flip(0)):
         check = UnsplitCheck(None, 2)
-        check.read_batch(rank(lists, pairs, depth=2))
-        numbers.append(int(check.number))  # type: ignore[arg-type]
-    assert numbers[0] != numbers[1]
+        check.read_batch(rank(lists, labels, depth=2))
+        checksums.append(int(check.number))  # type: ignore[arg-type]
+    assert checksums[0] != checksums[1]

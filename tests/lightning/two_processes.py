@@ -1,4 +1,4 @@
-"""Run by test_two_processes.py: fits and validations on two processes, and what the first of them saw, as JSON."""
+"""Fits and validations on two processes for test_two_processes.py; the first process prints its outcomes as JSON."""
 
 import json
 import logging
@@ -13,8 +13,8 @@ import pytest
 import test_callback
 import test_log_dict
 import torch
-from counted import ROWS, Given, Model, Numbered, Stream, callback, loader, trainer
 from lightning_toy import ByHeart, Data
+from numbered_rows import ROWS, FixedOrder, Model, Numbered, Stream, callback, loader, trainer
 from torch import distributed
 from torch.distributed import distributed_c10d
 from torch.utils.data import (
@@ -38,14 +38,14 @@ COLLECTIVES = [
 
 
 class Tally:
-    """Counts collectives, but for those while it pauses."""
+    """A count of collectives, which can be paused."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.counts = False
 
     def watch(self) -> None:
-        """Count from now on."""
+        """Count collectives from now on."""
         for name in COLLECTIVES:
             for module in (distributed, distributed_c10d):
                 setattr(module, name, self._counted(name, getattr(module, name)))
@@ -59,14 +59,14 @@ class Tally:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Not within this: the metrics synchronise."""
+        """Do not count within this context, in which the metrics synchronise."""
         before, self.counts = self.counts, False
         yield
         self.counts = before
 
 
-def reported(folder: Path) -> dict[str, Any]:
-    """The report of the test behind a fit."""
+def report_of_test(folder: Path) -> dict[str, Any]:
+    """Return the report of a test after a fit."""
     callback = HeadToTailReport(test_callback.metrics())
     run = test_callback.trainer(folder, callback, devices=2, strategy="ddp", max_epochs=1)
     run.fit(ByHeart(), datamodule=Data())
@@ -76,8 +76,8 @@ def reported(folder: Path) -> dict[str, Any]:
     return outcomes | {"folder": str(folder)}
 
 
-def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any) -> dict[str, list[int]]:
-    """The labels that a fit on each loader counted, as often as it did."""
+def counted_labels(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any) -> dict[str, list[int]]:
+    """Return for each loader the labels that a fit counts, each as often as it is counted."""
     counts = {}
     for kind, rows in loaders.items():
         report = callback()
@@ -87,27 +87,33 @@ def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any)
 
 
 def counted_rows(folder: Path) -> dict[str, list[int]]:
-    """Labels by kind of loader: where Lightning shares samplers out, and where it leaves them alone."""
-    sampler, own_sampler = SubsetRandomSampler(range(15)), Given([1, 2, 3, 2, 1])
+    """Return the counted labels by kind of loader, with and without Lightning's distributed samplers."""
+    sampler, custom_sampler = SubsetRandomSampler(range(15)), FixedOrder([1, 2, 3, 2, 1])
     rank = int(os.environ.get("LOCAL_RANK", 0))
     ordered = DistributedSampler(range(ROWS), num_replicas=2, rank=rank, shuffle=False)
-    shared = {"shuffled": loader(shuffle=True), "subset": loader(sampler=sampler), "given": loader(sampler=own_sampler)}
+    shared = {
+        "shuffled": loader(shuffle=True),
+        "subset": loader(sampler=sampler),
+        "fixed order": loader(sampler=custom_sampler),
+    }
     alone = {
         "subset on both": loader(sampler=sampler),
         "subset in batches on both": loader(batch_sampler=BatchSampler(sampler, 4, False)),
-        "given on both": loader(sampler=own_sampler),
-        "batches on each": loader(batch_sampler=Given([[1 + rank, 4 + rank], [7, 7]])),
+        "fixed order on both": loader(sampler=custom_sampler),
+        "batches on each": loader(batch_sampler=FixedOrder([[1 + rank, 4 + rank], [7, 7]])),
         "not divisible": loader(sampler=DistributedSampler(range(13), num_replicas=2, rank=rank)),
     }
     return {
-        **counted(folder, shared),
-        **counted(folder, alone, use_distributed_sampler=False),
-        **counted(folder, {"limited": loader(sampler=ordered)}, limit_train_batches=1),
+        **counted_labels(folder, shared),
+        **counted_labels(folder, alone, use_distributed_sampler=False),
+        **counted_labels(folder, {"limited": loader(sampler=ordered)}, limit_train_batches=1),
     }
 
 
 def collectives(folder: Path) -> dict[str, Any]:
-    """Collectives from the end of a validation's epoch on, but for those of the metrics; and how much was logged."""
+    """Return the collectives at the end of a validation epoch without those of the metrics, and the number of logged
+    values.
+    """
     metrics = [
         metric(k=[1, 3, 5], buckets="deciles", scope=scope)
         for metric in (
@@ -143,7 +149,7 @@ def collectives(folder: Path) -> dict[str, Any]:
 
 
 def in_groups(folder: Path) -> dict[str, Any]:
-    """A metric with a process group of its own, made once there is one."""
+    """Return the values that metrics with a process group log on both processes."""
     outcomes: dict[str, Any] = {}
     for name, members in (("all", [0, 1]), ("first", [0])):
         group = distributed.new_group(members)
@@ -161,16 +167,16 @@ def in_groups(folder: Path) -> dict[str, Any]:
 
 
 def unsplit(folder: Path) -> dict[str, list[bool]]:
-    """For each kind of validation loader, whether the reports of two epochs say that processes ranked the same rows."""
+    """Return for each kind of loader whether the reports of two epochs say that processes ranked the same rows."""
     rank = int(os.environ.get("LOCAL_RANK", 0))
-    own_rows = range(rank, ROWS, 2)
+    rows_of_process = range(rank, ROWS, 2)
     loaders = {
         "unsplit": loader(),
         "unsplit in random order": loader(shuffle=True),
         "unsplit stream": DataLoader(RowStream(range(ROWS)), 4),
-        "split stream": DataLoader(RowStream(own_rows), 4),
-        "split data set": DataLoader(Subset(Numbered(), own_rows), 4),
-        "split data set in random order": DataLoader(Subset(Numbered(), own_rows), 4, shuffle=True),
+        "split stream": DataLoader(RowStream(rows_of_process), 4),
+        "split data set": DataLoader(Subset(Numbered(), rows_of_process), 4),
+        "split data set in random order": DataLoader(Subset(Numbered(), rows_of_process), 4, shuffle=True),
         "split data set of equal values": DataLoader(Subset(Numbered(), range(1 + rank, 19, 2)), 4, shuffle=True),
         "split by a sampler": loader(sampler=DistributedSampler(range(ROWS), num_replicas=2, rank=rank)),
         "rows of the first process alone": DataLoader(RowStream(range(ROWS if rank == 0 else 0)), 4),
@@ -187,7 +193,7 @@ def unsplit(folder: Path) -> dict[str, list[bool]]:
 
 
 def streamed(folder: Path) -> dict[str, Any]:
-    """For each limit of a fit on an endless stream, how many rows were read before the first step, or the refusal."""
+    """Return for each limit of a fit on an endless stream the rows read before the first step, or the error."""
     limits: dict[str, dict[str, Any]] = {
         "max_steps": {"max_steps": 3, "max_epochs": -1},
         "limit_train_batches": {"limit_train_batches": 2},
@@ -202,7 +208,7 @@ def streamed(folder: Path) -> dict[str, Any]:
 
 
 def rows_before_the_first_step(run: Any, loaders: Any, stream: Any) -> int | str:
-    """Return how many rows of a stream a fit reads before its first step, or the error by which it reads none."""
+    """Return how many rows of a stream a fit reads before its first step, or the error that ends it."""
     model = StopsAtOnce(stream)
     try:
         run.fit(model, loaders)
@@ -212,7 +218,7 @@ def rows_before_the_first_step(run: Any, loaders: Any, stream: Any) -> int | str
 
 
 class StopsAtOnce(Model):
-    """Keeps how many rows of a stream were read when training began, and ends it after the first batch."""
+    """A model that keeps how many rows of a stream are read when training starts, and stops after the first batch."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
@@ -227,7 +233,7 @@ class StopsAtOnce(Model):
 
 
 class RowStream(IterableDataset[dict[str, int]]):
-    """Some of the numbered rows, without a length."""
+    """A stream of some numbered rows, without a length."""
 
     def __init__(self, numbers: Any) -> None:
         self.numbers = numbers
@@ -236,8 +242,8 @@ class RowStream(IterableDataset[dict[str, int]]):
         return ({"x": row, "target": row} for row in self.numbers)
 
 
-def logged_by_itself(folder: Path) -> dict[str, list[float]]:
-    """What `self.log_dict(self.metrics)` logs in each process, of two loaders."""
+def logged_by_log_dict(folder: Path) -> dict[str, list[float]]:
+    """Return the values of two loaders that `self.log_dict(self.metrics)` logs on each process."""
     run = trainer(folder, devices=2, strategy="ddp")
     run.validate(test_log_dict.Model(), [test_log_dict.loader(0), test_log_dict.loader(1)], verbose=False)
     values: list[Any] = [None, None]
@@ -246,19 +252,23 @@ def logged_by_itself(folder: Path) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Do all of it in the current folder; the first process prints what it saw."""
+    """Run everything in the current folder; the first process prints the outcomes."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     folder = Path.cwd()
     with pytest.MonkeyPatch.context() as patched:
         pictures.leave_blank(patched)
-        outcomes = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
+        outcomes = {
+            "report": report_of_test(folder),
+            "counted": counted_rows(folder),
+            "collectives": collectives(folder),
+        }
         outcomes["unsplit"], outcomes["streamed"] = unsplit(folder), streamed(folder)
         distributed.barrier()
         outcomes["in groups"] = in_groups(folder)
-        outcomes["logged"] = logged_by_itself(folder)
+        outcomes["logged"] = logged_by_log_dict(folder)
     if distributed.get_rank() == 0:
         print(f"\n{json.dumps(outcomes)}")
     distributed.barrier()
-    distributed.destroy_process_group()  # its threads would else run on while the process ends, which may abort it
+    distributed.destroy_process_group()  # threads that run while the process ends may abort it

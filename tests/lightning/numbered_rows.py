@@ -1,4 +1,4 @@
-"""Training data in which row i has label i, so that counts show which rows were counted, and how often."""
+"""Training data in which row i has label i, so that counts show which rows are counted, and how often."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ROWS = 20
 
 
 class Numbered(Dataset[dict[str, int]]):
-    """Row i holds i, as what is read and as label, and which worker read it."""
+    """A data set in which row i has the input i and the label i, and the worker that reads it."""
 
     def __init__(self, rows: int = ROWS) -> None:
         self.rows = rows
@@ -32,7 +32,7 @@ class Numbered(Dataset[dict[str, int]]):
 
 
 class Stream(IterableDataset[dict[str, int]]):
-    """The same without numbers or an end, or with an end behind some rows; it keeps how many rows were read."""
+    """The same rows again and again as a stream, without an end or with one; it counts the rows that are read."""
 
     def __init__(self, end: float = math.inf) -> None:
         self.end, self.rows_read = end, 0
@@ -45,8 +45,8 @@ class Stream(IterableDataset[dict[str, int]]):
             row += 1
 
 
-class Given(Sampler[Any]):
-    """A sampler, or a batch sampler, that gives what it was given."""
+class FixedOrder(Sampler[Any]):
+    """A sampler, or a batch sampler, that yields fixed rows or batches."""
 
     def __init__(self, rows: list[Any]) -> None:
         self.rows = rows
@@ -59,38 +59,38 @@ class Given(Sampler[Any]):
 
 
 class Model(Trained):
-    """Learns nothing, and keeps which rows it was shown."""
+    """A model that learns nothing and keeps the rows that it is trained on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.shown: list[Any] = []
+        self.rows_seen: list[Any] = []
 
     def training_step(self, batch: Any) -> Tensor:
-        """Any loss."""
-        self.shown.append(batch["x"].tolist() if isinstance(batch, dict) and "x" in batch else batch)
+        """Return any loss."""
+        self.rows_seen.append(batch["x"].tolist() if isinstance(batch, dict) and "x" in batch else batch)
         return super().training_step(batch)
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """Predicts label 0 for every row."""
+        """Predict label 0 for every row."""
         return {"preds": -torch.arange(float(ROWS)).expand(len(batch["x"]), ROWS), "target": batch["target"]}
 
     test_step = validation_step
 
 
 def callback(metrics: Any = None, **arguments: Any) -> HeadToTailReport:
-    """A callback that has to count and leaves no traces."""
+    """Return a callback that must count labels, and writes no files and no table."""
     metrics = metrics or [tailmetrics.RecallAtK(k=5, buckets="deciles")]
     return HeadToTailReport(metrics, **{"num_labels": ROWS, "files": False, "table": False, **arguments})
 
 
 def report(**arguments: Any) -> HeadToTailReport:
-    """A callback with one number and one by bucket."""
+    """Return a callback with one metric overall and one by bucket."""
     metrics = [tailmetrics.RecallAtK(k=2), tailmetrics.RecallAtK(k=1, buckets="deciles")]
     return HeadToTailReport(metrics, **{"label_counts": [1] * ROWS, "table": False, **arguments})
 
 
 def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Trainer:
-    """A Trainer that says and keeps nothing."""
+    """Return a Trainer that prints and saves nothing."""
     quiet = {
         "logger": False,
         "enable_checkpointing": False,
@@ -101,8 +101,8 @@ def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Tra
     return Trainer(callbacks=list(callbacks), **{**quiet, **settings, **arguments})
 
 
-def counted(loaders: Any, folder: Path, train_target: Any = "target", **arguments: Any) -> list[int]:
-    """How often each row was counted when a fit on ``loaders`` began."""
+def counts_of_fit(loaders: Any, folder: Path, train_target: Any = "target", **arguments: Any) -> list[int]:
+    """Return how often each row is counted when a fit on `loaders` starts."""
     report = callback(train_target=train_target)
     trainer(folder, report, **arguments).fit(Model(), loaders)
     counts: list[int] = report.frequency.counts.tolist()
@@ -110,13 +110,13 @@ def counted(loaders: Any, folder: Path, train_target: Any = "target", **argument
     return counts
 
 
-def each_of(*rows: int) -> list[int]:
-    """One for each of these rows."""
+def counts_of_rows(*rows: int) -> list[int]:
+    """Return a count of 1 for these rows and of 0 for the others."""
     return [int(row in rows) for row in range(ROWS)]
 
 
 def loader(**arguments: Any) -> DataLoader[Any]:
-    """A loader of the numbered rows."""
+    """Return a loader of the numbered rows."""
     return DataLoader(
         Numbered(), **{"batch_size": 4, **({} if "batch_sampler" not in arguments else {"batch_size": 1}), **arguments}
     )
