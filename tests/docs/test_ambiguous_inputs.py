@@ -1,4 +1,4 @@
-"""Inputs that can be read in two ways are refused, bring a warning, or stand in the table of docs/inputs.md."""
+"""Inputs that can be read in two ways are refused, bring a warning, or are in the table of docs/inputs.md."""
 
 import re
 import warnings
@@ -14,7 +14,7 @@ from tailmetrics import MRR, F1AtThreshold, PrecisionAtK, Ranking, RecallAtK, To
 from tailmetrics.functional import precision_at_k
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
-ROW = re.compile(r"^\| `(?P<given>[^`]+)`.* \| .* \| `(?P<instead>[^`]+)` \|$")
+ROW = re.compile(r"^\| `(?P<input>[^`]+)`.* \| .* \| `(?P<instead>[^`]+)` \|$")
 
 SCORES = torch.rand(5, 12, generator=torch.Generator().manual_seed(4)) * 0.98 + 0.01
 CLASSES = torch.tensor([3, 0, 2, 1, 3])
@@ -22,11 +22,11 @@ EVERYTHING = SCORES.argsort(dim=1, descending=True)
 
 
 def csr(matrix: Tensor) -> Tensor:
-    """A matrix as CSR of floats."""
+    """Return a matrix as CSR of floats."""
     return matrix.float().to_sparse_csr()
 
 
-with warnings.catch_warnings():  # torch says once in a process that CSR is new
+with warnings.catch_warnings():  # torch warns once in a process that CSR is new
     warnings.simplefilter("ignore")
     csr(SCORES)
 
@@ -71,7 +71,7 @@ REFUSED = [
     ("relevant, scores", "a target comes second", "scores, relevant"),
     ("classes, scores", "a target, such as class indices, comes second", "scores, classes"),
 ]
-"""What has no meaning in the form that it is read in: what is passed, words of the error, what to pass instead."""
+"""Inputs without a meaning in the form in which they are read: input, words of the error, and what to pass instead."""
 
 
 WARNED = [
@@ -102,11 +102,11 @@ WARNED = [
     ("relevant.float(), ids", "if preds and target are swapped", "ids, relevant"),
     ("ranks + 1, classes", "hold each number from 1 to 12 once", "-ranks.float(), classes"),
 ]
-"""What may mean something else: what is passed, words of the warning, what to pass instead."""
+"""Inputs that may mean something else: input, words of the warning, and what to pass instead."""
 
 
 def rows() -> Iterator[Any]:
-    """What is refused, what brings a warning, and each row of the table of the page, by what is passed."""
+    """Yield the inputs that are refused, those that bring a warning, and each row of the table of the page."""
     for kind, cases in (("error", REFUSED), ("warning", WARNED)):
         for code, words, instead in cases:
             yield pytest.param(code, kind, words, instead, id=code)
@@ -114,17 +114,17 @@ def rows() -> Iterator[Any]:
         if line.startswith("| `"):
             row = ROW.match(line)
             assert row, line
-            yield pytest.param(row["given"], "nothing", None, row["instead"], id=row["given"])
+            yield pytest.param(row["input"], "nothing", None, row["instead"], id=row["input"])
 
 
 def arguments(code: str) -> tuple[Any, ...]:
-    """What is passed to ``update``, of other memory each time."""
+    """Return the arguments of ``update``, in other memory each time."""
     value = eval(code, dict(NAMES))
     return value if isinstance(value, tuple) else (value,)
 
 
 def update_in_silence(metric: PrecisionAtK, code: str) -> None:
-    """The other argument of what is refused may be doubted."""
+    """Update a metric without warnings, which the other argument may bring."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         metric.update(*arguments(code))
@@ -132,8 +132,12 @@ def update_in_silence(metric: PrecisionAtK, code: str) -> None:
 
 @pytest.mark.parametrize(("code", "kind", "words", "instead"), list(rows()))
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
-def test_every_row_of_the_table_is_true(code: str, kind: str, words: str | None, instead: str) -> None:
-    """The input gives the warning or error, or neither if it stands in the table; what is to be passed instead gives neither."""
+def test_ambiguous_inputs_are_refused_warned_of_or_documented(
+    code: str, kind: str, words: str | None, instead: str
+) -> None:
+    """Each input brings the expected error or warning, or neither if docs/inputs.md lists it, and what is to be passed
+    instead brings neither. A metric that has warned does not warn of the next batch.
+    """
     metric = PrecisionAtK(k=1)
     if kind == "error":
         with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{words}"):
@@ -149,45 +153,49 @@ def test_every_row_of_the_table_is_true(code: str, kind: str, words: str | None,
         warnings.simplefilter("error")
         if kind != "error":
             metric = metric if kind == "warning" else PrecisionAtK(k=1)
-            metric.update(*arguments(code))  # the second batch of a metric that has warned says nothing
+            metric.update(*arguments(code))  # a metric that has warned does not warn again
         PrecisionAtK(k=1).update(*arguments(instead))
 
 
-def test_the_tables_hold_every_kind() -> None:
-    """So that a table that is not found does not pass for one that is true."""
+def test_the_tables_of_inputs_are_complete() -> None:
+    """The tables hold inputs of every kind, so that a table that is not parsed does not pass."""
     kinds = [row.values[1] for row in rows()]
-    assert {kind: kinds.count(kind) > 3 for kind in ("error", "warning", "nothing")} == dict.fromkeys(
-        ("error", "warning", "nothing"), True
-    )
+    for kind in ("error", "warning", "nothing"):
+        assert kinds.count(kind) > 3
     assert len(kinds) >= 25
 
 
-def test_sampled_negatives_turn_two_models_around() -> None:
-    """The numbers of the page: .20 and .10 among 10,000 labels, .28 and 1.00 beside 100 negatives, to sampling error."""
+def test_sampled_negatives_reverse_the_order_of_two_models() -> None:
+    """The numbers of docs/inputs.md hold to sampling error: recall at 10 of two models is .20 and .10 among 10,000
+    labels, and .28 and 1.00 beside 100 sampled negatives, which brings a warning.
+    """
     generator, rows, labels = torch.Generator().manual_seed(7), 1000, 10_000
     a = torch.randint(1, labels + 1, (rows,), generator=generator)
     ranks = a.where(torch.arange(rows) % 5 > 0, 1), torch.randint(1, 101, (rows,), generator=generator)
     for rank_of, among_all, sampled in zip(ranks, (0.2, 0.1), (0.28, 1.0), strict=True):
         assert float((rank_of <= 10).double().mean()) == pytest.approx(among_all, abs=0.03)
-        own = 1 - (rank_of[:, None] - 0.5) / labels  # the share of all labels below it
-        scores = torch.cat([own, torch.rand(rows, 100, generator=generator)], dim=1)
+        scores_of_relevant = 1 - (rank_of[:, None] - 0.5) / labels  # the share of all labels below it
+        scores = torch.cat([scores_of_relevant, torch.rand(rows, 100, generator=generator)], dim=1)
         metric = RecallAtK(k=10)
         with pytest.warns(UserWarning, match="label of each row is 0, as where it stands beside 100 sampled negatives"):
             metric.update(scores, torch.zeros(rows, dtype=torch.int64))
         assert float(metric.compute()) == pytest.approx(sampled, abs=0.03)
 
 
-@pytest.mark.parametrize("place", [0, 100])
+@pytest.mark.parametrize("label", [0, 100])
 @pytest.mark.parametrize("form", ["ids", "one column", "mask", "gains"])
-def test_a_target_beside_sampled_negatives(place: int, form: str) -> None:
-    """First or last of 101, in every form of target; 19 rows, or one row with another label, are not doubted."""
+def test_targets_beside_sampled_negatives_bring_a_warning(label: int, form: str) -> None:
+    """A target whose relevant label is the first or the last of 101 in each of 30 rows brings a warning in every form.
+
+    19 rows, and rows of which one has another label, bring none.
+    """
 
     def target(labels: Tensor) -> Tensor:
         mask = torch.nn.functional.one_hot(labels, 101)
         return {"ids": labels, "one column": labels[:, None], "mask": mask.bool(), "gains": mask * 2.5}[form]
 
-    scores, labels = NAMES["sampled"], torch.full((30,), place)
-    with pytest.warns(UserWarning, match=f"PrecisionAtK: the relevant label of each row is .*{place}, as where"):
+    scores, labels = NAMES["sampled"], torch.full((30,), label)
+    with pytest.warns(UserWarning, match=f"PrecisionAtK: the relevant label of each row is .*{label}, as where"):
         PrecisionAtK(k=1).update(scores, target(labels))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -196,14 +204,16 @@ def test_a_target_beside_sampled_negatives(place: int, form: str) -> None:
 
 
 def swapped() -> tuple[Tensor, Tensor]:
-    """Target and scores in the wrong order."""
+    """Return target and scores in the wrong order."""
     return NAMES["relevant"].float(), SCORES
 
 
-def test_a_collection_asks_once_for_all_members() -> None:
-    """Two members, two batches: one warning, in the name of the collection; a clone that has not seen a batch asks again."""
+def test_a_collection_warns_once_for_all_members() -> None:
+    """A collection warns once, in its own name, for all members and batches; a clone that has read no batch warns
+    again.
+    """
     collection = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=2)])
-    fresh = collection.clone()
+    clone = collection.clone()
     with pytest.warns(UserWarning, match="TopKCollection: preds, float32") as caught:
         collection.update(*swapped())
     assert len(caught) == 1
@@ -211,7 +221,7 @@ def test_a_collection_asks_once_for_all_members() -> None:
         warnings.simplefilter("error")
         collection.update(*swapped())
     with pytest.warns(UserWarning, match="TopKCollection: preds, float32"):
-        fresh.update(*swapped())
+        clone.update(*swapped())
 
 
 @pytest.mark.parametrize(
@@ -228,14 +238,18 @@ def test_a_collection_asks_once_for_all_members() -> None:
     ],
     ids=["rank", "functional", "sequences", "flat", "numpy"],
 )
-def test_every_entry_asks(caller: str, call: Any) -> None:
-    """Whoever reads a batch in a form that is guessed."""
+def test_every_function_that_reads_a_batch_warns(caller: str, call: Any) -> None:
+    """Every function and method that reads a batch in a guessed form warns of it, for sequences, flat rows and NumPy as
+    well.
+    """
     with pytest.warns(UserWarning, match=f"{caller}: preds, float32 .* hold only 0 and 1"):
         call()
 
 
-def test_what_leaves_nothing_to_guess_is_not_doubted() -> None:
-    """Named forms, metrics that do not check, decisions for a threshold, and 0 and 1 among other scores."""
+def test_unambiguous_inputs_bring_no_warning() -> None:
+    """Inputs in a named form, metrics with validate_args=False, decisions for a threshold, and scores that are 0 and 1
+    among others bring no warning.
+    """
     relevant = NAMES["relevant"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -248,8 +262,10 @@ def test_what_leaves_nothing_to_guess_is_not_doubted() -> None:
         PrecisionAtK(k=1).update(SCORES, relevant * 0.5)
 
 
-def test_no_batch_is_read_whole() -> None:
-    """Of 3,000 rows of 100 scores, all 0 or 1 but in the last rows, the first 655 are read: they hold 0 and 1 alone."""
+def test_the_check_of_inputs_reads_a_part_of_a_batch() -> None:
+    """Of 3,000 rows of 100 scores the check reads the first 655: if these hold only 0 and 1 it warns, whatever the
+    other rows hold.
+    """
     scores = (torch.rand(3000, 100, generator=torch.Generator().manual_seed(1)) < 0.5).float()
     scores[655:] += 0.25
     with pytest.warns(UserWarning, match="hold only 0 and 1"):

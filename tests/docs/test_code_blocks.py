@@ -1,4 +1,4 @@
-"""README and documentation are true: their Python runs from top to bottom, and prints what they show."""
+"""The Python code of README and documentation runs from top to bottom and prints what the pages show."""
 
 import contextlib
 import re
@@ -16,66 +16,66 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
 )
-ELSEWHERE = {"docs/offline.md"}
-"""Pages whose commands have to run between their Python: tests/cli/test_offline_document.py runs both."""
+TESTED_WITH_COMMANDS = {"docs/offline.md"}
+"""Pages whose commands run between their Python; tests/cli/test_offline_document.py runs both."""
 
 
 def pages() -> list[str]:
-    """Return the pages that show Python, from the root."""
+    """Return the paths of the pages with Python code."""
     paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    shown = [path.relative_to(ROOT).as_posix() for path in paths if "```python" in path.read_text()]
-    return [page for page in shown if page not in ELSEWHERE]
+    names = [path.relative_to(ROOT).as_posix() for path in paths if "```python" in path.read_text()]
+    return [page for page in names if page not in TESTED_WITH_COMMANDS]
 
 
 def blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
-    """Yield line number, code and the output shown, if any, of each Python block: the text block right behind it."""
+    """Yield line number, code and output of each Python block; a text block directly behind it is its output."""
     blocks = list(BLOCK.finditer(text))
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         if block["language"] == "python":
             adjacent = following is not None and not text[block.end() : following.start()].strip()
-            shown = (
+            output = (
                 following["text"] if following is not None and adjacent and following["language"] == "text" else None
             )
-            yield text.count("\n", 0, block.start()) + 2, block["text"], shown
+            yield text.count("\n", 0, block.start()) + 2, block["text"], output
 
 
 INSTALLED = re.compile(r"pip install ((?:'[^']+'|[\w.\[\],-]+)(?: +(?:'[^']+'|[\w.\[\],-]+))*)")
-USUAL = "tailmetrics[all]"
-"""What README and the first page install, where a page says nothing else."""
+DEFAULT = "tailmetrics[all]"
+"""What README and the first page install; other pages that name nothing need the same."""
 
 
 def requirements_of(page: str) -> frozenset[str]:
-    """Return what a page installs, as pip takes it."""
+    """Return the requirements that a page installs."""
     text = re.sub(r"pip install .*--index-url.*", "", (ROOT / page).read_text())  # another build of a package
     requirements = set()
     for line in INSTALLED.findall(text):
         for word in line.split():
             requirements.add(word.strip("'").replace(".[", "tailmetrics["))
-    return frozenset(requirements or {USUAL})
+    return frozenset(requirements or {DEFAULT})
 
 
 def distributions_for(requirements: Iterable[str]) -> set[str]:
-    """Return the distributions that pip installs for requirements, as far as they are installed here."""
-    waiting, seen = list(requirements), set[str]()
+    """Return the distributions that pip installs for requirements, of those that are installed here."""
+    waiting, visited = list(requirements), set[str]()
     while waiting:
         requirement = Requirement(waiting.pop())
         key = f"{canonicalize_name(requirement.name)}[{','.join(sorted(requirement.extras))}]"
-        if key in seen:
+        if key in visited:
             continue
-        seen.add(key)
+        visited.add(key)
         environments = [{"extra": extra} for extra in ("", *requirement.extras)]
         with contextlib.suppress(metadata.PackageNotFoundError):
-            for need in map(Requirement, metadata.requires(requirement.name) or ()):
-                if need.marker is None or any(map(need.marker.evaluate, environments)):
-                    waiting.append(str(need))
-    return {key.partition("[")[0] for key in seen}
+            for dependency in map(Requirement, metadata.requires(requirement.name) or ()):
+                if dependency.marker is None or any(map(dependency.marker.evaluate, environments)):
+                    waiting.append(str(dependency))
+    return {key.partition("[")[0] for key in visited}
 
 
 def modules_beyond(distributions: set[str]) -> set[str]:
-    """Return the modules that are installed here, but not by these distributions."""
+    """Return the modules that are installed here by other distributions."""
     modules = set()
-    for module, homes in metadata.packages_distributions().items():
-        if module != "examples" and not {canonicalize_name(home) for home in homes} & distributions:
+    for module, providers in metadata.packages_distributions().items():
+        if module != "examples" and not {canonicalize_name(provider) for provider in providers} & distributions:
             modules.add(module)
     return modules
 
@@ -104,7 +104,7 @@ sys.meta_path[:] = [Installed if finder is PathFinder else finder for finder in 
 for name in [name for name in sys.modules if name.partition(".")[0] in {lacking!r}]:
     del sys.modules[name]
 for name in {preloaded!r}:
-    with contextlib.suppress(ImportError):  # loaded here, and not in the process of each page
+    with contextlib.suppress(ImportError):  # loaded once, not in the process of each page
         __import__(name)
 if "matplotlib.figure" in sys.modules:
     sys.modules["matplotlib.figure"].Figure.draw = lambda *_: None  # pictures stay blank
@@ -134,7 +134,7 @@ for page, (folder, blocks) in {pages!r}.items():
     if os.waitpid(child, 0)[1]:
         result[page] = open(os.path.join(folder, "error")).read()
 """
-"""Runs each page in a process of its own, and tells what was wrong, by page."""
+"""Code that runs each page in a process of its own and returns the errors by page."""
 PRELOADED = [
     *("tailmetrics.metrics", "tailmetrics.evaluation", "tailmetrics.lightning", "tailmetrics.cli.evaluate"),
     *("matplotlib.figure", "pandas"),
@@ -142,16 +142,16 @@ PRELOADED = [
 
 
 def requirement_sets() -> list[frozenset[str]]:
-    """Return what the pages install, each set once."""
+    """Return the distinct sets of requirements of the pages."""
     return sorted({requirements_of(page) for page in pages()}, key=sorted)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("requirements", requirement_sets(), ids=lambda names: " ".join(sorted(names)))
-def test_every_page_prints_what_it_shows_with_what_it_installs(requirements: frozenset[str], tmp_path: Path) -> None:
-    """State carries over within a page; a text block right behind a Python block is what that block prints.
+def test_every_page_prints_the_output_that_it_shows(requirements: frozenset[str], tmp_path: Path) -> None:
+    """The Python blocks of a page, run in order, print the text blocks directly behind them.
 
-    Only the packages exist that pip installs for the page, or else for README.
+    Only the packages that the page, or else README, installs can be imported.
     """
     distributions = distributions_for(requirements)
     listings = {}
@@ -167,14 +167,18 @@ def test_every_page_prints_what_it_shows_with_what_it_installs(requirements: fro
     assert processes.run_in_process(code, str(ROOT / "src")) == {}
 
 
-def test_a_wrong_output_and_its_place_are_found() -> None:
-    """The reader of pages sees line number, code and output, and takes no distant block for one."""
+def test_blocks_of_a_page_have_line_code_and_output() -> None:
+    """The parser of pages returns line number, code and output of each block, and takes no distant text block for an
+    output.
+    """
     page = "# T\n\n```python\nprint(1)\n```\n\n```text\n2\n```\n\n```python\nprint(3)\n```\n\nSo.\n\n```text\n4\n```\n"
     assert list(blocks(page)) == [(4, "print(1)\n", "2\n"), (12, "print(3)\n", None)]
 
 
 @pytest.mark.slow
-def test_the_distributed_page_prints_the_same_on_two_processes(tmp_path: Path) -> None:
-    """Its first block is a script for torchrun, as it says; here two processes have the environment that torchrun gives."""
-    (_, script, shown), *_ = blocks((ROOT / "docs" / "distributed.md").read_text())
-    assert "".join(processes.printed_by_ranks(script, tmp_path)) == shown
+def test_the_distributed_page_prints_its_output_on_two_processes(tmp_path: Path) -> None:
+    """The first block of docs/distributed.md, a script for torchrun, prints the output that the page shows on two
+    processes.
+    """
+    (_, script, output), *_ = blocks((ROOT / "docs" / "distributed.md").read_text())
+    assert "".join(processes.printed_by_ranks(script, tmp_path)) == output

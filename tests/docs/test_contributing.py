@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md keeps its word: the lines that it shows are all that a metric takes."""
+"""The lines that CONTRIBUTING.md shows are all that a new metric needs."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ import processes
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 
-TRY = """
+CHECK_METRIC = """
 import tailmetrics, torch
 from tailmetrics import AllFoundAtK, LabelBuckets, RecallAtK, TopKCollection
 from tailmetrics.metrics import REGISTRY
@@ -45,7 +45,7 @@ assert {key: float(value) for key, value in collection.compute().items()} == {
 assert all(not state.is_floating_point() for state in overall.metric_state.values())
 result = tailmetrics.__file__
 """
-TRY_EXAMPLES = """
+CHECK_EXAMPLES = """
 import doctest, importlib
 modules = [importlib.import_module(name) for name in {names}]
 result = [module.__file__ for module in modules if doctest.testmod(module).failed == 0]
@@ -53,62 +53,64 @@ result = [module.__file__ for module in modules if doctest.testmod(module).faile
 
 
 LINES = dict(re.findall(r"`(src/[\w/]+\.py)`.*:\n\n```py\n([^`]+)^```$", GUIDE, re.MULTILINE))
-"""The lines that the guide shows, by the file into which they go."""
+"""The lines that the guide shows, by the file to which they are added."""
 
 
 def write_lines(folder: Path, lines: dict[str, str]) -> None:
-    """Write the lines where the guide says: code at the end of its file, the name of its class into ``__all__``."""
+    """Add the lines where the guide says: code at the end of its file, the name of its class to ``__all__``."""
     for name, text in lines.items():
-        path, called = folder / name, re.search(r"class (\w+)\(", text)
-        assert called is not None
-        old = path.read_text().replace("__all__ = [", f'__all__ = ["{called[1]}", ')
+        path, match = folder / name, re.search(r"class (\w+)\(", text)
+        assert match is not None
+        old = path.read_text().replace("__all__ = [", f'__all__ = ["{match[1]}", ')
         path.write_text(f"{old}\n\n{text}")
 
 
 def ruff(folder: Path, *options: str) -> None:
-    """Run ruff on the files of the guide."""
+    """Run ruff on the files of the guide, which must succeed."""
     check = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *options]
-    ran = subprocess.run([*check, *LINES], cwd=folder, text=True, capture_output=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    process = subprocess.run([*check, *LINES], cwd=folder, text=True, capture_output=True)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.fixture(scope="module")
-def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the package with the metric of the guide, and, before it, one of another name.
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the package with the metric of the guide and, before it, the same under another name.
 
-    So the guide does not break by its first use.
+    The second use of the guide then works like the first.
     """
     folder = tmp_path_factory.mktemp("contributed")
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    before = {name: text.replace("All", "Any").replace("all_found", "any_found") for name, text in LINES.items()}
-    for lines in (before, LINES):
+    first_lines = {name: text.replace("All", "Any").replace("all_found", "any_found") for name, text in LINES.items()}
+    for lines in (first_lines, LINES):
         write_lines(folder, lines)
         ruff(folder, "--fix")
     return folder
 
 
-def test_a_metric_takes_at_most_25_lines() -> None:
-    """Blank lines and docstrings included."""
+def test_the_metric_of_the_guide_takes_at_most_25_lines() -> None:
+    """The metric of the guide takes at most 25 lines, with blank lines and docstrings."""
     assert "class AllFoundAtK(" in "".join(LINES.values())
     assert 0 < sum(len(text.splitlines()) for text in LINES.values()) <= 25
 
 
 @pytest.mark.slow
-def test_the_metric_works_overall_by_bucket_and_in_a_collection(applied: Path) -> None:
-    """Values are those of the comments, counted by hand; states are whole numbers."""
-    assert processes.run_in_process(TRY, str(applied / "src")).startswith(str(applied))
+def test_the_metric_of_the_guide_works_by_bucket_and_in_a_collection(package: Path) -> None:
+    """The metric of the guide gives the values that are counted by hand, overall, by bucket and in a collection, and
+    its states are whole numbers.
+    """
+    assert processes.run_in_process(CHECK_METRIC, str(package / "src")).startswith(str(package))
 
 
-def test_the_metric_is_documented_and_in_style(applied: Path) -> None:
-    """Its doctest is true, and ruff has nothing to say."""
+def test_the_metric_of_the_guide_passes_doctest_and_ruff(package: Path) -> None:
+    """The example of the metric of the guide is correct, and ruff finds nothing in its files."""
     names = [".".join(Path(name).relative_to("src").with_suffix("").parts) for name in LINES]
-    paths = [str(applied / name) for name in LINES]
-    assert processes.run_in_process(TRY_EXAMPLES.format(names=names), str(applied / "src")) == paths
-    ruff(applied)
+    paths = [str(package / name) for name in LINES]
+    assert processes.run_in_process(CHECK_EXAMPLES.format(names=names), str(package / "src")) == paths
+    ruff(package)
 
 
-def test_commands_are_targets_of_the_makefile() -> None:
-    """What the guide tells to run with make exists."""
+def test_make_commands_of_the_guide_are_targets_of_the_makefile() -> None:
+    """Every `make` command of the guide that is a main target exists in the Makefile."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {word for line in re.findall(r"\bmake ([a-z ]+)", GUIDE) for word in line.split()}
-    assert {"test", "lint", "types", "docs", "wheel"} <= named & targets
+    commands = {word for line in re.findall(r"\bmake ([a-z ]+)", GUIDE) for word in line.split()}
+    assert {"test", "lint", "types", "docs", "wheel"} <= commands & targets

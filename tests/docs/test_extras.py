@@ -1,4 +1,4 @@
-"""Without an extra the metrics work, and what needs one says which to install."""
+"""The core works without extras, and what needs an extra names it."""
 
 import pytest
 
@@ -25,7 +25,7 @@ EXTRAS = ("scipy", "rich", "matplotlib", "jinja2", "pyarrow", "duckdb")
 
 
 def error_without(modules: tuple[str, ...], statement: str) -> str:
-    """The error of a statement in a process that cannot import these modules; empty without one."""
+    """Return the error of a statement in a process that cannot import these modules, or an empty text."""
     code = PREPARE.format(modules=modules) + CATCH.format(statement=statement)
     result: str = processes.run_in_process(code)
     return result
@@ -41,8 +41,8 @@ def error_without(modules: tuple[str, ...], statement: str) -> str:
     ],
 )
 @pytest.mark.slow
-def test_what_needs_an_extra_names_it(module: str, extra: str, statement: str) -> None:
-    """An error of Python alone would name a module, which is not what a user installs."""
+def test_the_error_for_a_missing_extra_says_what_to_install(module: str, extra: str, statement: str) -> None:
+    """If the module of an extra is missing, the error names the module and the pip command that installs the extra."""
     error = error_without((module,), statement)
     assert module in error
     assert f"pip install 'tailmetrics[{extra}]'" in error
@@ -50,5 +50,5 @@ def test_what_needs_an_extra_names_it(module: str, extra: str, statement: str) -
 
 @pytest.mark.slow
 def test_the_core_needs_no_extra() -> None:
-    """A collection and a report of tensors, which can be read as text, with all extras away."""
+    """Without any extra, a collection and a report of tensors work, and the report can be printed."""
     assert error_without(EXTRAS, "result = str(evaluate(scores, target, metrics=metrics).scalars)") == ""

@@ -1,4 +1,4 @@
-"""The first hour in six fields: every block of docs/fields.md runs, and its numbers are those of the field's own tools."""
+"""The blocks of docs/fields.md run, and their values are those of the tools of each of six fields."""
 
 import contextlib
 import io
@@ -24,8 +24,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "fields.md"
 
 
 @pytest.fixture(scope="module")
-def typed() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """What the blocks define, and what each section prints, by the title of the section."""
+def page_results() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+    """Return the names that the blocks define, and the values that each section prints, by its title."""
     names: dict[str, Any] = {"__name__": "__main__"}
     printed: dict[str, dict[str, float]] = {}
     with warnings.catch_warnings():
@@ -41,9 +41,9 @@ def typed() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
     return names, printed
 
 
-def test_extreme_classification(typed: Any) -> None:
-    """napkinxc's precision and propensity-scored precision."""
-    names, printed = typed
+def test_extreme_classification_equals_napkinxc(page_results: Any) -> None:
+    """Precision and propensity-scored precision of the section equal napkinXC's."""
+    names, printed = page_results
     values, scores, test = printed["Extreme classification"], names["scores"], names["multi_hot"](names["test"])
     assert np.array_equal(names["coded"], test)
     order = [row.tolist() for row in np.argsort(-scores, axis=1)[:, :5]]
@@ -55,14 +55,16 @@ def test_extreme_classification(typed: Any) -> None:
 
 
 def peer(names: dict[str, Any], run: dict[str, dict[str, float]], measure: str) -> float:
-    """The mean of a measure of pytrec_eval."""
+    """Return the mean of a measure of pytrec_eval."""
     measures = pytrec_eval.RelevanceEvaluator(names["qrels"], {re.sub(r"_(?=\d)", ".", measure)}).evaluate(run)
     return sum(values[measure] for values in measures.values()) / len(measures)
 
 
-def test_recommendation_and_retrieval(typed: Any) -> None:
-    """pytrec_eval's nDCG, recall, MAP and reciprocal rank; the difference of the two runs."""
-    names, printed = typed
+def test_recommendation_and_retrieval_equal_pytrec_eval(page_results: Any) -> None:
+    """nDCG, recall, MAP and reciprocal rank of the sections, and the difference of the two runs, equal
+    pytrec_eval's.
+    """
+    names, printed = page_results
     run = names["bm25"]
     for section, keys in (
         ("Recommendation", {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10"}),
@@ -74,9 +76,9 @@ def test_recommendation_and_retrieval(typed: Any) -> None:
     assert printed["Retrieval"][""] == pytest.approx(gain, abs=5e-5)
 
 
-def test_next_location(typed: Any) -> None:
-    """scikit-learn's top-k accuracy and weighted F1."""
-    names, printed = typed
+def test_next_location_equals_scikit_learn(page_results: Any) -> None:
+    """Accuracy and weighted F1 of the section equal scikit-learn's."""
+    names, printed = page_results
     values, labels = printed["Next location, next item"], range(200)
     for k in (1, 5, 10):
         expected = top_k_accuracy_score(names["visited"], names["scores"], k=k, labels=labels)
@@ -85,9 +87,11 @@ def test_next_location(typed: Any) -> None:
     assert values["weighted_f1@1"] == pytest.approx(expected, abs=5e-5)
 
 
-def test_long_tailed_images(typed: Any) -> None:
-    """scikit-learn's balanced accuracy, and the mean accuracy of the classes of each group, by their training images."""
-    names, printed = typed
+def test_long_tailed_images_equal_scikit_learn_and_group_means(page_results: Any) -> None:
+    """Balanced accuracy of the section equals scikit-learn's, and the accuracy of each group is the mean over its
+    classes, grouped by their training images.
+    """
+    names, printed = page_results
     values, target = printed["Long-tailed images"], names["visited"]
     right = names["scores"].argmax(1) == target
     images = np.zeros(200)
@@ -103,22 +107,24 @@ def test_long_tailed_images(typed: Any) -> None:
         assert values[group] == pytest.approx(np.mean(group_values), abs=5e-5)
 
 
-def test_language_models(typed: Any) -> None:
-    """torch's cross-entropy, of all tokens and of those of a decile, as perplexity."""
-    names, printed = typed
+def test_language_models_equal_torch(page_results: Any) -> None:
+    """The perplexities of the section, of all tokens and of those of two deciles, are those of torch's
+    cross-entropy.
+    """
+    names, printed = page_results
     logits, words = names["logits"].double().flatten(0, 1), names["words"].flatten()
     deciles = names["rare"]["buckets"]
     for line, decile in (("all", None), ("/decile_10", "decile_10"), ("/decile_1", "decile_1")):
         bucket = torch.as_tensor(deciles.assignment)[words.clamp(min=0)]
-        kept = words if decile is None else words.where(bucket == deciles.names.index(decile), -100)
-        expected = torch.nn.functional.cross_entropy(logits, kept, ignore_index=-100).exp()
+        counted_words = words if decile is None else words.where(bucket == deciles.names.index(decile), -100)
+        expected = torch.nn.functional.cross_entropy(logits, counted_words, ignore_index=-100).exp()
         (printed_value,) = (value for key, value in printed["Language models"].items() if key.split()[0] == line)
         assert printed_value == pytest.approx(float(expected), abs=0.06)
 
 
-def test_a_competition(typed: Any) -> None:
-    """The loop by which competitions score MAP@12."""
-    names, printed = typed
+def test_map_of_a_competition_equals_its_loop(page_results: Any) -> None:
+    """MAP@12 of the section equals the loop with which competitions compute it."""
+    names, printed = page_results
 
     def average_precision(actual: list[str], predicted: list[str]) -> float:
         hits, total = 0, 0.0
@@ -135,9 +141,11 @@ def test_a_competition(typed: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("blank_pictures")
-def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """Each command of the page, typed as it stands, on files of the same data: no error, and the number of the block."""
-    names, printed = typed
+def test_the_commands_of_the_page_give_the_values_of_the_blocks(
+    page_results: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Each command of the page, run on files of the same data, succeeds and gives the value of the block."""
+    names, printed = page_results
     monkeypatch.chdir(tmp_path)
     scipy.sparse.save_npz("preds.npz", scipy.sparse.csr_matrix(np.exp(names["scores"])))
     for name in ("train", "test"):
@@ -156,7 +164,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         for place, (document, score) in enumerate(run.items())
     ]
     Path("bm25.run").write_text("\n".join(lines) + "\n")
-    judged = [f"{query} 0 {document} 1" for query, listed in names["qrels"].items() for document in listed]
+    judged = [f"{query} 0 {document} 1" for query, documents in names["qrels"].items() for document in documents]
     Path("test.qrels").write_text("\n".join(judged) + "\n")
     np.save("scores.npy", names["scores"])
     np.save("places.npy", names["visited"])
@@ -174,7 +182,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         lines = [json.dumps({"id": f"n{row}", "codes": codes}) for row, codes in enumerate(names[file])]
         Path(f"{file}.jsonl").write_text("\n".join(lines))
     tokens = names["logits"].double().flatten(0, 1), names["words"].flatten()
-    same = {
+    expected = {
         "xmc": ("precision@5", printed["Extreme classification"]["precision_k@5"]),
         "medical_coding": ("precision@5", printed["Extreme classification"]["precision_k@5"]),
         "recsys": ("recall@10", printed["Recommendation"]["recall@10"]),
@@ -186,8 +194,8 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         "answers.jsonl": ("recall@3", 0.5),
     }
     commands = [shlex.split(command) for command in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
-    assert [words[3] for words in commands] == list(same)
+    assert [words[3] for words in commands] == list(expected)
     for words in commands:
         assert main([*words[1:], "--quiet", "--overwrite"]) == 0, capsys.readouterr().err
-        key, value = same[words[3]]
+        key, value = expected[words[3]]
         assert values_of(json.loads(Path("report/report.json").read_text()))[key] == pytest.approx(value, abs=5e-5)

@@ -1,4 +1,4 @@
-"""The tree is what the architecture page says: layers, one place for everything, nothing undocumented or dangling."""
+"""The code follows the page on the architecture: layers, and no missing documentation or broken references."""
 
 import ast
 import inspect
@@ -29,7 +29,7 @@ LAYERS = {
     "_number_of_labels": 0,
 }
 ROOT_LAYER = 3
-"""The package root re-exports what is up to here; what imports the root must stand above."""
+"""The package root exports names of up to this layer, and modules that import the root are above it."""
 
 OPTIONAL = {
     "rich",
@@ -49,11 +49,11 @@ def _dotted(path: Path) -> str:
 
 
 MODULES = {_dotted(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
-"""The syntax of every module by its dotted name, read once."""
+"""The syntax tree of every module by its dotted name."""
 
 
 def imports(tree: ast.AST, leave_out: Iterable[ast.AST] = ()) -> Iterator[tuple[str, int]]:
-    """Yield what a module imports, wherever in it but in what is left out, and the line."""
+    """Yield what a module imports, and the line, except within the nodes to leave out."""
     left_out = {id(part) for node in leave_out for part in ast.walk(node)}
     for node in ast.walk(tree):
         if id(node) in left_out:
@@ -66,31 +66,34 @@ def imports(tree: ast.AST, leave_out: Iterable[ast.AST] = ()) -> Iterator[tuple[
 
 
 def layer_of(name: str) -> int:
-    """Return the layer of a dotted name; what the root re-exports is on the layer of the root."""
+    """Return the layer of a dotted name; names that the root exports are on the layer of the root."""
     parts = name.split(".")
     return LAYERS.get(parts[1], ROOT_LAYER) if len(parts) > 1 else ROOT_LAYER
 
 
-def test_everything_has_a_layer() -> None:
-    """A new file or folder of the package is put on a layer before anything else."""
+def test_every_module_has_a_layer() -> None:
+    """Every file and folder of the package has a layer."""
     names = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert names - {"__init__"} == set(LAYERS)
 
 
-def test_imports_go_down_only() -> None:
-    """Also those within functions; the root may import up to its layer, and `evaluate` when it is asked for."""
-    up = [
+def test_modules_import_only_from_their_layer_and_below() -> None:
+    """Modules import, also within functions, only from their own layer and below.
+
+    The one exception is the root, which imports `evaluate` when it is first used.
+    """
+    upward_imports = [
         f"{name}:{line} {imported}"
         for name, tree in MODULES.items()
         for imported, line in imports(tree)
         if imported.split(".")[0] == "tailmetrics" and layer_of(imported) > layer_of(name)
     ]
-    assert [line.partition(":")[0] for line in up] == ["tailmetrics"], up
-    assert up[0].endswith("tailmetrics.evaluation.evaluate")
+    assert [line.partition(":")[0] for line in upward_imports] == ["tailmetrics"], upward_imports
+    assert upward_imports[0].endswith("tailmetrics.evaluation.evaluate")
 
 
 def run_imports() -> dict[str, set[str]]:
-    """Return the modules of the package that each of them imports when it runs, so not for types alone."""
+    """Return the modules of the package that each module imports at run time, without imports for types."""
     modules_by_name = {}
     for name, tree in MODULES.items():
         for_types = []
@@ -104,22 +107,22 @@ def run_imports() -> dict[str, set[str]]:
     return modules_by_name
 
 
-def test_no_imports_form_a_circle() -> None:
-    """Neither between files, imports within functions included, nor between the folders and files of one layer.
+def test_imports_form_no_cycle() -> None:
+    """Imports form no cycle between files, also within functions, nor between folders.
 
-    The error of ``prepare`` names the files of a circle.
+    The error of ``prepare`` names the files of a cycle.
     """
     imports_of_files = run_imports()
-    imports_of_places: dict[str, set[str]] = {}
+    imports_of_folders: dict[str, set[str]] = {}
     for name, imported in imports_of_files.items():
-        goals = imports_of_places.setdefault(".".join(name.split(".")[:2]), set())
-        goals.update(".".join(goal.split(".")[:2]) for goal in imported)
-    for graph in (imports_of_files, imports_of_places):
-        TopologicalSorter({name: goals - {name} for name, goals in graph.items()}).prepare()
+        imported_folders = imports_of_folders.setdefault(".".join(name.split(".")[:2]), set())
+        imported_folders.update(".".join(module.split(".")[:2]) for module in imported)
+    for graph in (imports_of_files, imports_of_folders):
+        TopologicalSorter({name: imported_folders - {name} for name, imported_folders in graph.items()}).prepare()
 
 
 def test_files_of_metrics_never_import_one_another() -> None:
-    """They share what is in the files that begin with an underscore."""
+    """Files of metrics do not import one another; shared code is in files that start with an underscore."""
     families = {path.stem for path in (PACKAGE / "metrics").glob("[a-z]*.py")}
     for name, tree in MODULES.items():
         if not name.startswith("tailmetrics.metrics."):
@@ -130,7 +133,9 @@ def test_files_of_metrics_never_import_one_another() -> None:
 
 
 def test_importing_the_root_imports_no_optional_dependency() -> None:
-    """Neither those of the extras nor layer 4 and 5, beyond what TorchMetrics itself imports."""
+    """Importing the package and using its public names imports no optional dependency, no module of the layers 4 and 5,
+    and not torch.compile, beyond what TorchMetrics imports.
+    """
 
     code = (
         "import sys, torch, torchmetrics; vars(torch).pop('_dynamo', None); "
@@ -139,15 +144,17 @@ def test_importing_the_root_imports_no_optional_dependency() -> None:
         "every = [getattr(tailmetrics, name) for name in tailmetrics.__all__ if name != 'evaluate']; "
         "result = {*sys.modules} - before"
     )
-    own = processes.run_in_process(code)
-    assert "tailmetrics.collection" in own
-    assert not {name.partition(".")[0] for name in own} & OPTIONAL
-    assert "torch._dynamo" not in own, "torch.compile takes longer to import than all else here"
-    assert not [name for name in own if name.startswith("tailmetrics.") and layer_of(name) > ROOT_LAYER]
+    imported = processes.run_in_process(code)
+    assert "tailmetrics.collection" in imported
+    assert not {name.partition(".")[0] for name in imported} & OPTIONAL
+    assert "torch._dynamo" not in imported, "torch.compile takes longer to import than all else here"
+    assert not [name for name in imported if name.startswith("tailmetrics.") and layer_of(name) > ROOT_LAYER]
 
 
-def test_a_star_import_brings_the_public_names_and_no_module_but_functional() -> None:
-    """Every metric, its base classes and what goes with them; `map` stays the builtin; extras may be missing."""
+def test_a_star_import_gives_the_public_names() -> None:
+    """A star import gives every metric, its base classes, the other public names and the module `functional`, without
+    extras, and leaves the builtin `map`.
+    """
     code = (
         "import sys, torchmetrics; sys.modules.update(dict.fromkeys(('rich', 'jinja2', 'pyarrow')));"
         "before = {*globals(), 'before'}; from tailmetrics import *; result = {*globals()} - before;"
@@ -166,55 +173,55 @@ def test_a_star_import_brings_the_public_names_and_no_module_but_functional() ->
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    """Names of the root, of every `__all__` and of the report; and the reference names nothing else."""
+    """Every public name of the root, of every `__all__` and of the reports is in the reference."""
     import tailmetrics
     from tailmetrics import evaluation, functional, io, lightning, report, significance
 
     packages = (evaluation, functional, io, lightning, report, significance)
-    rendered = {
+    documented = {
         name
         for page in (ROOT / "docs" / "reference").glob("*.md")
         for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE)
     }
-    own = {
+    root_names = {
         name
         for name, value in ((name, getattr(tailmetrics, name)) for name in dir(tailmetrics))
         if not name.startswith("_")
         and not inspect.ismodule(value)
         and getattr(value, "__module__", "tailmetrics").startswith("tailmetrics")
     }
-    root = {*tailmetrics.__all__, "REGISTRY"} - {"functional"}  # what else there is, metrics are written with
-    public = {f"tailmetrics.{name}" if name in root else f"tailmetrics.metrics.{name}" for name in {*own, *root}}
+    root = {*tailmetrics.__all__, "REGISTRY"} - {"functional"}  # other names are for custom metrics
+    public = {f"tailmetrics.{name}" if name in root else f"tailmetrics.metrics.{name}" for name in {*root_names, *root}}
     public |= {
         f"{module.__name__}.{name}"
         for module in packages
         for name in getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
         if getattr(module, name) is not getattr(tailmetrics, name, None)
     }
-    assert public <= rendered, sorted(public - rendered)
+    assert public <= documented, sorted(public - documented)
 
 
 def test_members_of_the_reference_exist() -> None:
-    """What a page shows of a class is a member of it; mkdocstrings says nothing of a name that is gone."""
+    """Every member of a class that the reference lists exists, which mkdocstrings does not check."""
     entry = re.compile(r"^::: ([\w.]+)\n(?:    .*\n)*?.*\bmembers: \[(.+)\]", re.MULTILINE)
-    gone = []
+    missing = []
     for page in (ROOT / "docs" / "reference").glob("*.md"):
         for name, members in entry.findall(page.read_text()):
             owner: Any = locate(name)
             attributes = {*dir(owner)}.union(*map(inspect.get_annotations, owner.__mro__))
-            gone += [f"{name}.{member}" for member in members.split(", ") if member not in attributes]
-    assert gone == []
+            missing += [f"{name}.{member}" for member in members.split(", ") if member not in attributes]
+    assert missing == []
 
 
 def links() -> Iterator[tuple[Path, str]]:
-    """Yield page and target of every link and picture of the pages, code aside."""
+    """Yield page and target of every link and picture of the pages, code excluded."""
     for page in PAGES:
         prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         yield from ((page, target) for target in re.findall(r"\]\(([^)\s]+)\)", prose))
 
 
 def slugs(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as Python-Markdown makes them."""
+    """Return the anchors of a page's headings as Python-Markdown builds them."""
     headings = re.findall(
         r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE), re.M
     )
@@ -222,29 +229,31 @@ def slugs(page: Path) -> set[str]:
 
 
 def test_relative_links_resolve() -> None:
-    """Of README, changelog, contributing guide and documentation, down to the heading."""
+    """Every relative link of README, changelog, contributing guide and documentation leads to an existing file and
+    heading.
+    """
     num_links = 0
     for page, target in links():
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        goal = (page.parent / path).resolve() if path else page
-        assert goal.exists(), f"{page.relative_to(ROOT)}: {target}"
-        is_page = goal.suffix == ".md"  # of a picture, "only-dark" says where it is shown
-        assert not anchor or not is_page or anchor in slugs(goal), f"{page.relative_to(ROOT)}: {target}"
+        target_path = (page.parent / path).resolve() if path else page
+        assert target_path.exists(), f"{page.relative_to(ROOT)}: {target}"
+        is_page = target_path.suffix == ".md"  # the anchor "only-dark" of a picture is a theme
+        assert not anchor or not is_page or anchor in slugs(target_path), f"{page.relative_to(ROOT)}: {target}"
         num_links += 1
     assert num_links > 30
 
 
-def test_no_page_is_left_out_of_the_navigation() -> None:
-    """Every page of docs is in zensical.toml, and every page named there exists."""
-    named = re.findall(r'= "([\w/-]+\.md)" }', (ROOT / "zensical.toml").read_text())
+def test_the_navigation_lists_every_page() -> None:
+    """zensical.toml lists exactly the pages of docs."""
+    listed_pages = re.findall(r'= "([\w/-]+\.md)" }', (ROOT / "zensical.toml").read_text())
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
-    assert sorted(named) == sorted(pages)
+    assert sorted(listed_pages) == sorted(pages)
 
 
 def test_continuous_integration_runs_the_commands_of_the_makefile() -> None:
-    """Each `make` of the workflow is a target, and each file that it hands to pytest exists."""
+    """Each `make` command of the workflow is a target of the Makefile, and each test file that it names exists."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert (
@@ -258,7 +267,9 @@ def test_continuous_integration_runs_the_commands_of_the_makefile() -> None:
 
 
 def test_an_entry_of_the_reference_lists_every_argument_of_a_metric() -> None:
-    """What the documentation makes of a metric's docstring holds each argument, buckets and scope before those of TorchMetrics."""
+    """The entry of a metric in the reference lists each argument of the metric, buckets and scope before those of
+    TorchMetrics.
+    """
     spec = spec_from_file_location("docstrings", PACKAGE.parents[1] / "docs" / "docstrings.py")
     assert spec is not None
     assert spec.loader is not None
@@ -271,8 +282,8 @@ def test_an_entry_of_the_reference_lists_every_argument_of_a_metric() -> None:
         assert "buckets" not in documented or documented.index("buckets") < documented.index("name"), name
 
 
-def test_the_page_of_the_architecture_names_what_exists() -> None:
-    """Every constant, class, function and argument that the page sets as code stands in the package."""
+def test_names_on_the_page_of_the_architecture_exist() -> None:
+    """Every name that the page on the architecture sets as code occurs in the package."""
     page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text()
     sources = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     words = set(re.findall(r"\w+", sources))

@@ -1,4 +1,4 @@
-"""docs/names.md tells the truth: what it writes can be made, and is what people call by that name."""
+"""docs/names.md is correct: its calls run, and give the values that are known by these names elsewhere."""
 
 import re
 from pathlib import Path
@@ -35,20 +35,20 @@ WORDS = (ROOT / "docs" / "names.md").read_text()
 
 
 def calls() -> list[str]:
-    """Return what the second columns say to write: every call of a class."""
+    """Return every call of a class in the second columns of the tables."""
     rows = re.findall(r"^\| .* \| (.*) \|$", WORDS.partition("## Asked for elsewhere")[0], re.MULTILINE)
     return sorted({call for row in rows for call in re.findall(r"`([A-Z]\w+\([^`]*\))`", row)})
 
 
-def test_calls_are_found() -> None:
-    """The reader of the page sees metrics of every field."""
+def test_the_page_has_calls_of_every_field() -> None:
+    """The parser of the page returns metrics of every field."""
     names = {call.partition("(")[0] for call in calls()}
     assert {"HitRateAtK", "PropensityScoredPrecisionAtK", "RPrecision", "CrossEntropy", "F1AtThreshold"} <= names
 
 
 @pytest.mark.parametrize("call", calls())
-def test_what_is_written_can_be_made(call: str) -> None:
-    """As it stands, with the number of labels and the counts that the page speaks of."""
+def test_every_call_of_the_page_creates_a_metric(call: str) -> None:
+    """Every call of the page creates a metric, with the number of labels and the counts that the page names."""
     metric = eval(
         call,
         {
@@ -69,19 +69,19 @@ def value(metric: tailmetrics.TopKMetric, preds: torch.Tensor, target: torch.Ten
 
 @pytest.fixture
 def scores() -> torch.Tensor:
-    """Return scores of 200 rows; labels that come first score higher."""
+    """Return scores of 200 rows, which are higher for labels of lower ids."""
     return torch.rand(200, L, generator=torch.Generator().manual_seed(0)) - torch.arange(L) / 100
 
 
 @pytest.fixture
 def classes() -> torch.Tensor:
-    """Return one label per row, every label at least once."""
+    """Return one label per row; every label occurs."""
     drawn = torch.randint(0, L, (200 - L,), generator=torch.Generator().manual_seed(1))
     return torch.cat([torch.arange(L), drawn])
 
 
 def test_balanced_accuracy_is_macro_recall_at_1(scores: torch.Tensor, classes: torch.Tensor) -> None:
-    """As scikit-learn computes it."""
+    """Macro recall at 1 is the balanced accuracy of scikit-learn."""
     ours = value(RecallAtK(k=1, average="macro", num_labels=L), scores, classes)
     assert float(ours) == pytest.approx(balanced_accuracy_score(classes, scores.argmax(1)), abs=1e-12)
 
@@ -89,7 +89,9 @@ def test_balanced_accuracy_is_macro_recall_at_1(scores: torch.Tensor, classes: t
 def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
     scores: torch.Tensor, classes: torch.Tensor
 ) -> None:
-    """Over 100, 20 to 100, below 20 training rows: the mean over the classes of each group of their accuracy."""
+    """Macro recall at 1 by thresholds is the accuracy of many, medium and few-shot classes: the mean over the classes
+    with more than 100, 20 to 100, and fewer than 20 training rows.
+    """
     buckets = buckets_of("thresholds:1,20,101:many,medium,few", COUNTS)
     ours = value(RecallAtK(k=1, average="macro", buckets=buckets, scope="global"), scores, classes)
     right = (scores.argmax(1) == classes).double()
@@ -102,17 +104,21 @@ def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
 
 
 def test_mean_rank_is_the_mean_k_for_a_recall_of_1(scores: torch.Tensor, classes: torch.Tensor) -> None:
-    """The rank of the one relevant label: one more than the labels that score higher."""
+    """The mean rank of the relevant label, which is 1 plus the number of labels with higher scores, is the mean k for a
+    recall of 1.
+    """
     ours = value(KForRecall(min_recall=1.0, statistic="mean", depth=L), scores, classes)
     ranks = (scores > scores.gather(1, classes[:, None])).sum(1) + 1
     assert float(ours) == float(ranks.double().mean())
 
 
-def test_relative_p_and_num_rel_ret_of_trec_eval() -> None:
-    """``relative_P`` is normalized recall; ``num_rel_ret`` is the cumulated gain of 0/1 targets, summed over rows."""
-    drawn = np.random.default_rng(0)
-    order = np.stack([drawn.permutation(L)[:20] for _ in range(30)])
-    relevant = np.stack([drawn.permutation(L)[:12] for _ in range(30)])
+def test_relative_p_and_num_rel_ret_are_normalized_recall_and_cumulated_gain() -> None:
+    """``relative_P`` of trec_eval is normalized recall, and ``num_rel_ret`` is the sum over rows of the cumulated gain
+    of 0/1 targets.
+    """
+    source = np.random.default_rng(0)
+    order = np.stack([source.permutation(L)[:20] for _ in range(30)])
+    relevant = np.stack([source.permutation(L)[:12] for _ in range(30)])
     run = {f"q{row}": {f"d{label}": 20.0 - rank for rank, label in enumerate(order[row])} for row in range(30)}
     qrels = {f"q{row}": {f"d{label}": 1 for label in relevant[row]} for row in range(30)}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, {"relative_P", "num_rel_ret"}).evaluate(run)
@@ -125,7 +131,10 @@ def test_relative_p_and_num_rel_ret_of_trec_eval() -> None:
 
 
 def test_snips_is_the_weighted_share_of_hits(scores: torch.Tensor, classes: torch.Tensor) -> None:
-    """Σ w·hit / Σ w with w = (n / N)^-((γ + 1) / 2); the effective sample size is that of Kish."""
+    """Propensity-scored recall with weights (n / N)^-((γ + 1) / 2) is SNIPS: Σ w·hit / Σ w.
+
+    Kish's effective sample size of the weights is between 1 and the number of rows.
+    """
     weights = functional.inverse_popularity(COUNTS, gamma=1.5)
     expected = [(max(COUNTS) / count) ** 1.25 for count in COUNTS]
     assert weights.tolist() == pytest.approx(expected, rel=1e-12)
@@ -137,24 +146,29 @@ def test_snips_is_the_weighted_share_of_hits(scores: torch.Tensor, classes: torc
 
 
 def test_macro_coverage_of_sets_is_macro_recall_at_a_threshold(scores: torch.Tensor, classes: torch.Tensor) -> None:
-    """The mean over labels of how often a set holds them; labels that are missed more often than not, in loops."""
+    """Macro recall at a threshold is the macro coverage of sets: the mean over labels of how often a set holds them.
+
+    The labels that are missed in most of their rows are those of a loop.
+    """
     recalls = [float((scores[classes == label, label] > 0.5).double().mean()) for label in range(L)]
     ours = value(RecallAtThreshold(0.5, average="macro", num_labels=L), scores, classes)
     assert float(ours) == pytest.approx(float(np.mean(recalls)), abs=1e-12)
     collection = TopKCollection([RecallAtThreshold(0.5, average="none", num_labels=L)])
-    has_row = classes != 3  # so that label 3 has no row: it is missed nowhere
+    has_row = classes != 3  # label 3 has no row, so that it is not missed
     collection.update(scores[has_row], classes[has_row])
     columns = collection.per_label()
     (column,) = (values for name, values in columns.items() if "recall" in name)
     missed = (column < 0.5) & (columns["support"] > 0)
-    assert int(missed.sum()) == sum(column < 0.5 for label, column in enumerate(recalls) if label != 3)
+    assert int(missed.sum()) == sum(recall < 0.5 for label, recall in enumerate(recalls) if label != 3)
 
 
-def test_ranks_of_pykeen_are_orders_of_equal_scores(classes: torch.Tensor) -> None:
-    """Optimistic: one more than what is above; pessimistic: with all that is equal; expected: the mean of 1 / rank."""
+def test_optimistic_and_pessimistic_ranks_are_orders_of_ties(classes: torch.Tensor) -> None:
+    """MRR with ties="best" and "worst" has the optimistic and pessimistic ranks of PyKEEN: 1 plus the higher scores,
+    and all higher and equal scores. ties="expected" is the mean of 1 / rank over these.
+    """
     scores = torch.randint(0, 6, (200, L), generator=torch.Generator().manual_seed(2)).float()
-    own = scores.gather(1, classes[:, None])
-    above, equal = (scores > own).sum(1), (scores == own).sum(1)
+    relevant_scores = scores.gather(1, classes[:, None])
+    above, equal = (scores > relevant_scores).sum(1), (scores == relevant_scores).sum(1)
     assert float(value(MRR(ties="best"), scores, classes)) == pytest.approx(float((1 / (above + 1.0)).mean()))
     assert float(value(MRR(ties="worst"), scores, classes)) == pytest.approx(float((1 / (above + equal * 1.0)).mean()))
     mean = [
@@ -163,21 +177,27 @@ def test_ranks_of_pykeen_are_orders_of_equal_scores(classes: torch.Tensor) -> No
     assert float(value(MRR(ties="expected"), scores, classes)) == pytest.approx(float(np.mean(mean)))
 
 
-def test_scores_of_sentence_transformers_and_of_the_harness(scores: torch.Tensor, classes: torch.Tensor) -> None:
-    """Accuracy@k: a hit among k; MAP@100 divides by min(100, n); ``acc``: the choice of the largest log-likelihood."""
-    place = (scores > scores.gather(1, classes[:, None])).sum(1)
+def test_values_of_sentence_transformers_and_of_the_harness(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """Accuracy@k of sentence-transformers is the hit rate, ``acc`` of the harness is accuracy at 1, and MAP@100 divides
+    by min(100, n).
+    """
+    num_higher = (scores > scores.gather(1, classes[:, None])).sum(1)
     ours = value(HitRateAtK(k=[1, 3]), scores, classes).tolist()
-    assert ours == [float((place < k).double().mean()) for k in (1, 3)]
+    assert ours == [float((num_higher < k).double().mean()) for k in (1, 3)]
     assert float(value(AccuracyAtK(k=1), scores, classes)) == float((scores.argmax(1) == classes).double().mean())
-    inverse = torch.where(place < 100, 1 / (place + 1.0), 0.0)
+    inverse = torch.where(num_higher < 100, 1 / (num_higher + 1.0), 0.0)
     ours_map = value(MAP(k=100, denominator="attainable"), scores, classes)
     assert float(ours_map) == pytest.approx(float(inverse.double().mean()), abs=1e-7)
 
 
-def test_sampled_candidates_flatter(scores: torch.Tensor, classes: torch.Tensor) -> None:
-    """The relevant label and 20 others, drawn: ranked among themselves, as a loop does."""
-    drawn = torch.stack([torch.randperm(L, generator=torch.Generator().manual_seed(row))[:20] for row in range(200)])
-    ids = torch.cat([classes[:, None], torch.where(drawn == classes[:, None], -1, drawn)], dim=1)
+def test_sampled_candidates_raise_the_hit_rate(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """The hit rate of the relevant label among 20 sampled candidates is that of a direct count, and is greater than
+    among all labels.
+    """
+    candidates = torch.stack(
+        [torch.randperm(L, generator=torch.Generator().manual_seed(row))[:20] for row in range(200)]
+    )
+    ids = torch.cat([classes[:, None], torch.where(candidates == classes[:, None], -1, candidates)], dim=1)
     sampled = torch.where(ids < 0, -torch.inf, scores.gather(1, ids.clamp(min=0)))
     ours = value(HitRateAtK(k=10), (sampled, ids), classes)
     assert float(ours) == float(((sampled > sampled[:, :1]).sum(1) < 10).double().mean())
@@ -185,7 +205,9 @@ def test_sampled_candidates_flatter(scores: torch.Tensor, classes: torch.Tensor)
 
 
 def test_tail_percentage_is_the_proportion_of_the_bucket_of_rare_labels(scores: torch.Tensor) -> None:
-    """Of items seen at most 5 times, as RecBole counts them: a share of each list, then the mean over users."""
+    """The prediction proportion of the bucket of items with at most 5 occurrences is the tail percentage of RecBole:
+    the share in each list, averaged over users.
+    """
     buckets = LabelBuckets.thresholds(COUNTS, (1, 6))
     ours = value(PredictionProportionAtK(k=10, buckets=buckets), scores, torch.zeros(200, dtype=torch.int64))
     rare = torch.tensor(COUNTS) <= 5

@@ -1,4 +1,4 @@
-"""What makes a release: its notes name each file, and what signs files installs nothing but what a hash names."""
+"""The notes of a release name each file, and jobs that sign or publish install only packages with a hash."""
 
 import importlib.util
 import re
@@ -38,8 +38,11 @@ def jobs() -> dict[str, Any]:
     return dict(yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"])
 
 
-def test_notes_are_the_part_of_the_version_with_size_and_checksum_of_each_file(release: Any, tmp_path: Path) -> None:
-    """Checksums are those of NIST's examples "abc" and the empty text; links lead to the tag of the version."""
+def test_release_notes_list_size_and_checksum_of_each_file(release: Any, tmp_path: Path) -> None:
+    """Release notes are the section of the version, with links to its tag, and the size and checksum of each file.
+
+    The checksums are those of NIST's examples "abc" and the empty text.
+    """
     (tmp_path / "tailmetrics-0.2.0.tar.gz").write_bytes(b"abc")
     (tmp_path / "tailmetrics-0.2.0-py3-none-win_amd64.whl").write_bytes(b"")
     notes = release.notes(CHANGELOG, sorted(tmp_path.iterdir()))
@@ -53,22 +56,24 @@ def test_notes_are_the_part_of_the_version_with_size_and_checksum_of_each_file(r
         assert f"| tailmetrics-0.2.{name} | {size} | `{checksum}` |" in notes.splitlines()
 
 
-def test_a_version_without_a_date_has_no_notes(release: Any, tmp_path: Path) -> None:
-    """The last step before a release is to write the date."""
+def test_release_notes_need_the_date_of_the_version(release: Any, tmp_path: Path) -> None:
+    """Release notes of a version whose section has no date are refused; with a date they are the section."""
     (tmp_path / "tailmetrics-0.1.0.tar.gz").write_bytes(b"")
     with pytest.raises(SystemExit, match=r"no '## 0.1.0 \(YYYY-MM-DD\)'; write the date"):
         release.notes(CHANGELOG.format("unreleased"), [*tmp_path.iterdir()])
     assert release.notes(CHANGELOG.format("2026-12-01"), [*tmp_path.iterdir()]).startswith("- Began.")
 
 
-def test_what_signs_or_publishes_installs_nothing_but_what_a_hash_names(jobs: dict[str, Any]) -> None:
-    """Neither by a command of the Makefile, nor from a cache that another workflow may have filled."""
-    strong = {name for name, job in jobs.items() if "write" in job["permissions"].values()}
-    assert {"build", "wheels", "publish", "notes", "site"} == strong
+def test_jobs_that_sign_or_publish_install_only_hashed_packages(jobs: dict[str, Any]) -> None:
+    """Jobs with write permissions install only packages with a hash, run no command of the Makefile, and use no cache,
+    which another workflow could fill.
+    """
+    privileged = {name for name, job in jobs.items() if "write" in job["permissions"].values()}
+    assert {"build", "wheels", "publish", "notes", "site"} == privileged
     installs = re.compile(
         r"pip install (?!--require-hashes --requirement \.github/requirements/release\.txt$)|\bmake\b|try_"
     )
-    for name in strong:
+    for name in privileged:
         for step in jobs[name]["steps"]:
             assert not installs.search(step.get("run", "")), step
             assert "cache" not in step.get("with", {}), step
@@ -78,19 +83,19 @@ def test_what_signs_or_publishes_installs_nothing_but_what_a_hash_names(jobs: di
 
 
 def test_every_tool_of_a_release_has_a_hash(jobs: dict[str, Any]) -> None:
-    """Each line of release.txt that names a version goes on with hashes; what builds the package is among them."""
+    """Each package in release.txt has hashes, and the packages that build the project are among them."""
     if sys.version_info < (3, 11):
         import tomli as tomllib
     else:
         import tomllib
     lines = [line for line in (TOOLS / "release.txt").read_text().splitlines() if "#" not in line]
-    named = [line for line in lines if not line.startswith(" ")]
-    assert all(line.endswith(" \\") for line in named)
-    assert len(named) >= 10
+    versions = [line for line in lines if not line.startswith(" ")]
+    assert all(line.endswith(" \\") for line in versions)
+    assert len(versions) >= 10
     assert all(re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines if line.startswith(" "))
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    needed = {re.split("[<>=]", require)[0] for require in settings["build-system"]["requires"]}
+    build_requirements = {re.split("[<>=]", require)[0] for require in settings["build-system"]["requires"]}
     packages = {line for line in (TOOLS / "release.in").read_text().splitlines() if not line.startswith("#")}
-    assert {*needed, "build", "cibuildwheel"} == packages <= {line.split("==")[0] for line in named}
+    assert {*build_requirements, "build", "cibuildwheel"} == packages <= {line.split("==")[0] for line in versions}
     assert settings["tool"]["cibuildwheel"]["build-frontend"]["args"] == ["--no-build-isolation"]
     assert "--require-hashes" in settings["tool"]["cibuildwheel"]["before-build"]

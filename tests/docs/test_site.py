@@ -1,4 +1,4 @@
-"""What stands outside of the code is one with it: addresses, links as a registry shows them, version, install commands."""
+"""Files outside of the code agree with it: addresses, links on a registry, version, and install commands."""
 
 import re
 import sys
@@ -24,14 +24,14 @@ TEXTS = [
     *(ROOT / "docs").rglob("*.md"),
     *(ROOT / ".github").rglob("*.yml"),
 ]
-OWN = re.compile(r"https://github\.com/[\w.-]+/tailmetrics\b")
+ADDRESS = re.compile(r"https://github\.com/[\w.-]+/tailmetrics\b")
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"\s]+)")
 UNTIL_PUBLISHED = "Until the first release is on PyPI"
-"""How the paragraphs begin that tell to install from a clone; the release deletes them."""
+"""The start of paragraphs on installing from a clone, which the first release deletes."""
 
 
-def on_the_registry() -> str:
-    """Return the README as the wheel's metadata has it, by the substitutions of pyproject.toml."""
+def registry_readme() -> str:
+    """Return the README as it is in the metadata of the wheel, with the substitutions of pyproject.toml."""
     hook = SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
     text = "".join((ROOT / fragment["path"]).read_text() for fragment in hook["fragments"])
     for substitution in hook["substitutions"]:
@@ -40,27 +40,31 @@ def on_the_registry() -> str:
 
 
 def test_the_repository_has_one_address() -> None:
-    """It is decided in pyproject.toml; every file that names it names the same."""
-    named = {path.relative_to(ROOT).as_posix(): set(OWN.findall(path.read_text())) for path in TEXTS}
-    assert {path: repositories for path, repositories in named.items() if repositories - {REPOSITORY}} == {}
-    assert {"pyproject.toml", "zensical.toml", "CITATION.cff", "SECURITY.md"} <= {path for path in named if named[path]}
+    """Every file that names the repository has the address of pyproject.toml."""
+    addresses = {path.relative_to(ROOT).as_posix(): set(ADDRESS.findall(path.read_text())) for path in TEXTS}
+    assert {path: repositories for path, repositories in addresses.items() if repositories - {REPOSITORY}} == {}
+    assert {"pyproject.toml", "zensical.toml", "CITATION.cff", "SECURITY.md"} <= {
+        path for path in addresses if addresses[path]
+    }
 
 
 def test_links_of_the_readme_are_absolute_on_a_registry() -> None:
-    """They lead to files of the tree, at the tag of the version."""
-    shown = on_the_registry()
-    prose = re.sub(r"^```.*?^```$", "", shown, flags=re.DOTALL | re.MULTILINE)
+    """On a registry the links of the README are absolute, and those to the repository lead to existing files at the tag
+    of the version.
+    """
+    readme = registry_readme()
+    prose = re.sub(r"^```.*?^```$", "", readme, flags=re.DOTALL | re.MULTILINE)
     targets = [markdown or html for markdown, html in LINK.findall(prose)]
     assert not [target for target in targets if not re.match(r"https?://|#", target)]
     at_the_tag = re.compile(rf"{REPOSITORY}/(?:blob|raw)/v{re.escape(tailmetrics.__version__)}/([^#]+)")
-    ours = [match[1] for match in map(at_the_tag.match, targets) if match]
-    assert len(ours) >= 5
-    assert not [path for path in ours if not (ROOT / path).exists()]
+    paths = [match[1] for match in map(at_the_tag.match, targets) if match]
+    assert len(paths) >= 5
+    assert not [path for path in paths if not (ROOT / path).exists()]
     assert not [target for target in targets if target.endswith(".png") and "/raw/" not in target]
 
 
-def test_the_citation_is_of_this_version() -> None:
-    """Version, licence and authors are those of the package."""
+def test_the_citation_has_the_version_of_the_package() -> None:
+    """Version, licence and authors of the citation are those of the package."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert str(citation["version"]) == tailmetrics.__version__
     assert citation["license"] == SETTINGS["project"]["license"]
@@ -68,8 +72,8 @@ def test_the_citation_is_of_this_version() -> None:
     assert citation["authors"] == SETTINGS["project"]["authors"]
 
 
-def test_installing_is_told_in_one_way() -> None:
-    """By the name of the package, everywhere; from a clone only in a paragraph that the first release deletes."""
+def test_pages_install_by_the_name_of_the_package() -> None:
+    """Pages install by the name of the package; only paragraphs that the first release deletes install from a clone."""
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         if path.name == "CHANGELOG.md":
             continue
@@ -79,20 +83,22 @@ def test_installing_is_told_in_one_way() -> None:
 
 
 def test_the_page_of_questions_lists_every_metric() -> None:
-    """Each metric answers a question there, and nothing is named that is not there."""
+    """docs/questions.md names exactly the existing metrics."""
     page = (ROOT / "docs" / "questions.md").read_text()
     assert set(re.findall(r"`([A-Z]\w+)\(", page)) == set(REGISTRY)
 
 
 def test_actions_are_pinned_by_the_digest_of_their_commit() -> None:
-    """A tag can be moved to other code; the comment says which version it is."""
+    """Actions of workflows are pinned by the digest of a commit, because a tag can be moved, and a comment gives the
+    version.
+    """
     lines = [line for path in (ROOT / ".github").rglob("*.yml") for line in path.read_text().splitlines()]
-    used = [line.strip() for line in lines if re.search(r"\buses: ", line)]
-    assert len(used) > 15
-    assert [line for line in used if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)] == []
+    actions = [line.strip() for line in lines if re.search(r"\buses: ", line)]
+    assert len(actions) > 15
+    assert [line for line in actions if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)] == []
 
 
 def test_the_paper_and_its_references_agree() -> None:
-    """Each work that `paper.md` cites is in `paper.bib`, and nothing else."""
+    """`paper.bib` holds exactly the works that `paper.md` cites."""
     cited = set(re.findall(r"@([\w:-]+)", (ROOT / "paper.md").read_text().split("---", 2)[2]))
     assert cited == set(re.findall(r"^@\w+\{([\w:-]+),", (ROOT / "paper.bib").read_text(), re.MULTILINE))

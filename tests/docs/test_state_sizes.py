@@ -1,4 +1,4 @@
-"""The table of docs/distributed.md says how large states are; it is what the command finds."""
+"""The table of docs/distributed.md gives the sizes of states that the benchmark measures."""
 
 import re
 
@@ -10,8 +10,10 @@ COUNTS_LABELS = {"F1AtK", "CatalogCoverageAtK", "GiniAtK"}
 
 
 @pytest.mark.slow
-def test_the_table_of_states_is_what_is_found():
-    """Bytes held are the same anywhere, bytes sent within a tenth or 200 bytes; metrics without counts of labels send under 10 kB."""
+def test_the_table_of_states_has_the_measured_sizes():
+    """In the table the bytes of a state equal the measured ones, and the bytes sent differ by at most a tenth or 200
+    bytes. Metrics without counts of labels send less than 10 kB and hold less than 100 kB.
+    """
     text = PAGE.read_text().split("<!-- written by python -m benchmarks.states -->")[1].split("<!-- until here -->")[0]
     cells_of_page = [re.findall(r"[\w,]+(?: \w+)?", line) for line in text.strip().splitlines()[2:]]
     measured_sizes = list(lines())

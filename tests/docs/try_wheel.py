@@ -1,4 +1,4 @@
-"""Install each wheel or sdist into an empty environment and use it there, far from the source tree: `make wheel`."""
+"""Install each wheel or sdist into an empty environment and use it there, away from the source tree: `make wheel`."""
 
 import subprocess
 import sys
@@ -36,21 +36,21 @@ assert native.available() == (sys.argv[1] == "compiled"), native.description()
 
 
 def python(environment: Path, *arguments: str, status: int = 0) -> str:
-    """Run the environment's Python with nothing of ours to find, and return what it prints."""
+    """Run the Python of the environment, isolated from the source tree, and return what it prints."""
     command = [str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python"), "-I", *arguments]
-    ran = subprocess.run(command, cwd=environment, text=True, capture_output=True)
-    if ran.returncode != status:
-        raise SystemExit(f"{' '.join(command[1:])} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}")
-    return ran.stdout + ran.stderr
+    process = subprocess.run(command, cwd=environment, text=True, capture_output=True)
+    if process.returncode != status:
+        raise SystemExit(f"{' '.join(command[1:])} ended with {process.returncode}\n{process.stdout}{process.stderr}")
+    return process.stdout + process.stderr
 
 
-def install(environment: Path, *what: str) -> None:
-    """Install, at the versions that the tests run with."""
-    python(environment, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *what)
+def install(environment: Path, *packages: str) -> None:
+    """Install packages at the versions that the tests use."""
+    python(environment, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *packages)
 
 
 def try_wheel(wheel: Path) -> None:
-    """Use the core alone, then the command line with what it asks for."""
+    """Use the core alone, and then the command line with its extra."""
     with TemporaryDirectory() as folder:
         environment = Path(folder) / "venv"
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
