@@ -189,6 +189,7 @@ def test_wrong_options_are_refused_by_name(data_set, config, tailmetrics, option
         (["compare", "a.parquet", "b.parquet", "--preds", "a.npy", "b.npy"], "either tables or --preds"),
         (["compare", "a.parquet", "b.parquet", "--figures=pdf"], "--figures would change nothing without --out"),
         (["compare", "a.parquet", "a.parquet"], "a.parquet stands twice"),
+        (["compare", "a.parquet", "b.parquet", "--names", " ", "b"], "a run has a blank name"),
         (["compare", "a.parquet", "b.parquet", "--names", "a", "a"], "names a, a are not one for each of 2 runs"),
         (["compare", "a.parquet", "b.parquet"], "a.parquet: there is no such file"),
         (["compare", ",", "b.parquet"], ",: there is no such file"),

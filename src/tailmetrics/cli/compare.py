@@ -158,8 +158,10 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
             _where_paths_differ(files),
         ]
     for candidate in candidates:
-        if len(set(candidate)) == len(candidate) == len(models):
+        if len(set(candidate)) == len(candidate) == len(models) and all(map(str.strip, candidate)):
             return candidate
+    if any(not name.strip() for name in candidates[-1]):
+        raise CommandError("a run has a blank name", "give --names, a text for each run.")
     problem = f"the names {', '.join(candidates[-1])} are not one for each of {len(models)} runs"
     raise CommandError(problem, "give --names.")
 

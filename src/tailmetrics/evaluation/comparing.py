@@ -120,7 +120,7 @@ def compare_runs(
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     for name in runs:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name.strip():
             raise TypeError(f"compare_runs: runs names a run {name!r}; pass a text, such as 'baseline'.")
     check_indexes("compare_runs", runs)
     _check_rankings(runs)
