@@ -68,6 +68,9 @@ for line in sys.stdin:
         if stdout_path is None:
             os.close(1)
             sys.stdout = None  # as Python begins where descriptor 1 is closed
+        if stderr_path is None:
+            os.close(2)
+            sys.stderr = None
         sys.argv = ["tailmetrics", *map(os.fsdecode, arguments)]
         sys.exit(main())
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
@@ -78,7 +81,7 @@ for line in sys.stdin:
 def in_ascii(tmp_path_factory):
     """Return a function that runs the command line in a fork of a process whose default encoding is ASCII.
 
-    It returns status, stdout and stderr. Stdout may be another file, or closed from the start (``None``).
+    It returns status, stdout and stderr. Either may be another file, or closed from the start (``None``).
     """
     folder = tmp_path_factory.mktemp("streams")
     stdout_path, stderr_path = folder / "out", folder / "err"
@@ -86,8 +89,8 @@ def in_ascii(tmp_path_factory):
     command = [sys.executable, "-c", COMMANDS_IN_FORKS]
     with subprocess.Popen(command, env=ASCII, stdin=-1, stdout=-1, text=True) as process:
 
-        def run(*words, stdout=str(stdout_path)):
-            process.stdin.write(f"{[*map(os.fsencode, words)], stdout, str(stderr_path)}\n")
+        def run(*words, stdout=str(stdout_path), stderr=str(stderr_path)):
+            process.stdin.write(f"{[*map(os.fsencode, words)], stdout, stderr}\n")
             process.stdin.flush()
             status = int(process.stdout.readline())
             return status, stdout_path.read_bytes(), stderr_path.read_bytes()
@@ -128,6 +131,16 @@ def test_an_unwritable_stdout_is_an_error_after_the_report(in_ascii, tmp_path, c
     assert status == 2
     assert re.search(rb"\nerror: stdout cannot be written: it is closed\nhint: send .*, or add --out FOLDER.", err)
     assert in_ascii(*words, "--quiet", stdout=None)[0] == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+@pytest.mark.parametrize("stderr", ["/dev/full", None])
+def test_results_do_not_wait_for_stderr(in_ascii, config, write_files, stderr):
+    """If stderr is full or closed, results are printed, and an error keeps its status."""
+    words = ["evaluate", "--config", config(PRECISION), *write_files(preds=np.eye(8), target=np.arange(8))]
+    status, out, _ = in_ascii(*words, stderr=stderr)
+    assert (status, b"precision@" in out) == (0, True)
+    assert in_ascii(*words, "--num-labels", "no", stderr=stderr)[0] == 2
 
 
 def test_options_have_the_names_of_arguments():

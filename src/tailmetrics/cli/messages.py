@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -32,14 +33,23 @@ class CommandError(Exception):
 
 REPORTED = (CommandError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
+HIDDEN = re.compile(rf"[/\\]{re.escape(SCRATCH)}[^/\\:\s'\"]*")
+"""A hidden folder in a path; a colon and the reason of an error may follow."""
 HELP = "evaluate or compare --help lists the options, --metrics.help CLASS the arguments of a metric."
+
+
+def write_to_stderr(text: str) -> None:
+    """Write a text to stderr; where it is closed or full, the results do not wait for it."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
 
 
 def print_error(error: Exception) -> None:
     """Print an error to stderr, and those of other files that were opened with it."""
     for each in (error, *getattr(error, "others", ())):
         problem, hint = describe(each)
-        sys.stderr.write(f"error: {problem}\nhint: {hint}\n")
+        write_to_stderr(f"error: {problem}\nhint: {hint}\n")
 
 
 def describe(error: Exception) -> tuple[str, str]:
@@ -51,6 +61,8 @@ def describe(error: Exception) -> tuple[str, str]:
     ('RecallAtK: k=0 is too small', 'pass an int of at least 1.')
     >>> describe(OSError("reports/.tailmetrics-x1/report.csv: No space left on device"))[0]
     'reports/report.csv: No space left on device'
+    >>> describe(PermissionError(13, "Permission denied", "reports/.tailmetrics-x1"))[0]
+    'reports: Permission denied'
     """
     if isinstance(error, CommandError):
         problem, hint = error.problem, error.hint
@@ -68,7 +80,7 @@ def describe(error: Exception) -> tuple[str, str]:
     else:
         problem, _, hint = str(error).partition("; ")
         hint = hint or "check the arguments and the files."
-    problem = printable(_one_line(_without_hidden_folders(problem)))
+    problem = printable(_one_line(HIDDEN.sub("", problem)))
     hint = printable(_one_line(hint))
     if len(problem) + len("; ") + len(hint) > LONGEST_ERROR:
         return fitted(problem, hint)
@@ -89,17 +101,6 @@ def did_you_mean(unknown_words: Iterable[str], words: Iterable[str]) -> str:
     if not close:
         return ""
     return f"did you mean {' and '.join(close)}? "
-
-
-def _without_hidden_folders(text: str) -> str:
-    """Return a text without the hidden folders in which output files wait."""
-    for separator in ("/", "\\"):
-        parts = []
-        for part in text.split(separator):
-            if not part.startswith(SCRATCH):
-                parts.append(part)
-        text = separator.join(parts)
-    return text
 
 
 def _one_line(text: str) -> str:
@@ -159,5 +160,5 @@ class Messages:
 
     def _print(self, kind: str, text: str) -> None:
         if text not in self.printed:
-            sys.stderr.write(f"{kind}: {printable(text)}\n")
+            write_to_stderr(f"{kind}: {printable(text)}\n")
         self.printed.add(text)
