@@ -32,7 +32,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from tailmetrics import RecallAtK
+from tailmetrics import NoveltyAtK, RecallAtK
 
 ALL = counts_of_rows(*range(ROWS))
 TRAINED_ROWS = range(15)
@@ -161,6 +161,16 @@ def test_ignore_index_of_metrics_is_not_counted(tmp_path: Path) -> None:
         counts = [1, 2] + [0] * (ROWS - 2)
         assert report.frequency.counts.tolist() == counts
         assert report.frequency.num_rows == sum(counts)
+
+
+@pytest.mark.parametrize("texts", [[[0, 1, 1], [2, 3, 4]], [[0, 1, -100], [2, -100, -100]]])
+def test_tokens_are_refused_where_metrics_read_the_number_of_rows(texts: Any, tmp_path: Path) -> None:
+    """Each token is a row, but lists of labels look alike: a repeated label, or ignore_index, tells of tokens."""
+    ignore_index = -100 if -100 in texts[1] else None
+    metrics = [NoveltyAtK(k=5, ignore_index=ignore_index)]
+    report = callback(metrics, train_target=lambda batch: torch.tensor(texts))
+    with pytest.raises(ValueError, match="may hold tokens, of which each is a row, or lists of labels of one row"):
+        trainer(tmp_path, report).fit(Model(), loader(sampler=SubsetRandomSampler([3])))
 
 
 def test_fast_dev_run_counts_one_batch(tmp_path: Path) -> None:

@@ -299,13 +299,25 @@ def _add_target(counter: LabelFrequency, target: Any, collection: TopKCollection
         target = target.to(counter.device)
         _check_no_shares(target)
 
-    if counts_rows and ignore_index is not None and target.ndim == 2 and target.dtype in INTEGERS:
+    if counts_rows and _may_be_tokens(target, counter.num_labels, ignore_index):
         raise ValueError(
             f"the target {shape_of(target)} may hold tokens, of which each is a row, or lists of labels of one row, "
             "and metrics read the number of rows. Pass train_target=, a function of the batch that returns tokens "
             "flattened, or lists padded with -1."
         )
     counter.update(target, ignore_index=ignore_index)
+
+
+def _may_be_tokens(target: Any, num_labels: int, ignore_index: int | None) -> bool:
+    """Whether label ids may be those of tokens: ``ignore_index`` pads both, and only tokens repeat a label in a row."""
+    if not isinstance(target, Tensor) or target.ndim != 2 or target.dtype not in INTEGERS or target.is_sparse_csr:
+        return False
+    if ignore_index is not None:
+        return True
+    if target.shape[1] == num_labels:  # a matrix, or refused by the counter
+        return False
+    ordered = target.sort(dim=1).values
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any())
 
 
 def _check_no_shares(target: Tensor) -> None:
