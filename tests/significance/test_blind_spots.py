@@ -1,4 +1,4 @@
-"""Blind spots: the test is the binomial test of SciPy, few reports name a label by chance, and real ones are named."""
+"""Blind spots are found by SciPy's binomial test; few reports name a label by chance, and most name a real blind spot."""
 
 import math
 
@@ -11,7 +11,7 @@ from tailmetrics.significance import blind_spots
 
 
 def draw(seed, labels=40, buckets=3, share=0.4):
-    """Hits, rows and buckets of labels, some without rows, and two that are seldom found."""
+    """Return hits, rows and buckets of labels, some without rows, and two that are seldom found."""
     rng = np.random.default_rng(seed)
     support, bucket = rng.poisson(60, labels) * (rng.random(labels) < 0.9), rng.integers(buckets, size=labels)
     rates = np.where(np.arange(labels) < 2, 0.1, share)
@@ -32,8 +32,11 @@ def median_rate(hits, support, bucket, label):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_p_is_that_of_the_binomial_test_and_q_that_of_benjamini_and_hochberg(seed):
-    """In plain loops over labels; a label is listed where Fisher's exact test, corrected likewise, agrees."""
+def test_blind_spots_equal_binomial_tests_corrected_by_benjamini_and_hochberg(seed):
+    """p is that of the binomial test and q that of Benjamini and Hochberg, in plain loops over labels.
+
+    A label is listed if Fisher's exact test, corrected likewise, agrees.
+    """
     hits, support, bucket = draw(seed, labels=12 if seed % 2 else 40)
     p, exact = [], []
     for label, (h, n) in enumerate(zip(hits, support, strict=True)):
@@ -53,22 +56,26 @@ def test_p_is_that_of_the_binomial_test_and_q_that_of_benjamini_and_hochberg(see
     assert spots.q[spots.listed].tolist() == sorted(spots.q[spots.listed])
 
 
-def test_one_frequent_label_makes_no_blind_spots_of_the_others():
-    """30 equal labels beside a frequent one that is found in .8: none is named (before: all 30)."""
+def test_one_frequent_label_does_not_make_blind_spots_of_the_others():
+    """30 equal labels beside a frequent one with a rate of 0.8 are no blind spots; a label below the 30 is one."""
     assert blind_spots([2400] + [60] * 30, [3000] + [100] * 30).listed.tolist() == []
     assert blind_spots([2400] + [60] * 30 + [20], [3000] + [100] * 31).listed.tolist() == [31]
 
 
 def test_a_majority_that_is_found_less_often_is_no_blind_spot():
-    """Among 100 labels, 20 found in .9 and 80 in .6: at most one of 80 is named in a report (before: 44)."""
+    """A majority of labels that is found less often is no blind spot: of 20 labels with a rate of 0.9 and 80 of 0.6, a
+    report names at most one on average.
+    """
     rng = np.random.default_rng(0)
     rates, support = np.repeat([0.9, 0.6], [20, 80]), np.full(100, 60)
-    named = [blind_spots(rng.binomial(support, rates), support).listed.size for _ in range(20)]
-    assert np.mean(named) <= 1
+    num_listed = [blind_spots(rng.binomial(support, rates), support).listed.size for _ in range(20)]
+    assert np.mean(num_listed) <= 1
 
 
 def test_the_expected_hits_are_those_of_the_rate_of_the_others():
-    """3 hits of 30, where the others have 57 of 90 (19 hits), and half of them 20 of 30. A bucket of one label has none."""
+    """Expected hits are the rows times the rate of the other labels of the bucket: 19 of 30, where the others have 57
+    of 90. A median rate below that is used: 20 of 30. A label alone in its bucket has no expectation.
+    """
     spots = blind_spots([17, 20, 20, 3, 7], [30, 30, 30, 30, 10], [0, 0, 0, 0, 1])
     assert spots.expected[3] == 19
     skewed = blind_spots([290, 20, 20, 3], [300, 30, 30, 30])
@@ -79,8 +86,11 @@ def test_the_expected_hits_are_those_of_the_rate_of_the_others():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_label_has_too_few_rows_where_it_would_not_be_listed_without_a_hit(seed):
-    """Each label in turn loses all its hits: it is then listed, unless it has too few rows."""
+def test_too_few_rows_means_not_listed_even_without_a_hit(seed):
+    """A label has too few rows if it would not be listed even without a hit.
+
+    Each label in turn loses all its hits, and is then listed unless it has too few rows.
+    """
     rng = np.random.default_rng(seed)
     support, bucket = rng.integers(0, 40, 60), np.arange(60) % 2
     hits = rng.binomial(support, np.where(bucket, 0.3, 0.6))
@@ -95,18 +105,22 @@ def test_a_label_has_too_few_rows_where_it_would_not_be_listed_without_a_hit(see
 @pytest.mark.parametrize(("labels", "buckets", "rows"), ALIKE, ids=str)
 @pytest.mark.slow
 def test_few_reports_name_a_label_where_all_labels_of_a_bucket_are_alike(labels, buckets, rows):
-    """At most .05 of 500 reports, within two standard errors: in buckets of two labels, and of skewed supports."""
+    """At most 5 % of 500 reports name a label if all labels of a bucket are equal, within two standard errors, for
+    buckets of two labels and for skewed supports.
+    """
     assert named_by_chance(labels, buckets, rows, 500) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
 
 
 @pytest.mark.slow
 def test_a_label_found_half_as_often_in_60_rows_is_mostly_named():
-    """Found in .3 of 60 rows where the other 99 labels of its bucket are found in .6: named in half of 200 reports."""
+    """At least half of 200 reports name a label with a rate of 0.3 in 60 rows, where the 99 other labels of its bucket
+    have 0.6.
+    """
     assert named_rightly(200) >= 0.5
 
 
-def test_what_cannot_be_is_refused():
-    """More hits than rows, and shapes that differ."""
+def test_blind_spots_refuses_impossible_counts():
+    """blind_spots refuses more hits than rows, arrays of different shapes, and fractions. No labels are accepted."""
     with pytest.raises(ValueError, match="label 1 has 4 hits in 3 rows; pass hits up to support"):
         blind_spots([1, 4], [1, 3])
     with pytest.raises(ValueError, match="are of 2, 3 and 3 labels; pass one of each for each label"):

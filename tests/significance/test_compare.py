@@ -1,4 +1,4 @@
-"""Comparison of runs: what is found, and agreement with enumeration, plain loops, hand arithmetic and scipy."""
+"""Comparison of runs agrees with enumeration, plain loops, arithmetic by hand and scipy."""
 
 import itertools
 import math
@@ -17,13 +17,15 @@ BUCKETS = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
 
 
 def ratio(rows):
-    """Ratio of sums in plain Python; NaN where the denominators sum to 0."""
+    """Return a ratio of sums in plain Python; NaN if the denominators sum to 0."""
     numerator, denominator = (math.fsum(part) for part in zip(*rows, strict=True))
     return numerator / denominator if denominator else NAN
 
 
 def enumerated_p(statistic, first, second):
-    """Share of all 2^n swaps whose difference is farther from zero, and half of those as far, in plain loops."""
+    """Return the share of all 2^n swaps whose difference is farther from zero, plus half of those as far, in plain
+    loops.
+    """
     observed = abs(statistic(first) - statistic(second))
     far = 0
     half = 1 if statistic is statistics.median or not observed else 0.5
@@ -36,17 +38,20 @@ def enumerated_p(statistic, first, second):
 
 
 def test_equal_runs_do_not_differ():
-    """Equal runs: difference 0, every p 1, all ties; the interval says how large a difference n such rows may hide."""
+    """Equal runs have difference 0, p 1 and only ties; the interval of a mean ends at the largest difference that n
+    equal rows may hide.
+    """
     rng = np.random.default_rng(0)
     values = np.where(rng.random(60) < 0.3, NAN, rng.random(60))
     run = {"mean": values, "ratio": (values, 1 + rng.random(60)), "median": np.round(9 * values)}
     for comparison in compare({"a": run, "b": run}, medians=["median"], resamples=200):
         assert comparison.difference == 0
         if comparison.statistic == "mean":
-            hidden = 1 - 0.025 ** (1 / comparison.n)  # n rows without a difference have a probability of 2.5 % there
+            # n rows without a difference have a probability of 2.5 % there
+            largest_difference = 1 - 0.025 ** (1 / comparison.n)
             assert (comparison.interval.low, comparison.interval.high) == (
-                pytest.approx(-hidden),
-                pytest.approx(hidden),
+                pytest.approx(-largest_difference),
+                pytest.approx(largest_difference),
             )
         assert (comparison.p.randomisation, comparison.p_corrected.randomisation) == (1, 1)
         assert (comparison.wins, comparison.ties, comparison.losses) == (0, comparison.n, 0)
@@ -59,8 +64,8 @@ def test_equal_runs_do_not_differ():
 
 @pytest.mark.parametrize("kind", ["mean", "ratio", "median"])
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])
-def test_improvement_in_one_bucket_is_found_there_only(kind, correction):
-    """An improvement planted in decile 1 is significant there and nowhere else, and its interval holds it."""
+def test_improvement_in_one_bucket_is_significant_there_only(kind, correction):
+    """An improvement planted in decile 1 is significant there and nowhere else, and its interval is above 0."""
     rng = np.random.default_rng(1)
     old, new = {}, {}
     for bucket in BUCKETS:
@@ -93,11 +98,13 @@ def test_few_differing_rows_are_enumerated():
             enumerated_p(ratio, list(zip(a, c, strict=True)), list(zip(b, d, strict=True))),
             enumerated_p(statistics.median, a, b),
         ]
-        assert [each.p.randomisation for each in comparisons] == expected
+        assert [comparison.p.randomisation for comparison in comparisons] == expected
 
 
 def test_randomisation_agrees_with_scipy():
-    """The mean's p-value is scipy's exact one less half of what was observed, at 14 rows within Monte-Carlo error."""
+    """The p-value of a mean is the exact one of scipy minus half of the observed case, at 14 rows within Monte Carlo
+    error.
+    """
     rng = np.random.default_rng(3)
     for size, tolerance in ((10, 0.0), (14, 4 * math.sqrt(0.25 / 20_000))):
         a, b = rng.random(size) + 0.15, rng.random(size)
@@ -108,21 +115,26 @@ def test_randomisation_agrees_with_scipy():
         assert comparison.p.randomisation == pytest.approx(peer.pvalue - 2**-size, abs=tolerance + 1e-12)
 
 
-def test_where_all_rows_agree_p_is_half_of_the_exact_one():
-    """5 wins of 5, beside ties: mid-p is 1 of 32 swaps, and the exact p, here the sign test, 2 of 32."""
+def test_mid_p_is_half_of_the_exact_p_if_all_rows_agree():
+    """If all rows that differ agree, mid-p is half of the exact p: for 5 wins of 5, beside ties, it is 1 of 32 swaps,
+    and the sign test has 2 of 32.
+    """
     (comparison,) = compare({"b": {"k": [0.0] * 5 + [1.0] * 9}, "a": {"k": [1.0] * 14}})
     assert scipy.stats.binomtest(5, 5).pvalue == 2 / 32
     assert comparison.p.randomisation == 1 / 32
 
 
 def test_monte_carlo_p_never_reaches_zero():
-    """With b of m random swaps as far from zero, p = (b + 1) / (m + 1): 1 / 100 for 40 wins of 40 and m = 99."""
+    """With b of m random swaps as far from zero, p is (b + 1) / (m + 1): 1 / 100 for 40 wins of 40 and m = 99."""
     (comparison,) = compare({"a": {"k": np.zeros(40)}, "b": {"k": np.arange(1.0, 41)}}, resamples=99)
     assert comparison.p.randomisation == 1 / 100
 
 
-def test_effect_size():
-    """Differences 1, 2, 3: mean 2 over standard deviation 1 is d_z = 2; those of one size have an effect without bound."""
+def test_effect_size_is_the_mean_over_the_standard_deviation():
+    """The effect size d_z is the mean of the differences over their standard deviation: 2 for differences 1, 2, 3.
+
+    Equal differences have an infinite effect.
+    """
     old, new = np.array([5.0, 1, 4]), np.array([6.0, 3, 7])
     (comparison,) = compare({"old": {"k": old}, "new": {"k": new}}, resamples=100)
     assert comparison.cohens_dz == 2
@@ -132,16 +144,22 @@ def test_effect_size():
 
 
 def test_rounding_errors_are_ties():
-    """.1 + .2 is more than .3 by 6e-17: neither a win nor an effect; equal differences but for rounding have no spread."""
-    ((same,), (more,)) = (
+    """Differences by a rounding error are ties without an effect: 0.1 + 0.2 exceeds 0.3 by 6e-17.
+
+    Differences that are equal except for rounding have no spread.
+    """
+    ((tied,), (won,)) = (
         compare({"a": {"k": [0.3] * 12}, "b": {"k": [value] * 12}}, resamples=99) for value in (0.1 + 0.2, 0.9)
     )
-    assert (same.wins, same.ties, same.losses, same.cohens_dz) == (0, 12, 0, 0)
-    assert (more.wins, more.ties, more.losses, more.cohens_dz) == (12, 0, 0, math.inf)
+    assert (tied.wins, tied.ties, tied.losses, tied.cohens_dz) == (0, 12, 0, 0)
+    assert (won.wins, won.ties, won.losses, won.cohens_dz) == (12, 0, 0, math.inf)
 
 
-def test_ratio_is_of_sums():
-    """Ratios are sums over sums: (1 + 9) / (1 + 90), not the mean 0.55 of 1/1 and 9/90; differences follow."""
+def test_ratio_is_the_ratio_of_sums():
+    """The value of a ratio is sum over sum: (1 + 9) / (1 + 90), and not the mean 0.55 of 1/1 and 9/90.
+
+    The difference follows.
+    """
     old = {"psp@1": ([1, 9], [1, 90])}
     new = {"psp@1": ([1, 90], [1, 90])}
     (comparison,) = compare({"old": old, "new": new}, resamples=100)
@@ -153,8 +171,8 @@ def test_ratio_is_of_sums():
     assert (comparison.wins, comparison.ties, comparison.losses) == (1, 1, 0)
 
 
-def test_rows_must_count_in_both():
-    """A row that is NaN in either run, or in either part of a ratio, changes nothing: the rest alone gives the same."""
+def test_rows_that_are_nan_in_one_run_are_left_out():
+    """A row that is NaN in either run, or in either part of a ratio, is left out: the result is that of the other rows."""
     a, b, c, d = np.random.default_rng(4).random((4, 9))
     a[0] = b[2] = NAN
     (full,) = compare({"b": {"k": b}, "a": {"k": a}}, resamples=100)
@@ -169,8 +187,8 @@ def test_rows_must_count_in_both():
     assert (full.n, full.value, full.p.randomisation) == (6, pytest.approx(rest.value), rest.p.randomisation)
 
 
-def test_empty_bucket_is_no_comparison():
-    """A key without rows has no value and no p-value, and does not count among the comparisons that are corrected."""
+def test_empty_bucket_is_not_tested():
+    """A key without rows has no value and no p-value, and does not count among the corrected comparisons."""
     old, new = {"k/seen": np.zeros(6), "k/unseen": np.full(6, NAN)}, {"k/seen": np.ones(6), "k/unseen": np.full(6, NAN)}
     for medians in ([], ["k"]):
         seen, unseen = compare({"old": old, "new": new}, medians=medians, correction="bonferroni", resamples=100)
@@ -181,8 +199,8 @@ def test_empty_bucket_is_no_comparison():
         assert not unseen.significant
 
 
-def test_infinite_rows_decide_nothing():
-    """A cross entropy that is infinite in one row leaves the difference of means untestable, not significant."""
+def test_infinite_row_leaves_the_mean_untested():
+    """An infinite row, as of a cross-entropy, leaves the difference of means without p-value and interval."""
     (comparison,) = compare({"a": {"k": np.arange(40.0)}, "b": {"k": [math.inf, *range(39)]}}, resamples=100)
     assert comparison.value == math.inf
     assert math.isnan(comparison.p.randomisation)
@@ -190,8 +208,8 @@ def test_infinite_rows_decide_nothing():
     assert (comparison.wins, comparison.losses) == (1, 39)
 
 
-def test_lower_is_better_turns_wins_only():
-    """With lower_is_better the lower row wins; the difference keeps its sign."""
+def test_lower_is_better_changes_wins_only():
+    """lower_is_better makes the lower row win; the difference keeps its sign."""
     runs = {
         "old": {"loss/a": [3.0, 2, 2], "loss/b": [1.0, 1, 1]},
         "new": {"loss/a": [1.0, 2, 1], "loss/b": [0.0, 2, 3]},
@@ -203,49 +221,53 @@ def test_lower_is_better_turns_wins_only():
 
 
 def test_result_depends_on_seed_and_rows_alone(monkeypatch):
-    """The same seed gives the same result, whatever other keys are compared and however keys are grouped."""
+    """The result depends on seed and rows alone: not on other keys, nor on how keys are grouped in memory."""
     rng = np.random.default_rng(6)
     runs = {name: {f"{key}": rng.random(50) for key in range(3)} for name in "ab"}
     comparisons = compare(runs, correction="none", resamples=300, seed=7)
     # as text: NaN is not equal to itself
     assert repr(compare(runs, correction="none", resamples=300, seed=7)) == repr(comparisons)
     assert repr(compare(runs, correction="none", resamples=300, seed=8)) != repr(comparisons)
-    alone = {name: {"2": run["2"]} for name, run in runs.items()}
-    assert repr(compare(alone, correction="none", resamples=300, seed=7)[0].p) == repr(comparisons[2].p)
+    single_key = {name: {"2": run["2"]} for name, run in runs.items()}
+    assert repr(compare(single_key, correction="none", resamples=300, seed=7)[0].p) == repr(comparisons[2].p)
     monkeypatch.setattr(estimating, "MAX_VALUES_IN_MEMORY", 1)
-    again = compare(runs, correction="none", resamples=300, seed=7)
-    assert repr([comparison.p for comparison in again]) == repr([comparison.p for comparison in comparisons])
+    grouped = compare(runs, correction="none", resamples=300, seed=7)
+    assert repr([comparison.p for comparison in grouped]) == repr([comparison.p for comparison in comparisons])
 
 
 def test_resamples_suffice_for_the_comparisons():
-    """More is drawn than asked for where 300 corrected comparisons need it to reach significance."""
+    """compare draws more resamples than requested if corrected comparisons need them to reach significance: 300 keys
+    are all significant.
+    """
     old, new = np.zeros(20), np.ones(20)
     runs = {"old": {f"{key}": old for key in range(300)}, "new": {f"{key}": new for key in range(300)}}
-    assert all(found.significant for found in compare(runs))
+    assert all(comparison.significant for comparison in compare(runs))
     for correction in ("holm", "bonferroni", "bh"):
-        found = compare(runs, resamples=99, correction=correction)
-        assert all(one.significant for one in found)
-        assert verdict(found).startswith("new against old: better in 0, 1, 2, 3, 4, 5 and 294 more")
+        comparisons = compare(runs, resamples=99, correction=correction)
+        assert all(comparison.significant for comparison in comparisons)
+        assert verdict(comparisons).startswith("new against old: better in 0, 1, 2, 3, 4, 5 and 294 more")
     strict = compare({name: {"0": rows["0"]} for name, rows in runs.items()}, resamples=99, confidence=0.9999)
     assert strict[0].significant
 
 
 def test_the_least_difference_is_that_of_the_corrected_level():
-    """One comparison needs no correction; two at .95 are each held against the level of one at .975."""
+    """The least difference uses the corrected level: one comparison is not corrected, and two at 0.95 each use the
+    level of one at 0.975.
+    """
     rng = np.random.default_rng(0)
     runs = {name: {key: rng.random(50) for key in "kj"} for name in "ab"}
 
-    def least(keys, correction, confidence=0.95):
-        read = {name: {key: rows[key] for key in keys} for name, rows in runs.items()}
-        return compare(read, correction=correction, confidence=confidence, resamples=99)[0].least_difference
+    def least_difference(keys, correction, confidence=0.95):
+        selected_runs = {name: {key: rows[key] for key in keys} for name, rows in runs.items()}
+        return compare(selected_runs, correction=correction, confidence=confidence, resamples=99)[0].least_difference
 
     errors = scipy.stats.sem(runs["b"]["k"] - runs["a"]["k"]) * scipy.stats.t.ppf([0.975, 0.8], 49)  # a power of .8
-    assert least("k", "none") == pytest.approx(errors.sum())
-    assert least("k", "holm") == least("k", "none") < least("kj", "holm")
-    assert least("kj", "holm") == pytest.approx(least("k", "none", 0.975))
+    assert least_difference("k", "none") == pytest.approx(errors.sum())
+    assert least_difference("k", "holm") == least_difference("k", "none") < least_difference("kj", "holm")
+    assert least_difference("kj", "holm") == pytest.approx(least_difference("k", "none", 0.975))
 
 
-TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
+TWO_RUNS = {"a": {"k": [1]}, "b": {"k": [1]}}
 
 
 @pytest.mark.parametrize(
@@ -271,10 +293,10 @@ TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
             {"medians": ["kk"]},
             "medians holds 'kk', which is no key; the keys are k",
         ),
-        (TWO, {"parts": ["r"]}, "parts holds 'r', which is no key; the keys are k"),
-        (TWO, {"gaps": {"k/gap": ["k", "r"]}}, "gaps holds 'r', which is no key"),
-        (TWO, {"gaps": {"k": ["k", "k"]}}, "gaps names a gap 'k', which is a key; choose another name"),
-        (TWO, {"parts": ["k"]}, "nothing is left to compare, because parts holds all keys"),
+        (TWO_RUNS, {"parts": ["r"]}, "parts holds 'r', which is no key; the keys are k"),
+        (TWO_RUNS, {"gaps": {"k/gap": ["k", "r"]}}, "gaps holds 'r', which is no key"),
+        (TWO_RUNS, {"gaps": {"k": ["k", "k"]}}, "gaps names a gap 'k', which is a key; choose another name"),
+        (TWO_RUNS, {"parts": ["k"]}, "nothing is left to compare, because parts holds all keys"),
         (
             {"a": {"k": pd.Series([1, 2])}, "b": [{"k": [1, 1]}, {"k": pd.Series([1, 2], index=[1, 0])}]},
             {},
@@ -292,8 +314,8 @@ TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
         ({"a": {"k": [1]}, "b": {"k": [1]}}, {"resamples": 0}, "resamples=0 is too small"),
     ],
 )
-def test_errors_say_what_to_do(runs, arguments, message):
-    """What cannot be compared is an error that names the run, the key and the remedy."""
+def test_compare_refuses_runs_that_cannot_be_compared(runs, arguments, message):
+    """compare raises an error that names the run, the key and the remedy if runs or arguments do not fit."""
     with pytest.raises(ValueError, match=f"compare: .*{message}"):
         compare(runs, **arguments)
     with pytest.raises(TypeError, match=r"medians='k' is one string; pass a list of keys, such as \['k'\]"):
@@ -312,21 +334,21 @@ def test_errors_say_what_to_do(runs, arguments, message):
         ({"query": 1.0}, "is a dict; pass one number per row"),
     ],
 )
-def test_what_are_no_numbers_is_refused(values, message):
-    """A mask, an imaginary part and texts are never dropped or read as numbers."""
+def test_compare_refuses_values_that_are_no_numbers(values, message):
+    """compare refuses masked arrays, complex numbers, texts and dicts: a mask or an imaginary part is never dropped."""
     with pytest.raises(TypeError, match=f"compare: 'k' in a {message}"):
         compare({"a": {"k": values}, "b": {"k": [1.0, 0.0]}})
 
 
-def test_tensors_of_training_are_numbers():
-    """With a gradient, and in bfloat16, which NumPy does not know."""
+def test_compare_takes_tensors_with_gradients_and_bfloat16():
+    """compare takes tensors with a gradient, and in bfloat16, which NumPy does not have."""
     runs = {"a": {"k": torch.ones(12, dtype=torch.bfloat16)}, "b": {"k": torch.zeros(12, requires_grad=True)}}
     (comparison,) = compare(runs, resamples=99)
     assert (comparison.difference, comparison.wins, comparison.losses) == (-1, 0, 12)
 
 
-def test_no_rows_are_no_comparison():
-    """Neither a value nor a p, and no error."""
+def test_compare_of_no_rows_has_no_value():
+    """compare of no rows has neither value nor p-value, and raises no error."""
     (comparison,) = compare({"a": {"k": []}, "b": {"k": []}}, resamples=99)
     assert (comparison.n, comparison.significant) == (0, False)
     assert math.isnan(comparison.value) and math.isnan(comparison.p.decisive)
@@ -340,8 +362,8 @@ def test_no_rows_are_no_comparison():
         ({"baseline": "b"}, "k", "of the models b, a, c only some pairs were compared; call compare without baseline"),
     ],
 )
-def test_no_models_are_alike_that_were_not_tested(arguments, key, message):
-    """Each pair is tested by the key, or there is an error."""
+def test_alike_refuses_keys_that_were_not_tested(arguments, key, message):
+    """alike raises an error unless each pair of models was tested by the key."""
     runs = {name: {"j": np.arange(12) % 2, "k": np.arange(12) % 3 / 2} for name in "abc"}
     with pytest.raises(ValueError, match=f"alike: {message}"):
         alike(compare(runs, resamples=99, **arguments), key)
@@ -359,7 +381,10 @@ def test_no_models_are_alike_that_were_not_tested(arguments, key, message):
     ],
 )
 def test_corrections_by_hand(correction, expected):
-    """Four p-values corrected by hand; a NaN between them is passed over and not counted."""
+    """Four p-values are corrected by each method as by hand; a NaN among them is left out and not counted.
+
+    Values outside of [0, 1] are refused.
+    """
     corrected = correct([0.01, 0.04, NAN, 0.03, 0.005], correction)
     assert math.isnan(corrected.pop(2))
     assert corrected == pytest.approx(expected)
@@ -370,8 +395,11 @@ def test_corrections_by_hand(correction, expected):
         correct([0.5, -1], correction)
 
 
-def test_a_name_covers_a_key_and_its_buckets_alone():
-    """recall@1 stands for itself and its buckets, not for recall@10; a bucket of its own may be named, too."""
+def test_name_of_a_key_covers_the_key_and_its_buckets():
+    """The name of a key covers the key and its buckets: recall@1 does not cover recall@10.
+
+    The name of a bucket covers the bucket alone.
+    """
     first = {key: np.arange(12.0) for key in ("recall@1", "recall@1/tail", "recall@1/head", "recall@10")}
     second = {key: values + 1 for key, values in first.items()}
     for names, wins in (["recall@1"], [0, 0, 0, 12]), (["recall@1/tail"], [12, 0, 12, 12]):
@@ -379,26 +407,36 @@ def test_a_name_covers_a_key_and_its_buckets_alone():
         assert [comparison.wins for comparison in comparisons] == wins
 
 
-def test_few_rows_show_no_difference_however_large():
-    """Two rows would name a least difference of several times 1; twelve rows reach p = 2^-12, not .05 / 300."""
+def test_least_difference_needs_enough_rows():
+    """There is no least difference with fewer than ten rows, or with rows that cannot reach the corrected level: twelve
+    rows reach p = 2^-12, not 0.05 / 300.
+    """
     rng = np.random.default_rng(0)
-    for rows, keys, is_known in ((2, 1, False), (9, 1, False), (10, 1, True), (12, 1, True), (12, 300, False)):
+    for rows, keys, has_least_difference in (
+        (2, 1, False),
+        (9, 1, False),
+        (10, 1, True),
+        (12, 1, True),
+        (12, 300, False),
+    ):
         runs = {name: {f"k{key}": rng.random(rows) for key in range(keys)} for name in "ab"}
         comparisons = compare(runs, resamples=99, correction="holm")
-        assert {math.isnan(comparison.least_difference) for comparison in comparisons} == {not is_known}
+        assert {math.isnan(comparison.least_difference) for comparison in comparisons} == {not has_least_difference}
 
 
-def test_a_single_run_is_taken_to_vary_as_the_runs_of_the_other_model():
-    """Three runs beside one: the variance of the means is s² (1/3 + 1), with two degrees of freedom, beside that of rows."""
+def test_single_run_is_assumed_to_vary_as_the_runs_of_the_other_model():
+    """A single run is assumed to vary as the runs of the other model: for three runs beside one, the variance of means
+    is s² (1/3 + 1), with two degrees of freedom, beside that of rows.
+    """
     rng = np.random.default_rng(0)
     rows = rng.random(200)
-    many = [{"k": rows + rng.normal(0, 0.2, 200) + shift} for shift in (0.0, 0.1, -0.05)]
+    three_runs = [{"k": rows + rng.normal(0, 0.2, 200) + shift} for shift in (0.0, 0.1, -0.05)]
     single_run = {"k": rows + rng.normal(0, 0.2, 200)}
-    (comparison,) = compare({"one": [single_run], "many": many}, unbounded=["k"], resamples=99)
-    difference = np.mean([run["k"] for run in many], axis=0) - single_run["k"]
+    (comparison,) = compare({"one": [single_run], "many": three_runs}, unbounded=["k"], resamples=99)
+    difference = np.mean([run["k"] for run in three_runs], axis=0) - single_run["k"]
     between_rows, between_runs = (
         difference.var(ddof=1) / 200,
-        np.var([run["k"].mean() for run in many], ddof=1) * (1 / 3 + 1),
+        np.var([run["k"].mean() for run in three_runs], ddof=1) * (1 / 3 + 1),
     )
     error, degrees = (
         math.sqrt(between_rows + between_runs),

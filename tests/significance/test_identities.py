@@ -1,4 +1,4 @@
-"""Runs that are not about the same thing are not compared."""
+"""Runs with different targets, buckets, counts or options are not compared."""
 
 import numpy as np
 import pytest
@@ -8,18 +8,27 @@ from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.significance import compare
 
 RUNS = {name: {"recall@2": [1.0, 0.5, 0.0], "mrr": [1.0, 1.0, 0.5]} for name in ("old", "new")}
-SAME = {"version": "1", "targets": "aa", "buckets": "bb", "counts": "cc", "options": "dd", "keys": {"recall@2": "ee"}}
-SAME["cuts"] = {"recall@2": "k=2"}
+ENTRIES = {
+    "version": "1",
+    "targets": "aa",
+    "buckets": "bb",
+    "counts": "cc",
+    "options": "dd",
+    "keys": {"recall@2": "ee"},
+}
+ENTRIES["cuts"] = {"recall@2": "k=2"}
 
 
-def test_runs_about_the_same_thing_are_compared():
-    """Equal entries; a run without buckets or counts; keys that are not compared; nothing known of a run."""
-    for other in (SAME, {**SAME, "buckets": None}, {**SAME, "keys": {"recall@2": "ee", "map": "ff"}}, {}):
-        assert len(compare(RUNS, identities={"old": SAME, "new": other}, resamples=100)) == 2
+def test_runs_with_compatible_entries_are_compared():
+    """Runs are compared if their entries are equal, if one has no buckets, if only keys that are not compared differ,
+    or if a run has no entries.
+    """
+    for other in (ENTRIES, {**ENTRIES, "buckets": None}, {**ENTRIES, "keys": {"recall@2": "ee", "map": "ff"}}, {}):
+        assert len(compare(RUNS, identities={"old": ENTRIES, "new": other}, resamples=100)) == 2
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "difference"),
     [
         ({"targets": "a"}, "different targets;"),
         ({"buckets": "a"}, "different buckets;"),
@@ -31,18 +40,20 @@ def test_runs_about_the_same_thing_are_compared():
         ({"version": "2", "targets": "a"}, "different versions of their digests;"),
     ],
 )
-def test_what_differs_is_named(change, words):
-    """The message names both runs, each entry that differs, and the remedy."""
+def test_runs_with_different_entries_are_refused(change, difference):
+    """Runs with different entries are refused; the error names both runs, each entry that differs, and the remedy."""
     remedy = "with the same version of tailmetrics" if "version" in change else "on the same targets"
-    with pytest.raises(ValueError, match=f"compare: 'old' and 'new' have {words} evaluate both {remedy}"):
-        compare(RUNS, identities={"old": SAME, "new": {**SAME, **change}})
+    with pytest.raises(ValueError, match=f"compare: 'old' and 'new' have {difference} evaluate both {remedy}"):
+        compare(RUNS, identities={"old": ENTRIES, "new": {**ENTRIES, **change}})
 
 
-def test_each_model_has_its_threshold():
-    """Thresholds may be tuned for each model: a warning says which model has which, once for all buckets."""
+def test_different_thresholds_bring_a_warning():
+    """Different thresholds of two models are compared, because they may be tuned; one warning for all buckets says
+    which model has which.
+    """
     runs = {name: {"f1": [1.0, 0.5, 0.0], "f1/head": [1.0, 1.0, 0.5]} for name in ("old", "new")}
     identities_of_runs = {
-        name: {**SAME, "cuts": dict.fromkeys(runs[name], cut)}
+        name: {**ENTRIES, "cuts": dict.fromkeys(runs[name], cut)}
         for name, cut in (("old", "threshold=0.6"), ("new", "threshold=0.8"))
     }
     with pytest.warns(
@@ -52,22 +63,22 @@ def test_each_model_has_its_threshold():
     assert len(caught) == 1
 
 
-def test_every_pair_is_looked_at():
-    """Of three runs the second and third differ, of which the first knows nothing."""
+def test_identities_of_every_pair_are_checked():
+    """Identities of every pair of runs are checked, also if the baseline has no entries."""
     runs = {**RUNS, "newer": RUNS["new"]}
-    identities = {"old": {}, "new": SAME, "newer": {**SAME, "targets": "a"}}
+    identities = {"old": {}, "new": ENTRIES, "newer": {**ENTRIES, "targets": "a"}}
     with pytest.raises(ValueError, match="'new' and 'newer' have different targets"):
         compare(runs, "old", identities=identities)
 
 
 def test_a_run_without_entries_is_refused():
-    """Forgetting one run is not the same as knowing nothing of it."""
+    """identities that lack a run are refused; a run without entries has an empty dict."""
     with pytest.raises(ValueError, match="compare: identities has no entries of 'new'; pass the entries of every run"):
-        compare(RUNS, identities={"old": SAME})
+        compare(RUNS, identities={"old": ENTRIES})
 
 
-def test_digests_of_real_runs():
-    """Reversed deciles under one name, and other targets, are found from what the evaluations digest themselves."""
+def test_digests_of_evaluations_detect_other_buckets_and_targets():
+    """The digests of evaluations detect reversed deciles with equal names, and other targets."""
     scores = np.array([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
     counts = [9, 5, 1]
 

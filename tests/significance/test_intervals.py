@@ -1,4 +1,4 @@
-"""Confidence intervals of single runs: agreement with scipy, medians against plain medians."""
+"""Confidence intervals of single runs agree with scipy, and medians with plain medians."""
 
 import math
 
@@ -12,7 +12,7 @@ from tailmetrics.significance.rows import Term, read_clusters
 
 
 def plain_limits(terms, resamples, rng):
-    """The symmetric studentised interval in plain steps: of each resample the ratios, and from its rows the error.
+    """Return the symmetric studentised interval in plain steps: the ratios of each resample, and their error from its rows.
 
     Args:
         terms: Sign, numerators and denominators of each ratio.
@@ -37,7 +37,9 @@ def plain_limits(terms, resamples, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean", "ratio", "difference of means", "difference of ratios"])
 def test_intervals_agree_with_a_studentised_bootstrap_in_plain_loops(name):
-    """Over skewed rows both ends are those of plain loops over resampled rows, within a thirtieth of the interval."""
+    """Both ends of a bootstrap interval of skewed rows are those of plain loops over resampled rows, within a thirtieth
+    of the interval.
+    """
     rng = np.random.default_rng(2)
     a, b, c, d = rng.exponential(size=(4, 60)) + np.array([[0], [1], [0], [1]])
     ones = np.ones(60)
@@ -61,7 +63,7 @@ def test_intervals_agree_with_a_studentised_bootstrap_in_plain_loops(name):
 
 
 def test_hit_rates_have_the_interval_of_wilson():
-    """Rows of 0 and 1: scipy's interval of Wilson, from a single row on."""
+    """Rows of 0 and 1 have the interval of Wilson, as in scipy, from a single row on."""
     for num_ones, rows in ((0, 1), (1, 2), (0, 50), (50, 50), (3, 40), (200, 1000)):
         values = np.arange(rows) < num_ones
         for confidence in (0.95, 0.99):
@@ -71,8 +73,10 @@ def test_hit_rates_have_the_interval_of_wilson():
             assert interval.method == "Wilson"
 
 
-def test_few_rows_that_differ_do_not_make_everything_possible():
-    """One or two rows of 500 differ: the exact interval of their share, to either side of what the others have."""
+def test_one_row_that_differs_has_the_exact_interval_of_its_share():
+    """If one row of 500 differs, the interval is the exact one of its share, to either side of the value of the other
+    rows.
+    """
     values = np.full(500, 0.5)
     values[7] = 0.75
     upper = [scipy.stats.binomtest(count, 500).proportion_ci(0.95, method="exact").high for count in (0, 1)]
@@ -84,28 +88,36 @@ def test_few_rows_that_differ_do_not_make_everything_possible():
     assert ends == pytest.approx((-upper[0], upper[1]))
 
 
-def test_rows_that_agree_leave_room_for_others():
-    """0 hits of 50 rows are compatible with 1 - 0.025^(1/50) = 7.1 % of hits; of 1s and of any share, likewise."""
-    others = 1 - 0.025 ** (1 / 50)
+def test_rows_that_agree_have_the_exact_interval_of_other_rows():
+    """Rows that agree have the exact interval of a share of other rows: 0 hits of 50 rows allow 1 - 0.025^(1/50) = 7.1
+    % of hits. Rows of 1 and of any share likewise.
+    """
+    largest_share = 1 - 0.025 ** (1 / 50)
     half, one, zero = np.full(50, 0.5), np.ones(50), np.zeros(50)
     estimates = intervals({"half": half, "ones": (3 * one, 3 * one), "zeros": (zero, 2 * one)})
-    expected = {"half": (0.5 - 0.5 * others, 0.5 + 0.5 * others), "ones": (1 - others, 1), "zeros": (0, others)}
+    expected = {
+        "half": (0.5 - 0.5 * largest_share, 0.5 + 0.5 * largest_share),
+        "ones": (1 - largest_share, 1),
+        "zeros": (0, largest_share),
+    }
     for key, ends in expected.items():
         assert [estimates[key].low, estimates[key].high] == pytest.approx(ends)
         assert estimates[key].method == "Clopper-Pearson, all agree"
     (wins,) = compare({"old": {"k": zero}, "new": {"k": half}}, resamples=100)
-    assert [wins.interval.low, wins.interval.high] == pytest.approx([0.5 - 1.5 * others, 0.5 + 0.5 * others])
+    assert [wins.interval.low, wins.interval.high] == pytest.approx(
+        [0.5 - 1.5 * largest_share, 0.5 + 0.5 * largest_share]
+    )
 
 
-def test_heavy_rows_count_for_fewer():
-    """Where 2 of 50 rows have nearly all the weight, 0 hits say hardly more than 0 of 2 rows."""
+def test_unequal_weights_reduce_the_number_of_rows():
+    """If 2 of 50 rows have nearly all the weight, 0 hits have the interval of 0 hits in 2 rows."""
     weight = np.where(np.arange(50) < 2, 1e6, 1.0)
     interval = intervals({"psp@1": (np.zeros(50), weight)})["psp@1"]
     assert interval.high == pytest.approx(1 - 0.025 ** (1 / 2), abs=1e-4)
 
 
-def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
-    """Equal ranks, and a DCG that is 0 in every row, could be anything elsewhere; said of a key or seen in a value."""
+def test_unbounded_values_have_no_interval_if_all_rows_agree():
+    """Unbounded values, declared or above 1, have no interval if all rows agree, because other rows may have any value."""
     rows = {"dcg@5/decile_1": np.zeros(50), "hit_rate@5": np.zeros(50), "rank": np.full(50, 3.0)}
     estimates = intervals(rows, unbounded=["dcg@5"])
     assert math.isnan(estimates["dcg@5/decile_1"].low)
@@ -116,8 +128,8 @@ def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
     assert (equal.interval.reason, equal.p.randomisation) == ("all rows agree", 1)
 
 
-def test_no_end_lies_beyond_what_a_row_can_be():
-    """Four rows in 400 with a value of no known bound: the interval is cut where resamples end, at 0."""
+def test_interval_ends_at_zero():
+    """An interval of an unbounded value ends at 0, the least value of a row: four of 400 rows are above 0."""
     interval = intervals({"dcg@5/decile_1": [0.25, 0.25, 0.5, 0.5, *[0.0] * 396]}, unbounded=["dcg@5"])[
         "dcg@5/decile_1"
     ]
@@ -126,14 +138,16 @@ def test_no_end_lies_beyond_what_a_row_can_be():
 
 
 @pytest.mark.parametrize("differing", [1, 2])
-def test_one_or_two_rows_that_differ_have_no_interval_up_to_the_bounds(differing):
-    """Of 1,500 rows one or two differ, which e^-2 = 14 % of resamples leave out: nothing tells a ratio's error."""
+def test_values_of_one_or_two_rows_that_differ_have_no_interval(differing):
+    """Ratios, unbounded values and gaps have no interval if one or two of 1,500 rows differ, because e^-2 = 14 % of
+    resamples leave them out.
+    """
     few_hits = np.zeros(1500)
     few_hits[:differing] = 1
-    ones, none = np.ones(1500), np.zeros(1500)
+    ones, zeros = np.ones(1500), np.zeros(1500)
     models = [
         {"micro": (2 * hits, hits + ones), "dcg@5": 1.7 * hits, "head": ones * 0.5, "tail": (hits, hits + ones)}
-        for hits in (none, few_hits)
+        for hits in (zeros, few_hits)
     ]
     gaps = {"gap": ["head", "tail"]}
     compared = compare(dict(zip("ab", models, strict=True)), gaps=gaps, unbounded=["dcg@5"], resamples=500)
@@ -146,14 +160,16 @@ def test_one_or_two_rows_that_differ_have_no_interval_up_to_the_bounds(differing
 
 
 @pytest.mark.parametrize("confidence", [0.4, 1, 1.5])
-def test_a_confidence_that_no_interval_has_is_refused(confidence):
-    """Below a half, and from 1 on."""
+def test_confidence_out_of_range_is_refused(confidence):
+    """A confidence below a half or of at least 1 is refused."""
     with pytest.raises(ValueError, match=f"intervals: confidence={confidence}"):
         intervals({"hit_rate@5": np.ones(20)}, confidence=confidence)
 
 
-def test_nine_rows_have_no_bootstrap():
-    """Ten rows have an interval, nine have none, and the method says why."""
+def test_bootstrap_needs_ten_rows():
+    """Means, ratios and medians have an interval of ten rows, and none of nine, with the reason. p-values exist for
+    both.
+    """
     values = np.random.default_rng(6).random((2, 10))
     for kind in ("mean", "ratio", "median"):
         medians = ["k"] if kind == "median" else []
@@ -161,11 +177,11 @@ def test_nine_rows_have_no_bootstrap():
         def rows(row_values, kind=kind):
             return {"k": (row_values, row_values + 1)} if kind == "ratio" else {"k": row_values}
 
-        few, enough = (intervals(rows(values[0, :n]), medians=medians)["k"] for n in (9, 10))
-        assert math.isnan(few.low)
-        assert few.reason == "fewer than 10 rows"
-        assert few.value == pytest.approx(enough.value, abs=0.5)
-        assert enough.low < enough.value < enough.high
+        nine_rows, ten_rows = (intervals(rows(values[0, :n]), medians=medians)["k"] for n in (9, 10))
+        assert math.isnan(nine_rows.low)
+        assert nine_rows.reason == "fewer than 10 rows"
+        assert nine_rows.value == pytest.approx(ten_rows.value, abs=0.5)
+        assert ten_rows.low < ten_rows.value < ten_rows.high
         nine, ten = (
             compare({"b": rows(values[1, :n]), "a": rows(values[0, :n])}, medians=medians, resamples=200)[0]
             for n in (9, 10)
@@ -176,7 +192,9 @@ def test_nine_rows_have_no_bootstrap():
 
 
 def test_median_is_the_plain_median_of_every_resample():
-    """Medians read from sums, near the middle alone, are those of the repeated rows: ties, odd and even, clusters."""
+    """The median of every resample, which is computed from sums, is the plain median of the repeated rows, with ties,
+    odd and even numbers of rows, and clusters.
+    """
     rng = np.random.default_rng(3)
     codes = np.sort(rng.geometric(0.05, 300) % 25)
     in_clusters = rng.geometric(0.05, 300).astype(float) + 3 * codes
@@ -187,21 +205,21 @@ def test_median_is_the_plain_median_of_every_resample():
         (np.array([2.0, 1, 1, 7]), None),
         (in_clusters, codes),
     ):
-        counted, clusters = rng.random(values.size) < 0.8, read_clusters("test", codes_of_rows, values.size)
-        counted[0] = True
-        (median,) = statistics_of_sides("median", [[Term(1, values, np.ones(values.size))]], [counted], clusters)
-        assert total(median) == np.median(values[counted])
+        is_counted, clusters = rng.random(values.size) < 0.8, read_clusters("test", codes_of_rows, values.size)
+        is_counted[0] = True
+        (median,) = statistics_of_sides("median", [[Term(1, values, np.ones(values.size))]], [is_counted], clusters)
+        assert total(median) == np.median(values[is_counted])
         units = values.size if clusters is None else clusters.number
         weights = rng.multinomial(units, np.full(units, 1 / units), size=200)
         sums = weights @ np.stack(median.columns, axis=1)
         for weight, median_of_resample in zip(weights, median.read(sums), strict=True):
             repeats = weight if clusters is None else weight[clusters.codes]
-            repeated = np.repeat(values[counted], repeats[counted])
+            repeated = np.repeat(values[is_counted], repeats[is_counted])
             assert median_of_resample == np.median(repeated) if repeated.size else math.isnan(median_of_resample)
 
 
-def test_median_interval():
-    """A run of k-for-recall has the median with a percentile interval around it, also under its buckets' keys."""
+def test_median_has_a_percentile_interval():
+    """A median has a percentile interval around it, also under the key of a bucket."""
     k = np.random.default_rng(4).geometric(0.1, 301)
     estimates = intervals({"median_k_for_recall@0.8/decile_1": k}, medians=["median_k_for_recall@0.8"])
     (interval,) = estimates.values()
@@ -212,17 +230,21 @@ def test_median_interval():
 
 
 def test_rows_without_a_denominator_do_not_count_as_rows():
-    """Of 50 rows nine have something to find in a bucket: nine rows, too few to resample."""
+    """Rows without a denominator do not count towards the ten rows that an interval needs: 9 and 10 of 50 rows have a
+    relevant label in the bucket.
+    """
     hits = np.random.default_rng(7).binomial(3, 0.4, 50).astype(float)
     for number, reason in ((9, "fewer than 10 rows"), (10, None)):
-        there = np.arange(50) < number
-        interval = intervals({"micro_recall@5/decile_1": (hits * there, 3.0 * there)})["micro_recall@5/decile_1"]
+        has_denominator = np.arange(50) < number
+        interval = intervals({"micro_recall@5/decile_1": (hits * has_denominator, 3.0 * has_denominator)})[
+            "micro_recall@5/decile_1"
+        ]
         assert (interval.n, interval.reason) == (50, reason)
         assert interval.value == pytest.approx(hits[:number].mean() / 3)
 
 
 def test_no_rows_have_no_value():
-    """Without a row that counts, or a denominator above 0, there is neither value nor interval."""
+    """Without a row that counts, or a denominator above 0, there is neither value nor interval; one row has a value."""
     estimates = intervals({"one": [math.nan, 2.0], "none": [math.nan, math.nan], "zero": ([0, 0], [0, 0])})
     assert (estimates["one"].value, estimates["one"].n, estimates["one"].reason) == (2, 1, "all rows agree")
     assert math.isnan(estimates["one"].low)
@@ -232,8 +254,8 @@ def test_no_rows_have_no_value():
 
 
 @pytest.mark.parametrize("resamples", [0, 999])
-def test_a_gap_is_no_more_certain_than_its_ends(resamples):
-    """A head of 9 rows has too few rows for an interval, and so has its gap to a tail of 100 rows; 10 rows have one."""
+def test_gap_needs_ten_rows_at_each_end(resamples):
+    """A gap has no interval if one of its ends has fewer than ten rows: a head of 9 rows beside a tail of 100 rows."""
     rng, nan = np.random.default_rng(0), np.full(100, math.nan)
     tail = np.concatenate([nan, rng.random(100)])
     for number, reason in ((9, "fewer than 10 rows"), (10, None)):
@@ -245,8 +267,11 @@ def test_a_gap_is_no_more_certain_than_its_ends(resamples):
 
 
 @pytest.mark.parametrize("resamples", [0, 500])
-def test_a_gap_is_as_unsure_as_an_end_whose_rows_agree(resamples):
-    """180 of 300 rows of the head are hit, and none of 30 rows of the tail, of which up to .1135 may be: so may the gap."""
+def test_gap_with_an_end_whose_rows_agree_combines_both_intervals(resamples):
+    """If all rows of one end agree, the interval of the gap combines those of both ends.
+
+    180 of 300 rows of the head are hits, and none of 30 rows of the tail, of which up to 0.1135 may be.
+    """
     head = np.r_[np.ones(180), np.zeros(120), np.full(30, np.nan)]
     tail = np.r_[np.full(300, np.nan), np.zeros(30)]
     interval = intervals({"head": head, "tail": tail}, gaps={"gap": ["head", "tail"]}, resamples=resamples)["gap"]
@@ -260,7 +285,10 @@ def test_a_gap_is_as_unsure_as_an_end_whose_rows_agree(resamples):
 
 @pytest.mark.parametrize("resamples", [0, 300])
 def test_clusters_of_very_unequal_sizes_give_no_interval(resamples):
-    """Two of 30 clusters hold 60 rows each, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 of them. Equal ones give one."""
+    """Clusters of very unequal sizes have no interval, with the reason; equal ones have one.
+
+    Two of 30 clusters have 60 rows, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 effective clusters.
+    """
     sizes = [60, 60, *[1] * 28]
     rows = np.random.default_rng(0).random(sum(sizes))
     interval = intervals({"k": rows}, clusters=np.repeat(np.arange(30), sizes), resamples=resamples)["k"]

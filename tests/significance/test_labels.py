@@ -1,4 +1,4 @@
-"""Averages over labels: what rows change of them is what they change when they are left out, in plain loops."""
+"""Averages over labels: the influence of a row is the change when it is left out, in plain loops."""
 
 import re
 
@@ -26,8 +26,8 @@ def as_cells(relevant, predicted, **options):
     return LabelRows(row, label, *flags, np.ones(len(relevant), bool), relevant.shape[1], **options)
 
 
-def test_the_value_is_that_of_scikit_learn():
-    """Macro F1 over labels present or predicted, and weighted F1."""
+def test_averages_over_labels_equal_scikit_learn():
+    """Macro F1 over labels with rows or predictions, and weighted F1, equal those of scikit-learn."""
     relevant, predicted = rows(0)
     f1 = {"top": 2.0, "below": (1.0, 1.0), "over": "union"}
     for average, options in (("macro", {}), ("weighted", {"weighted": True})):
@@ -46,8 +46,10 @@ def test_the_value_is_that_of_scikit_learn():
         ({"over": "any"}, "LabelRows: over='any' is not known; choose one of 'present', 'union', 'all'"),
     ],
 )
-def test_cells_that_do_not_fit_are_refused(changes, message):
-    """Flags as whole numbers gave an average of 1.75; rows and labels that there are not were passed over."""
+def test_averages_over_labels_refuse_invalid_arrays(changes, message):
+    """LabelRows and AreaRows refuse flags that are whole numbers, arrays of other shapes, rows and labels out of range,
+    and unknown options.
+    """
     cells = {"rows": np.array([0, 0, 1]), "labels": np.array([0, 1, 1]), "num_labels": 2, "inside": np.ones(2, bool)}
     cells |= {"predicted": np.array([True, False, True]), "relevant": np.ones(3, bool)}
     assert LabelRows(**cells).value() == 0.75
@@ -57,13 +59,17 @@ def test_cells_that_do_not_fit_are_refused(changes, message):
         AreaRows(np.zeros((2, 2), int), np.ones((2, 2), bool), np.ones(2, bool), "pr")
 
 
-def test_rows_change_what_they_change_when_left_out():
-    """A label of many rows: each row is worth what leaving it out changes, but for the factor and their mean."""
+def test_influence_of_a_row_is_the_change_without_it():
+    """The influence of a row on the recall of one label is the change of the value without it, up to a factor and the
+    mean; the error is that of a mean.
+    """
     relevant, predicted = rows(1)
     relevant[:, 0], predicted[:, 0] = True, np.arange(N) % 3 > 0
     influence = as_cells(relevant[:, :1], predicted[:, :1]).influence()
-    left = np.array([np.delete(predicted[:, 0], row).mean() for row in range(N)])
-    assert influence.rows == pytest.approx((influence.value - left) * (N - 1) / N * np.sqrt(N / (N - 1)), abs=1e-12)
+    values_without_row = np.array([np.delete(predicted[:, 0], row).mean() for row in range(N)])
+    assert influence.rows == pytest.approx(
+        (influence.value - values_without_row) * (N - 1) / N * np.sqrt(N / (N - 1)), abs=1e-12
+    )
     # and so the error of the recall of one label is that of a mean
     assert np.sqrt((influence.rows**2).sum()) == pytest.approx(scipy.stats.sem(predicted[:, 0].astype(float)))
 
@@ -71,7 +77,9 @@ def test_rows_change_what_they_change_when_left_out():
 @pytest.mark.parametrize("beta", [1.0, 2.0])
 @pytest.mark.slow
 def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
-    """F of macro precision and macro recall by scikit-learn; the standard error is that of 150 resamples."""
+    """The F score of macro precision and macro recall has the value of scikit-learn, and the standard error of 150
+    resamples.
+    """
     relevant, predicted = rows(7, 1500)  # so that no resample is without a label
     influence = as_cells(relevant, predicted, top=1 + beta**2, below=(1.0, beta**2), of_averages=True).influence()
 
@@ -81,8 +89,8 @@ def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
         return (1 + beta**2) / (1 / precision + beta**2 / recall)
 
     assert influence.value == pytest.approx(score(relevant, predicted))
-    drawn = [np.random.default_rng(seed).integers(1500, size=1500) for seed in range(150)]
-    resampled = np.std([score(relevant[sample], predicted[sample]) for sample in drawn])
+    samples = [np.random.default_rng(seed).integers(1500, size=1500) for seed in range(150)]
+    resampled = np.std([score(relevant[sample], predicted[sample]) for sample in samples])
     assert np.sqrt((influence.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
     assert as_cells(relevant, relevant & ~relevant, top=2.0, below=(1.0, 1.0), of_averages=True).influence().value == 0
 
@@ -90,9 +98,9 @@ def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
 @pytest.mark.parametrize(("area", "average"), [("roc", "macro"), ("precision", "macro"), ("precision", "weighted")])
 @pytest.mark.slow
 def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(area, average):
-    """The mean area of five labels; the standard error within a tenth of that of 200 resampled sets of rows.
+    """Averages of areas equal those of scikit-learn, and their standard error is within 12 % of that of 200 resamples.
 
-    A sixth label that every row holds has no ROC area, and changes nothing; its average precision is 1, as the metric's.
+    A sixth label of every row has no ROC area and changes nothing; its average precision is 1, as in the metric.
     """
     rng = np.random.default_rng(2)
     relevant = rng.random((150, 5)) < (0.4 if average == "macro" else np.linspace(0.1, 0.9, 5))
@@ -105,24 +113,32 @@ def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(are
     if area == "precision":
         bins, relevant = six_bins, six_relevant
     assert influence.value == pytest.approx(score(relevant, bins, average=average))
-    drawn = [rng.integers(150, size=150) for _ in range(200)]
-    resampled = np.std([score(relevant[sample], bins[sample], average=average) for sample in drawn])
+    samples = [rng.integers(150, size=150) for _ in range(200)]
+    resampled = np.std([score(relevant[sample], bins[sample], average=average) for sample in samples])
     assert np.sqrt((influence.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
 
 
-def test_rows_change_a_roc_area_by_what_it_changes_without_them():
-    """One label in four bins: most rows tie. Of m rows of a kind, each adds sqrt((m - 1) / m) of what it changes."""
+def test_influence_on_a_roc_area_is_the_change_without_the_row():
+    """The influence of a row on a ROC area is the change without it, times sqrt((m - 1) / m) for m rows of its class.
+
+    One label is in four bins, so that most rows tie.
+    """
     rng = np.random.default_rng(4)
     bins, relevant = rng.integers(4, size=(N, 1)), rng.random((N, 1)) < 0.4
     influence = AreaRows(bins, relevant, np.ones(N, bool), "roc").influence()
-    left = [roc_auc_score(np.delete(relevant, row), np.delete(bins, row)) for row in range(N)]
-    alike = np.where(relevant[:, 0], relevant.sum(), N - relevant.sum())
-    assert influence.rows == pytest.approx((influence.value - np.array(left)) * np.sqrt((alike - 1) / alike), abs=1e-12)
+    areas_without_row = [roc_auc_score(np.delete(relevant, row), np.delete(bins, row)) for row in range(N)]
+    class_sizes = np.where(relevant[:, 0], relevant.sum(), N - relevant.sum())
+    assert influence.rows == pytest.approx(
+        (influence.value - np.array(areas_without_row)) * np.sqrt((class_sizes - 1) / class_sizes), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])
-def test_a_label_leaves_the_average_of_areas_with_its_only_row(area):
-    """Of three labels row 4 alone holds the last: it adds to the mean what the last area lies above it, over three."""
+def test_only_row_of_a_label_carries_its_area(area):
+    """The only row of a label carries its area: without it the label leaves the average.
+
+    Of three labels row 4 alone has the last, and adds a third of the distance of its area from the mean.
+    """
     bins = np.random.default_rng(0).permutation(30).reshape(10, 3)
     relevant = np.zeros((10, 3), bool)
     relevant[:5, 0] = relevant[3:8, 1] = relevant[4, 2] = True
@@ -132,8 +148,8 @@ def test_a_label_leaves_the_average_of_areas_with_its_only_row(area):
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])
-def test_areas_are_the_same_a_few_labels_at_a_time(area, monkeypatch):
-    """Of seven labels, two together."""
+def test_areas_do_not_depend_on_the_block_size(area, monkeypatch):
+    """Areas computed for two of seven labels at a time equal those computed together."""
     bins, relevant = np.random.default_rng(0).permutation(140).reshape(20, 7) // 3, rows(9, 20)[0]
     areas = AreaRows(bins, relevant, np.ones(20, bool), area)
     whole = areas.influence()
@@ -142,11 +158,13 @@ def test_areas_are_the_same_a_few_labels_at_a_time(area, monkeypatch):
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])
-@pytest.mark.parametrize("others", [24, 1])
-def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, others):
-    """scikit-learn's areas where the relevant rows of a bin stand in front of all others, or one by one behind them."""
+@pytest.mark.parametrize("num_irrelevant", [24, 1])
+def test_bin_error_is_the_change_by_any_order_within_bins(area, num_irrelevant):
+    """bin_error is the largest change of an area by an order within bins: scikit-learn's areas with the relevant rows
+    of each bin in front of all others, or behind them.
+    """
     rng = np.random.default_rng(3)
-    bins, relevant = rng.integers(4, size=(40, 1)), rng.permutation(40)[:, None] >= others
+    bins, relevant = rng.integers(4, size=(40, 1)), rng.permutation(40)[:, None] >= num_irrelevant
     marks = np.arange(40)[:, None]
     influence = AreaRows(bins, relevant, np.ones(40, bool), area, marks=marks).influence()
     score = roc_auc_score if area == "roc" else average_precision_score
@@ -156,44 +174,54 @@ def test_an_area_from_bins_is_off_by_what_the_order_within_bins_may_hide(area, o
 
 
 def recalls(*hits, rows=20):
-    """Return the recall of labels with ``rows`` rows each, which hold no other label; of label i, hits[i] are found."""
+    """Return the recall of labels with ``rows`` rows each, which have no other label; hits[i] rows of label i are
+    found.
+    """
     relevant = np.repeat(np.eye(len(hits), dtype=bool), rows, axis=0)
-    found = np.concatenate([np.arange(rows) < number for number in hits])
-    return as_cells(relevant, relevant & found[:, None])
+    is_found = np.concatenate([np.arange(rows) < number for number in hits])
+    return as_cells(relevant, relevant & is_found[:, None])
 
 
-def test_drawn_labels_are_a_sample_of_their_values():
-    """Where no row holds two labels, the interval is that of Student's t for the values of labels, with L - 1 degrees."""
+def test_interval_over_resampled_labels_is_that_of_their_values():
+    """If no row has two labels, the interval over rows and labels is that of Student's t for the values of labels, with
+    L - 1 degrees of freedom.
+    """
     hits = np.array([6, 8, 12, 14])
     interval = intervals({"r": recalls(*hits)}, resample="rows,labels", resamples=0)["r"]
     half = scipy.stats.t.ppf(0.975, 3) * scipy.stats.sem(hits / 20)
     assert [interval.low, interval.high] == pytest.approx([hits.mean() / 20 - half, hits.mean() / 20 + half], abs=0.01)
 
 
-def test_drawn_labels_that_agree_vary_as_much_as_their_rows():
-    """Three recalls of .5, each of 20 rows: their variance .25 / 19 / 3, with two degrees; not 0, as of three numbers."""
+def test_interval_over_equal_labels_is_as_wide_as_that_of_their_rows():
+    """Labels of equal values vary as much as their rows: three recalls of 0.5 of 20 rows each have the variance 0.25 /
+    19 / 3, with two degrees of freedom, and not 0.
+    """
     interval = intervals({"r": recalls(10, 10, 10)}, resample="rows,labels", resamples=0)["r"]
     half = scipy.stats.t.ppf(0.975, 2) * np.sqrt(0.25 / 19 / 3)
     assert (interval.high - interval.low) / 2 == pytest.approx(half, rel=0.05)
 
 
-def test_one_drawn_label_has_neither_interval_nor_p():
-    """It does not tell how much labels vary, alone, at the end of a gap, or in the difference of two models."""
+def test_one_resampled_label_has_neither_interval_nor_p():
+    """One label has neither interval nor p over rows and labels, because it does not tell how much labels vary: alone,
+    as an end of a gap, and in the difference of two models.
+    """
     models = {
         "old": {"head": recalls(4), "tail": recalls(9, 2, rows=10)},
         "new": {"head": recalls(18), "tail": recalls(3, 10, rows=10)},
     }
     options = {"gaps": {"gap": ["head", "tail"]}, "resample": "rows,labels", "resamples": 99}
-    found = intervals(models["old"], **options)
+    interval_by_key = intervals(models["old"], **options)
     compared = {comparison.key: comparison for comparison in compare(models, **options)}
     for key in ("head", "gap"):
-        assert found[key].reason == "one label does not tell how much labels vary"
+        assert interval_by_key[key].reason == "one label does not tell how much labels vary"
         assert np.isnan(compared[key].p.decisive) and not compared[key].interval.ends
-    assert found["tail"].ends and compared["tail"].p.total > 0.05
+    assert interval_by_key["tail"].ends and compared["tail"].p.total > 0.05
 
 
-def test_the_cells_of_two_buckets_stay_apart():
-    """Rows and labels of one value and of the other: a place of its own for each."""
+def test_difference_of_influences_keeps_the_cells_apart():
+    """The difference of two influences has separate cells for the rows and labels of each, with the signs of the
+    difference.
+    """
     head, tail = as_cells(*rows(3)).influence(), as_cells(*rows(4)).influence()
     places, changes = head.minus(tail).cells
     assert len(set(places.tolist())) == len(places) == len(head.cells[0]) + len(tail.cells[0])
@@ -201,7 +229,7 @@ def test_the_cells_of_two_buckets_stay_apart():
 
 
 def test_clusters_runs_and_labels_widen_the_interval():
-    """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
+    """Copies of rows in a cluster do not narrow an interval; runs that differ and resampled labels widen it."""
     relevant, predicted = rows(3)
     once = as_cells(relevant, predicted)
     twice = as_cells(np.repeat(relevant, 2, axis=0), np.repeat(predicted, 2, axis=0))
@@ -220,8 +248,10 @@ def test_clusters_runs_and_labels_widen_the_interval():
     assert (interval.high - interval.low) / 2 > np.std(values, ddof=1) / np.sqrt(3)
 
 
-def test_a_gap_is_of_the_buckets_that_were_measured():
-    """Of head, tail and a bucket without rows: head minus tail, with the change of it between models."""
+def test_gap_is_between_the_first_and_last_bucket_with_rows():
+    """A gap is the first minus the last bucket with rows, and is compared between models; with one such bucket there is
+    no gap.
+    """
     rng = np.random.default_rng(8)
     models = {
         name: {"r/head": rng.random(50), "r/tail": rng.random(50) / 2, "r/none": np.full(50, np.nan)} for name in "ab"
@@ -239,7 +269,9 @@ def test_a_gap_is_of_the_buckets_that_were_measured():
 
 
 def test_several_runs_decide_by_the_variance_between_them():
-    """Two models of three runs: runs further apart than models leave nothing to show, however many rows there are."""
+    """With several runs of each model the variance between runs decides, however many rows there are: p is that of
+    Welch's t test.
+    """
     rng = np.random.default_rng(5)
     base = rng.random(2000)
     models = {
@@ -255,7 +287,9 @@ def test_several_runs_decide_by_the_variance_between_them():
 
 
 def test_rows_that_count_in_one_run_alone_count_in_none():
-    """Two runs of different rows, of a mean and of a ratio: values, and their difference, are of the rows of both."""
+    """Rows that count in one run alone count in none: means and ratios over two runs, and their difference, are over
+    the common rows.
+    """
     rng = np.random.default_rng(0)
     tops, bottoms = rng.random((2, 50)), rng.integers(1, 4, (2, 50)).astype(float)
     tops[0, :5], tops[1, 45:] = np.nan, np.nan
@@ -272,8 +306,10 @@ def test_rows_that_count_in_one_run_alone_count_in_none():
     ] == pytest.approx([tops[:, common].mean(), ratios.mean()])
 
 
-def test_a_ratio_over_runs_has_no_unit():
-    """Three runs of a ratio of weighted sums. Weights that are a million times smaller give the same interval."""
+def test_interval_of_a_ratio_over_runs_does_not_depend_on_the_unit():
+    """The interval of a ratio over three runs does not depend on the unit of its weights: weights a million times
+    smaller give the same interval.
+    """
     rng = np.random.default_rng(6)
     tops = rng.random((3, 50))
     small, usual = (
@@ -284,7 +320,7 @@ def test_a_ratio_over_runs_has_no_unit():
 
 
 def test_a_mean_and_a_median_have_no_gap():
-    """Nor have two medians; denominators that sum to 0 make no value."""
+    """Medians have no gap, neither to a mean nor to a median. Denominators that sum to 0 have no value."""
     rows = np.random.default_rng(0).random(30)
     models = {name: {"r/head": rows, "r/tail": rows**2} for name in "ab"}
     for medians in (["r/tail"], ["r/head"], ["r"]):
@@ -299,7 +335,9 @@ def without_sizes(sentence):
 
 
 def test_a_verdict_names_the_values_that_are_worse():
-    """The first metric is better in deciles: a loss over all labels, in deciles, and of a loss is named; no gap is."""
+    """A verdict on a metric that is better in its deciles also names the values that are worse: over all labels, in
+    deciles, and of another metric. It names no gap.
+    """
     rows = np.random.default_rng(0).random(40)
     better, worse = rows + 1, rows - 1
     old = {f"{name}/decile_{number}": rows for name in ("first", "lost", "loss") for number in (3, 2, 1)}
@@ -330,7 +368,9 @@ def test_a_verdict_names_the_values_that_are_worse():
 
 
 def test_a_verdict_names_the_values_that_are_better():
-    """As those that are worse: the tail first, three at most; without a bucket all are named."""
+    """A verdict on a metric that is worse names the values that are better, tail first and at most three; without
+    buckets it names all keys.
+    """
     rows = np.random.default_rng(0).random(40)
     better, worse = rows + 1, rows - 1
     new = {"first/tail": worse, "lost": worse, "won/tail": better, "won": better}
@@ -347,7 +387,10 @@ def test_a_verdict_names_the_values_that_are_better():
 
 
 def test_a_verdict_says_where_rows_are_too_few():
-    """A bucket of one row, and one of nine clusters, are no buckets where no difference was shown; one of ten is."""
+    """A verdict says in which buckets rows are too few, or clusters: one row, or nine clusters.
+
+    Ten clusters are enough.
+    """
     rng = np.random.default_rng(0)
     old = {f"r/{name}": rng.random(40) for name in ("head", "tail", "unseen")}
     new = {"r/head": old["r/head"] / 2, "r/tail": old["r/tail"] + 0.0, "r/unseen": old["r/unseen"] / 2}
@@ -367,8 +410,10 @@ def test_a_verdict_says_where_rows_are_too_few():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_verdict_says_what_the_numbers_say(seed):
-    """Deciles better, worse or not shown: read from the numbers alone, by another sentence of the same facts."""
+def test_verdict_of_deciles_agrees_with_the_comparisons(seed):
+    """The deciles that a verdict calls better, worse or without a difference are those of the comparisons, read
+    independently.
+    """
     rng = np.random.default_rng(seed)
     buckets = [f"decile_{number}" for number in range(10, 0, -1)]
     effect = rng.choice([-0.5, 0.0, 0.0, 0.5], 10)
@@ -391,8 +436,8 @@ def test_the_verdict_says_what_the_numbers_say(seed):
         }, sentence
 
 
-def test_models_that_cannot_be_told_apart_share_a_group():
-    """a and b, b and c are alike; a and c are not."""
+def test_alike_groups_models_without_a_significant_difference():
+    """alike groups the models that do not differ significantly: a and b, and b and c, but not a and c."""
     base = np.random.default_rng(1).random(40)
     noise = np.random.default_rng(2).normal(0, 0.3, (3, 40))
     models = {name: {"k": base + noise[place] + 0.14 * place} for place, name in enumerate("abc")}
@@ -408,7 +453,7 @@ WEIGHTS = np.array([5.0, 3.0, 2.0, 1.0, 1.0, 0.5, 0.5])
 
 
 def exposure(measure, c):
-    """Return the exposure of counts, by other formulas than the library's."""
+    """Return the exposure of counts, by other formulas than those of the library."""
     if measure == "coverage":
         return np.mean(c > 0)
     if measure == "gini":
@@ -422,64 +467,71 @@ def exposure(measure, c):
 
 
 @pytest.mark.parametrize("measure", ["coverage", "gini", "entropy", "mean", "personalization"])
-def test_what_is_shown_changes_by_what_a_row_shows(measure):
-    """Rows of one label: each is worth what the value loses without it, but for the mean of all rows."""
-    shown = np.repeat(np.arange(L), [8, 6, 3, 1, 1, 1, 0])
-    all_shown, inside = np.ones(shown.size, bool), np.ones(shown.size, bool)
-    rows = ShownRows(np.arange(shown.size), shown, all_shown, all_shown, inside, L, measure, L, WEIGHTS)
-    influence, whole = rows.influence(), exposure(measure, np.bincount(shown, minlength=L))
+def test_influence_on_exposure_is_the_change_without_the_row(measure):
+    """The influence of a row of one label on a measure of exposure is the change of the value without it, minus the
+    mean over rows.
+    """
+    labels = np.repeat(np.arange(L), [8, 6, 3, 1, 1, 1, 0])
+    is_shown, inside = np.ones(labels.size, bool), np.ones(labels.size, bool)
+    rows = ShownRows(np.arange(labels.size), labels, is_shown, is_shown, inside, L, measure, L, WEIGHTS)
+    influence, whole = rows.influence(), exposure(measure, np.bincount(labels, minlength=L))
     assert influence.value == pytest.approx(whole)
-    lost = [whole - exposure(measure, np.bincount(np.delete(shown, at), minlength=L)) for at in range(shown.size)]
-    expected = np.array(lost) - np.mean(lost)
+    changes = [whole - exposure(measure, np.bincount(np.delete(labels, at), minlength=L)) for at in range(labels.size)]
+    expected = np.array(changes) - np.mean(changes)
     if measure == "coverage":  # three labels of one row; two of even and four of odd counts
         expected *= np.sqrt((4 - 2) / 3)
     # leaving a row out leaves one list less, of which the overlap takes no notice to the first order
-    factor = (shown.size - 2) / shown.size if measure == "personalization" else 1
+    factor = (labels.size - 2) / labels.size if measure == "personalization" else 1
     assert influence.rows == pytest.approx(expected * factor, abs=1e-12)
 
 
-def test_popularity_lift_changes_by_what_a_row_shows_and_holds():
-    """Of 300 rows of four labels, shown or held, each is worth what the ratio loses without it, to the first order."""
+def test_influence_on_popularity_lift_is_the_change_without_the_row():
+    """The influence of a row on the popularity lift is the change of the ratio without it, to the first order.
+
+    300 rows have four labels each, shown or relevant.
+    """
     rng = np.random.default_rng(1)
-    rows, shown = np.repeat(np.arange(300), 4), rng.random(1200) < 0.5
-    labels = np.minimum(rng.geometric(np.where(shown, 0.4, 0.2)) - 1, L - 1)
-    influence = ShownRows(rows, labels, shown, ~shown, np.ones(300, bool), L, "lift", L, WEIGHTS).influence()
+    rows, is_shown = np.repeat(np.arange(300), 4), rng.random(1200) < 0.5
+    labels = np.minimum(rng.geometric(np.where(is_shown, 0.4, 0.2)) - 1, L - 1)
+    influence = ShownRows(rows, labels, is_shown, ~is_shown, np.ones(300, bool), L, "lift", L, WEIGHTS).influence()
 
-    def lift(kept):
-        return WEIGHTS[labels[kept & shown]].mean() / WEIGHTS[labels[kept & ~shown]].mean()
+    def lift(is_kept):
+        return WEIGHTS[labels[is_kept & is_shown]].mean() / WEIGHTS[labels[is_kept & ~is_shown]].mean()
 
-    assert influence.value == pytest.approx(lift(shown | ~shown))
-    lost = influence.value - np.array([lift(rows != row) for row in range(300)])
-    assert influence.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
+    assert influence.value == pytest.approx(lift(is_shown | ~is_shown))
+    changes = influence.value - np.array([lift(rows != row) for row in range(300)])
+    assert influence.rows == pytest.approx(changes - changes.mean(), abs=0.02 * np.abs(changes).max())
 
 
 @pytest.mark.parametrize("measure", ["entropy", "gini", "mean"])
-def test_rows_may_show_different_numbers_of_labels(measure):
-    """Of 300 rows of one to three labels each is worth what the value loses without it, to the first order."""
+def test_influence_on_exposure_of_rows_with_different_numbers_of_labels(measure):
+    """Rows may show different numbers of labels: of 300 rows of one to three labels the influence is the change without
+    the row, to the first order.
+    """
     rng = np.random.default_rng(0)
     rows = np.repeat(np.arange(300), rng.integers(1, 4, 300))
-    shown, all_shown = np.minimum(rng.geometric(0.4, rows.size) - 1, L - 1), np.ones(rows.size, bool)
-    influence = ShownRows(rows, shown, all_shown, all_shown, np.ones(300, bool), L, measure, L, WEIGHTS).influence()
-    whole = exposure(measure, np.bincount(shown, minlength=L))
-    lost = np.array([whole - exposure(measure, np.bincount(shown[rows != row], minlength=L)) for row in range(300)])
-    assert influence.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
+    labels, is_shown = np.minimum(rng.geometric(0.4, rows.size) - 1, L - 1), np.ones(rows.size, bool)
+    influence = ShownRows(rows, labels, is_shown, is_shown, np.ones(300, bool), L, measure, L, WEIGHTS).influence()
+    whole = exposure(measure, np.bincount(labels, minlength=L))
+    changes = np.array([whole - exposure(measure, np.bincount(labels[rows != row], minlength=L)) for row in range(300)])
+    assert influence.rows == pytest.approx(changes - changes.mean(), abs=0.02 * np.abs(changes).max())
 
 
-def test_a_lift_is_the_ratio_of_two_means():
-    """The error is that of the delta method on sums over rows, in numpy."""
+def test_popularity_lift_has_the_error_of_a_ratio_of_means():
+    """The popularity lift is the ratio of two means, with the error of the delta method on sums over rows, in NumPy."""
     rng = np.random.default_rng(3)
-    shown, relevant = rng.integers(0, L, 200), rng.integers(0, L, 200)
-    rows, labels = np.tile(np.arange(200), 2), np.concatenate([shown, relevant])
-    first = np.arange(400) < 200
-    influence = ShownRows(rows, labels, first, ~first, np.ones(200, bool), L, "lift", L, WEIGHTS).influence()
-    top, bottom = WEIGHTS[shown], WEIGHTS[relevant]
+    shown_labels, relevant = rng.integers(0, L, 200), rng.integers(0, L, 200)
+    rows, labels = np.tile(np.arange(200), 2), np.concatenate([shown_labels, relevant])
+    is_shown = np.arange(400) < 200
+    influence = ShownRows(rows, labels, is_shown, ~is_shown, np.ones(200, bool), L, "lift", L, WEIGHTS).influence()
+    top, bottom = WEIGHTS[shown_labels], WEIGHTS[relevant]
     assert influence.value == pytest.approx(top.mean() / bottom.mean())
-    changed = (top - influence.value * bottom) / bottom.sum()
-    assert influence.rows == pytest.approx(changed, rel=0.01)  # of 200 rows, and of the 199 others
+    expected = (top - influence.value * bottom) / bottom.sum()
+    assert influence.rows == pytest.approx(expected, rel=0.01)  # of 200 rows, and of the 199 others
 
 
 def rows_of_one_label(support: int, hits: int, **arguments) -> LabelRows:
-    """Sixty rows: the first ``support`` hold the label, the first ``hits`` predict it, and so do the last forty."""
+    """Return sixty rows: the first ``support`` have the label, the first ``hits`` predict it, and so do the last forty."""
     row = np.arange(60)
     relevant, predicted = row < support, (row < hits) | (row >= 20)
     cells = relevant | predicted
@@ -491,19 +543,25 @@ def rows_of_one_label(support: int, hits: int, **arguments) -> LabelRows:
 @pytest.mark.parametrize("arguments", [{}, {"top": 2.0, "below": (1.0, 1.0)}], ids=["recall", "f1"])
 @pytest.mark.parametrize("resamples", [0, 999])
 def test_wrong_predictions_do_not_make_recall_more_certain(arguments, resamples):
-    """A label that one row holds, and forty others wrongly predict, is missed: one row alone leaves [0, .975]."""
+    """Wrong predictions do not narrow the interval of a label: one row with the label, which is missed, leaves [0,
+    0.975], although forty others predict it.
+    """
     interval = intervals({"macro": rows_of_one_label(1, 0, **arguments)}, resamples=resamples)["macro"]
     assert (interval.value, interval.low) == (0, 0)
     assert interval.high == pytest.approx(1 - 0.025)  # Clopper and Pearson, 0 of 1
-    few, enough = (intervals({"m": rows_of_one_label(n, 4, **arguments)}, resamples=resamples)["m"] for n in (9, 10))
-    assert few.reason == "fewer than 10 rows"
-    assert enough.low < enough.value < enough.high
+    nine_rows, ten_rows = (
+        intervals({"m": rows_of_one_label(n, 4, **arguments)}, resamples=resamples)["m"] for n in (9, 10)
+    )
+    assert nine_rows.reason == "fewer than 10 rows"
+    assert ten_rows.low < ten_rows.value < ten_rows.high
 
 
-@pytest.mark.parametrize("over", ["recall", "f1", "precision"])
-def test_rows_that_hold_no_label_are_no_evidence(over):
-    """Of sixty rows m hold the label; one model finds it in all, the other in none: p is at least 2^-m, as of m rows alone."""
-    arguments = {"recall": {}, "f1": {"top": 2.0, "below": (1.0, 1.0)}, "precision": {"below": (1.0, 0.0)}}[over]
+@pytest.mark.parametrize("metric", ["recall", "f1", "precision"])
+def test_rows_without_the_label_do_not_make_a_difference_significant(metric):
+    """Rows without the label do not make a difference significant: if m of sixty rows have it, and one model finds it
+    in all and the other in none, p is at least 2^-m.
+    """
+    arguments = {"recall": {}, "f1": {"top": 2.0, "below": (1.0, 1.0)}, "precision": {"below": (1.0, 0.0)}}[metric]
     for support in (1, 3, 4):
         runs = {
             name: {"macro": rows_of_one_label(support, hits, **arguments)} for name, hits in (("a", 0), ("b", support))
@@ -513,8 +571,8 @@ def test_rows_that_hold_no_label_are_no_evidence(over):
         assert not comparison.significant
 
 
-def kinds():
-    """One of each kind of average, of 60 rows, and the same of other rows in another order."""
+def averages_of_each_kind():
+    """Return one average of each kind, of 60 rows, and of the same rows in another order."""
     relevant, predicted = rows(4)
     marks = np.random.default_rng(6).integers(9, size=relevant.shape)
     shown_arguments = {"measure": "entropy", "size": L, "weights": np.ones(L)}
@@ -532,14 +590,16 @@ def kinds():
 
 
 def test_the_value_at_half_of_the_rows_does_not_depend_on_their_order():
-    """Also of rows that are alike: 60 rows of seven labels, of which many predict and hold the same."""
-    for average, reordered in zip(*kinds(), strict=True):
+    """The value at half of the rows does not depend on the order of rows, also if many rows are equal."""
+    for average, reordered in zip(*averages_of_each_kind(), strict=True):
         assert at_half_the_rows(average) == at_half_the_rows(reordered)
         assert average.value() == pytest.approx(average.influence().value)
 
 
 def test_the_value_at_half_of_the_rows_is_that_of_random_halves():
-    """Its mean over 40 samples is that of halves drawn at random, in plain matrices, within three standard errors."""
+    """The mean value at half of the rows over 40 samples is that of random halves, in plain matrices, within three
+    standard errors, and differs from the value of all rows.
+    """
     rng, pairs = np.random.default_rng(3), []
     for seed in range(40):
         relevant, predicted = rows(100 + seed)
@@ -552,10 +612,12 @@ def test_the_value_at_half_of_the_rows_is_that_of_random_halves():
     assert abs(ours.mean() - np.mean(whole)) > 3 * scipy.stats.sem(np.subtract(ours, whole))
 
 
-def test_rows_that_are_alike_are_split_by_chance():
-    """Two rows that hold one label, both or neither in a half: a label of two equal rows is absent from some halves."""
+def test_equal_rows_are_split_into_halves_by_chance():
+    """Equal rows are split by chance: with two equal rows of each label, a half has both, one or neither, and 3/4 of
+    the labels on average.
+    """
     row, label = np.arange(200), np.repeat(np.arange(100), 2)
-    yes = np.ones(200, bool)
-    average = LabelRows(row, label, yes, yes, yes, 100, top=1.0, over="all")
+    flags = np.ones(200, bool)
+    average = LabelRows(row, label, flags, flags, flags, 100, top=1.0, over="all")
     assert average.value() == 1
     assert at_half_the_rows(average) == pytest.approx(0.75, abs=0.03)  # each of two rows is in a half by a fair coin

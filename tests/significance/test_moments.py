@@ -1,4 +1,4 @@
-"""The moments of ratios: from whole numbers that were added up, from rows, and in plain loops, they are the same."""
+"""The moments of ratios are equal from summed whole numbers, from rows, and in plain loops."""
 
 import math
 from fractions import Fraction
@@ -55,7 +55,7 @@ def error_in_loops(sides, signs):
 
 
 def test_a_ratio_has_the_same_moments_from_sums_and_from_rows():
-    """Error, shares, misses, ends and units of a ratio, and the error of plain loops; the intervals agree, too."""
+    """A ratio has equal moments from sums and from rows, the error of plain loops, and equal intervals."""
     (top, bottom), _ = rows_of_two_buckets()
     sums = exact_sums(top, bottom)
     from_sums, from_rows = Moments.from_sums(sums), Moments.from_units([(1, top, bottom)])
@@ -70,7 +70,9 @@ def test_a_ratio_has_the_same_moments_from_sums_and_from_rows():
 
 
 def test_a_gap_has_the_same_moments_from_sums_and_from_rows():
-    """Rows of both buckets vary together: the products of both are part of the error, as in plain loops."""
+    """A gap has equal moments from sums and from rows, and the error of plain loops, in which products of both buckets
+    are a part because their rows vary together.
+    """
     sides = rows_of_two_buckets()
     tops, bottoms = zip(*sides, strict=True)
     products = []

@@ -1,4 +1,4 @@
-"""The number of rows that a difference needs: the inverse of the least difference, and the power that is promised."""
+"""The number of rows that a difference needs is the inverse of the least difference, and gives the promised power."""
 
 import numpy as np
 import pytest
@@ -8,16 +8,16 @@ from tailmetrics.significance import LabelRows, compare, rows_needed
 
 
 def shares(rng, rows):
-    """Values of two models in the same rows: shares of 3 labels."""
+    """Return values of two models in the same rows: shares of 3 labels."""
     return rng.binomial(3, rng.beta(2, 4, rows), (2, rows)) / 3
 
 
 def clustered(rng, rows):
-    """Values of two models in clusters of five rows; each model has its own affinity to a cluster."""
+    """Return values of two models in clusters of five rows; each model has its own affinity to a cluster."""
     return np.stack([rng.binomial(3, np.repeat(rng.beta(2, 4, rows // 5), 5)) / 3 for _ in range(2)])
 
 
-def rejected(pairs, clusters=None):
+def rejection_rate(pairs, clusters=None):
     """Return the share of pairs of models that the test rejects."""
     first, second = ({str(number): pair[side] for number, pair in enumerate(pairs)} for side in (0, 1))
     tested = compare({"a": first, "b": second}, correction="none", resamples=399, clusters=clusters)
@@ -27,8 +27,10 @@ def rejected(pairs, clusters=None):
 @pytest.mark.parametrize(("draw", "size"), [(shares, 1), (clustered, 5)], ids=["rows", "clusters"])
 @pytest.mark.parametrize("power", [0.8, 0.9])
 @pytest.mark.slow
-def test_so_many_rows_find_the_difference_with_the_power_that_is_promised(draw, size, power):
-    """Planned from 20,000 rows: the share of 1,500 pairs of the planned size that the test rejects, within .03."""
+def test_rows_needed_gives_the_promised_power(draw, size, power):
+    """With the rows that rows_needed plans from 20,000 rows, the test rejects the promised share of 1,500 pairs, within
+    0.03, for rows and clusters.
+    """
     a, b = draw(np.random.default_rng(0), 20_000)
     codes = np.arange(20_000) // size
     needed = rows_needed({"a": a, "b": b}, 0.08, power=power, clusters=None if size == 1 else codes)
@@ -36,14 +38,16 @@ def test_so_many_rows_find_the_difference_with_the_power_that_is_promised(draw, 
     clusters = None if size == 1 else np.arange(rows) // size
     rng = np.random.default_rng(3)
     pairs = [draw(rng, rows) + np.array([[0], [0.08]]) for _ in range(1500)]
-    assert rejected(pairs, clusters) == pytest.approx(power, abs=0.03)
+    assert rejection_rate(pairs, clusters) == pytest.approx(power, abs=0.03)
 
 
 @pytest.mark.parametrize(
     ("kind", "difference", "rows"), [("two runs", 0.1, 73), ("one run", 0.1, 73), ("one run", 0.05, 153)]
 )
-def test_a_difference_of_hits_needs_rows_that_change(kind, difference, rows):
-    """Two runs that differ in 2 of 200 rows, or one run with .95 hits: the variance is at least d - d^2."""
+def test_rows_needed_assumes_that_rows_change_by_the_difference(kind, difference, rows):
+    """rows_needed assumes a variance of at least d - d², because hits differ only in rows that change: for two runs
+    that differ in 2 of 200 rows, and for one run with a hit rate of 0.95.
+    """
     if kind == "two runs":
         first = [0.0, 1.0] * 100
         runs = {"a": first, "b": [1.0, 0.0, *first[2:]]}
@@ -56,13 +60,15 @@ def test_a_difference_of_hits_needs_rows_that_change(kind, difference, rows):
     pairs = []
     for _ in range(400):
         hits = (rng.random(needed) < 0.5).astype(float)
-        changes = rng.random(needed) < difference  # of misses, so that hits gain as many as rows change
-        pairs.append((np.where(changes, 0, hits), np.where(changes, 1, hits)))
-    assert 0.75 <= rejected(pairs) <= 0.9
+        is_changed = rng.random(needed) < difference  # of misses, so that hits gain as many as rows change
+        pairs.append((np.where(is_changed, 0, hits), np.where(is_changed, 1, hits)))
+    assert 0.75 <= rejection_rate(pairs) <= 0.9
 
 
 def test_the_least_difference_is_found_in_eight_of_ten_samples():
-    """Hits of .3, 2 % of 200 rows differ: .038 (before .019), which .75 to .9 of 400 samples find."""
+    """The least difference is significant in 75 to 90 % of 400 samples: 0.038 for hit rates of 0.3 that differ in 2 %
+    of 200 rows.
+    """
     hits = np.arange(200) % 10 < 3
     other = hits.copy()
     other[[0, 3, 10, 13]] = ~hits[[0, 3, 10, 13]]
@@ -76,12 +82,15 @@ def test_the_least_difference_is_found_in_eight_of_ten_samples():
         first = (rng.random(200) < 0.3).astype(float)
         gains = rng.random(200) < least
         pairs.append((np.where(gains, 0, first), np.where(gains, 1, first)))
-    assert 0.75 <= rejected(pairs) <= 0.9
+    assert 0.75 <= rejection_rate(pairs) <= 0.9
 
 
 @pytest.mark.slow
-def test_one_run_and_the_agreement_of_two_tell_the_same():
-    """The correlation of the two models, given as the agreement, replaces the rows of the second: within 2 %."""
+def test_one_run_with_an_agreement_needs_the_rows_of_two_runs():
+    """One run with agreement= (the correlation of two models) needs the rows that two runs need, within 2 %.
+
+    By default the difference is assumed to vary as much as one model.
+    """
     a, b = shares(np.random.default_rng(0), 20_000)
     agreement = float(np.corrcoef(a, b)[0, 1])
     rows_of_two_runs = rows_needed({"a": a, "b": b}, 0.02)
@@ -91,8 +100,10 @@ def test_one_run_and_the_agreement_of_two_tell_the_same():
 
 
 @pytest.mark.parametrize("level", [0.05, 0.001])
-def test_it_is_the_inverse_of_the_least_difference(level):
-    """So many rows show the least difference that compare names of them; one row fewer would not."""
+def test_rows_needed_is_the_inverse_of_the_least_difference(level):
+    """rows_needed of the least difference of a comparison is its number of rows; a smaller difference needs one row
+    more.
+    """
     rng = np.random.default_rng(1)
     for rows in (12, 60, 700):
         first, second = shares(rng, rows)
@@ -103,7 +114,7 @@ def test_it_is_the_inverse_of_the_least_difference(level):
 
 
 def test_ratios_and_averages_over_labels_are_planned_as_compared():
-    """A ratio and a macro recall of 400 rows need 400 rows for the least difference that compare names."""
+    """rows_needed of a ratio and of a macro recall of 400 rows is 400 for their least difference in compare."""
     rng = np.random.default_rng(2)
     draws = [setting.draw for setting in settings() if setting.name in ("ratio of counts", "macro recall, 60 labels")]
     for draw in (draws[0], draws[-1]):
@@ -114,17 +125,19 @@ def test_ratios_and_averages_over_labels_are_planned_as_compared():
     assert isinstance(first["k"], LabelRows)
 
 
-def test_rows_that_tell_nothing_are_refused():
-    """Fewer than ten rows, rows that agree, three runs, an agreement beside two runs, no difference, or one above 1."""
+def test_rows_needed_refuses_rows_that_do_not_tell_the_variance():
+    """rows_needed refuses fewer than ten rows or clusters, rows that agree, three runs, an agreement beside two runs,
+    and a difference of 0, too small, or above 1.
+    """
     rows = np.arange(20) % 2
-    for few, clusters, message in (
+    for values, clusters, message in (
         (rows[:9], None, "9 rows count, which do not tell how much rows vary; pass 10 or more"),
         (np.full(20, np.nan), None, "0 rows count"),
         (rows, rows, "2 clusters count, which do not tell how much clusters vary; pass 10 or more"),
         (np.ones(20), None, "in all 20 rows the values are equal or not finite"),
     ):
         with pytest.raises(ValueError, match=message):
-            rows_needed({"a": few}, 0.1, clusters=clusters)
+            rows_needed({"a": values}, 0.1, clusters=clusters)
     with pytest.raises(ValueError, match="in all 20 rows the differences of both models are equal"):
         rows_needed({"a": rows, "b": rows}, 0.1)
     with pytest.raises(ValueError, match="no number of rows shows difference=1e-09; pass a larger one"):

@@ -1,4 +1,6 @@
-"""The simulation behind docs/significance.md: its tables are of the settings in the code, and the page names their ends."""
+"""The simulation behind docs/significance.md: its tables hold the settings in the code, and the page names their
+extremes.
+"""
 
 import re
 from pathlib import Path
@@ -10,13 +12,13 @@ from benchmarks.claims import PAGE, Setting, main, power, settings, share, simul
 
 
 def lines(text):
-    """What each line of the table is about: all cells but the shares."""
+    """Return the setting of each line of the table: all cells but the shares."""
     return re.findall(r"^\| ([^|]+ \| [^|]+ \| [\d,]+)(?: \| [–✱.\d]+){4} \|$", text, re.MULTILINE)
 
 
 @pytest.mark.slow
 def test_the_command_writes_the_table_of_the_page_and_nothing_else(tmp_path):
-    """A few pairs give other shares of the same settings; what stands around the table stays."""
+    """The command writes the table of the settings into the page, and leaves the text around it unchanged."""
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text())
     main(["--pairs", "3", "--resamples", "19", "--page", str(page)])
@@ -26,8 +28,8 @@ def test_the_command_writes_the_table_of_the_page_and_nothing_else(tmp_path):
     assert around[0] == around[1]
 
 
-def test_the_page_of_significance_names_the_ends_of_the_table():
-    """Of each column the least and the largest share, and the number of lines."""
+def test_page_of_significance_names_the_extremes_of_the_table():
+    """docs/significance.md names the least and the largest share of each column, and the number of lines."""
     document = (Path(__file__).parents[2] / "docs" / "significance.md").read_text()
     sentences = document.partition("## How often they err")[2]
     table_lines = re.findall(r"^\| [^|]+ \| [^|]+ \| [\d,]+((?: \| [–✱.\d]+){4}) \|$", PAGE.read_text(), re.MULTILINE)
@@ -45,7 +47,9 @@ def test_the_page_of_significance_names_the_ends_of_the_table():
 
 
 def test_rates_are_shares_of_the_pairs():
-    """Models that always differ are rejected each time, and intervals around them never hold 0 but always their value."""
+    """The rates of a simulation are shares of pairs: models that always differ are rejected each time, and no interval
+    of their difference holds 0 while each holds its value.
+    """
 
     def draw(rng, rows):
         return [{"k": np.tile([0.5, 0.75], rows // 2)}], [{"k": np.zeros(rows)}]
@@ -56,6 +60,6 @@ def test_rates_are_shares_of_the_pairs():
 
 
 @pytest.mark.slow
-def test_the_least_difference_is_found_with_the_power_that_is_named():
-    """Pairs that differ by it, 1,000 of 100 rows each: found in .8 of them, within .03 and chance."""
+def test_least_difference_has_the_stated_power():
+    """Of 1,000 pairs of 100 rows that differ by the least difference 80 % are rejected, within 0.04."""
     assert power(100, 1000, 499) == pytest.approx(0.8, abs=0.04)

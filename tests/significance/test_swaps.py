@@ -1,4 +1,4 @@
-"""The randomisation test: agreement with plain loops over all swaps, and families of keys without a difference."""
+"""The randomisation test agrees with plain loops over all swaps, and keeps its level in families of keys."""
 
 import itertools
 import math
@@ -45,8 +45,8 @@ def plain_average(relevant, predicted, top=1.0, below=(0.0, 1.0), over="present"
         num_predicted, support = int(predicted[:, label].sum()), int(relevant[:, label].sum())
         bottom = below[0] * num_predicted + below[1] * support
         value = float(hits > 0) if top == 0 else (top * hits / bottom if bottom else 0.0)
-        averaged = {"present": support > 0, "union": support + num_predicted > 0, "all": True}[over]
-        weight = float(support) if weighted else float(averaged)
+        is_averaged = {"present": support > 0, "union": support + num_predicted > 0, "all": True}[over]
+        weight = float(support) if weighted else float(is_averaged)
         total += weight * value
         weight_sum += weight
     return total / weight_sum if weight_sum else math.nan
@@ -83,7 +83,9 @@ def random_case(rng):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_averages_over_labels_agree_with_a_loop_over_all_swaps(seed):
-    """Recall, precision, F1 (present, union, all, weighted, of averages) and coverage, rows and clusters: 40 cases each."""
+    """p of averages over labels equals a loop over all swaps, for rows and clusters: recall, precision, F1 (present,
+    union, all, weighted, of averages) and coverage, in 40 cases each.
+    """
     rng = np.random.default_rng(seed)
     for _ in range(40):
         relevant, first, second, units = random_case(rng)
@@ -119,8 +121,8 @@ def plain_area(relevant, scores, average):
     return np.average(areas, weights=weights)
 
 
-def test_the_area_that_is_swapped_is_that_of_scikit_learn():
-    """The plain loop of this file: macro, weighted and micro areas of 40 rows with ties."""
+def test_plain_area_equals_scikit_learn():
+    """The plain loop of this file equals scikit-learn for macro, weighted and micro areas of 40 rows with ties."""
     rng = np.random.default_rng(0)
     scores, relevant = rng.integers(0, 4, (40, 3)), rng.random((40, 3)) < 0.5
     for average in ("macro", "weighted", "micro"):
@@ -128,7 +130,9 @@ def test_the_area_that_is_swapped_is_that_of_scikit_learn():
 
 
 def test_areas_agree_with_a_loop_over_all_swaps():
-    """Macro, weighted and micro ROC areas of six rows with ties: 18 cases, rows and clusters."""
+    """p of macro, weighted and micro ROC areas of six rows with ties equals a loop over all swaps, for rows and
+    clusters, in 18 cases.
+    """
     rng = np.random.default_rng(0)
     for number in range(18):
         average = ("macro", "weighted", "micro")[number % 3]
@@ -149,18 +153,20 @@ def test_areas_agree_with_a_loop_over_all_swaps():
         assert comparison.p.randomisation == pytest.approx(expected, abs=1e-12)
 
 
-def test_two_rows_of_forty_show_nothing():
-    """Two rows can be swapped in four ways: p is .25 for every average over labels, and there is no interval."""
+def test_two_differing_rows_of_forty_are_not_significant():
+    """Two differing rows can be swapped in four ways: p is 0.25 for every average over labels, there is no interval,
+    and the verdict names nothing worse.
+    """
     target = torch.arange(40) % 20
     right = 0.9 * torch.nn.functional.one_hot(target, 20) + 0.1 * torch.arange(20) / 20
     wrong = right.clone()
     wrong[[0, 20]] = wrong[[0, 20]].roll(1, dims=1)
     arguments = {"k": 1, "num_labels": 20, "average": "macro"}
-    metrics = [kind(**arguments) for kind in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK)]
+    metrics = [metric_class(**arguments) for metric_class in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK)]
     metrics += [tm.PositiveCoverageAtK(1, num_labels=20), tm.RecallAtK(1)]
     metrics += [tm.PositiveCoverageAtK(1, num_labels=20, denominator="known")]
-    for kind in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK):
-        metrics += [kind(**arguments, labels="union"), kind(**arguments, labels="all")]
+    for metric_class in (tm.RecallAtK, tm.PrecisionAtK, tm.F1AtK):
+        metrics += [metric_class(**arguments, labels="union"), metric_class(**arguments, labels="all")]
     metrics += [tm.PrecisionAtThreshold(0.5, num_labels=20, average="macro", labels="all")]
     report = compare_runs({"a": right, "b": wrong}, target, metrics=metrics)
     for comparison in report.comparisons:
@@ -171,8 +177,8 @@ def test_two_rows_of_forty_show_nothing():
     assert "worse" not in report.verdict
 
 
-def test_the_average_that_is_swapped_is_that_of_scikit_learn():
-    """The plain loops of this file: macro recall, precision and F1 of scikit-learn on 60 rows."""
+def test_plain_average_equals_scikit_learn():
+    """The plain loops of this file equal macro recall, precision and F1 of scikit-learn on 60 rows."""
     rng = np.random.default_rng(1)
     relevant, predicted = rng.random((2, 60, 5)) < 0.4
     for name, peer in (("recall", recall_score), ("precision", precision_score), ("f1", f1_score)):
@@ -195,10 +201,12 @@ def nearly_equal(rng, num_rows, share):
 
 
 @pytest.mark.parametrize("share", [0.08, 1.0])
-def test_models_without_a_difference_are_seldom_told_apart(share):
-    """Macro averages of 60 rows and 30 labels, in 20 pairs: at most 4 families name one (before, with 8 %: 1 of 3)."""
+def test_equal_models_are_seldom_significantly_different(share):
+    """Equal models seldom differ significantly: of 20 pairs with macro averages of 60 rows and 30 labels, at most 4
+    families have a significant key.
+    """
     rng = np.random.default_rng(2)
-    named = 0
+    num_significant = 0
     for _ in range(20):
         models = []
         first, second, target = nearly_equal(rng, 60, share)
@@ -207,12 +215,14 @@ def test_models_without_a_difference_are_seldom_told_apart(share):
             predicted = np.zeros_like(relevant)
             np.put_along_axis(predicted, scores.argmax(1)[:, None].numpy(), True, axis=1)
             models.append({name: label_rows(relevant, predicted, **arguments) for name, arguments in MACRO.items()})
-        named += any(comparison.significant for comparison in compare({"a": models[0], "b": models[1]}, resamples=199))
-    assert named <= 4
+        num_significant += any(
+            comparison.significant for comparison in compare({"a": models[0], "b": models[1]}, resamples=199)
+        )
+    assert num_significant <= 4
 
 
-def test_the_interval_beside_the_test_holds_zero_where_it_finds_no_difference():
-    """Macro precision and F1 of nearly equal models: no interval leaves out 0 where p is above .05."""
+def test_interval_holds_zero_if_the_test_finds_no_difference():
+    """An interval of macro precision or F1 of nearly equal models holds 0 if p is above 0.05."""
     rng = np.random.default_rng(3)
     for _ in range(12):
         first, second, target = nearly_equal(rng, 150, 0.15)
@@ -230,7 +240,7 @@ def test_the_interval_beside_the_test_holds_zero_where_it_finds_no_difference():
 
 
 def test_clusters_are_swapped_whole():
-    """Five rows of a user agree: .25 for two users that differ, though ten rows do."""
+    """Clusters are swapped as a whole: p is 0.25 for two users of five rows each that differ."""
     relevant = np.ones((40, 1), bool)
     predicted = np.ones((40, 1), bool)
     predicted[:10] = False
@@ -240,7 +250,9 @@ def test_clusters_are_swapped_whole():
 
 
 def test_a_rounding_error_is_no_difference():
-    """Two rows of labels that give equal F1 by other sums, -6e-17 apart in every swap: p is 1 (before, .5)."""
+    """A difference by a rounding error has p = 1: two rows of labels give equal F1 by other sums, 6e-17 apart in every
+    swap.
+    """
     relevant = np.array([[0, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0]], bool)
     first = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]], bool)
     second = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]], bool)
@@ -254,18 +266,18 @@ def test_a_rounding_error_is_no_difference():
 
 
 def test_a_key_of_few_differing_rows_is_exact_beside_others():
-    """Two of 200 rows differ by one key, all by another: p of the first is that of all swaps, .25."""
+    """A key with few differing rows has the p of all swaps beside a key with many: two of 200 rows differ, p is 0.25."""
     rng = np.random.default_rng(8)
     hits = np.ones(200)
     hits[:2] = 0
     runs = {"a": {"hit": np.ones(200), "score": rng.random(200)}, "b": {"hit": hits, "score": rng.random(200)}}
-    few, many = compare(runs, resamples=199)
-    assert (few.p.randomisation, few.swaps, many.swaps) == (0.25, 0, 199)
-    assert few.p_corrected.randomisation >= 0.25
+    exact, random = compare(runs, resamples=199)
+    assert (exact.p.randomisation, exact.swaps, random.swaps) == (0.25, 0, 199)
+    assert exact.p_corrected.randomisation >= 0.25
 
 
 def test_many_rows_are_swapped_at_random():
-    """2,000 rows that all differ have more swaps than a float can count."""
+    """2,000 rows that all differ, with more swaps than a float can count, are swapped at random."""
     rng = np.random.default_rng(7)
     first, second = rng.random((2, 2000))
     (comparison,) = compare({"a": {"k": first}, "b": {"k": second}}, resamples=99)
@@ -273,8 +285,8 @@ def test_many_rows_are_swapped_at_random():
     assert 0 < comparison.p.randomisation <= 1
 
 
-def test_the_correction_is_that_of_plain_loops():
-    """Step-down max-T of three keys over all swaps of eight rows, in plain loops."""
+def test_step_down_correction_equals_plain_loops():
+    """The step-down max-T correction of three keys over all swaps of eight rows equals plain loops."""
     rng = np.random.default_rng(4)
     for _ in range(10):
         differences = rng.normal(size=(3, 8)) + np.array([[0.8], [0.3], [0.0]])
@@ -299,8 +311,10 @@ def test_the_correction_is_that_of_plain_loops():
             assert comparison.p_corrected.randomisation == pytest.approx(expected[comparison.key])
 
 
-def test_only_names_the_questions():
-    """A key or a pattern is tested; the others have an interval and no p, and the correction is of what is asked."""
+def test_only_selects_the_tested_keys():
+    """only= selects the tested keys by name or pattern: other keys have an interval and no p, and the correction is
+    over the tested keys. A pattern without a key is refused.
+    """
     rng = np.random.default_rng(5)
     keys = ("recall@5", "recall@5/head", "recall@5/tail", "ndcg@5/tail")
     runs = {name: {key: rng.random(40) for key in keys} for name in "ab"}
@@ -324,7 +338,9 @@ def test_only_names_the_questions():
 
 
 def test_a_gap_of_parts_is_tested_only_by_its_name():
-    """Gaps that are adjusted for chance ask the same question as gaps: they are shown."""
+    """A gap of parts, as one that is adjusted for chance, is tested only if only= names it, because the plain gap asks
+    the same question. Otherwise it is shown.
+    """
     rng = np.random.default_rng(6)
     keys = ("r/head", "r/tail", "adjusted r/head", "adjusted r/tail")
     runs = {name: {key: rng.random(40) for key in keys} for name in "ab"}
@@ -341,7 +357,9 @@ def test_a_gap_of_parts_is_tested_only_by_its_name():
 
 @pytest.mark.parametrize("arguments", [{}, MACRO["precision"], {**MACRO["precision"], "over": "all"}])
 def test_labels_that_are_numbered_differently_are_not_swapped(arguments):
-    """Two tables that number the same labels in other orders: values and wins apart, neither p nor interval, and why."""
+    """Runs that number their labels differently are compared without p and interval, with the reason; the difference of
+    values is right.
+    """
     rng = np.random.default_rng(9)
     relevant, predicted = rng.random((2, 60, 6)) < 0.3
     order = [3, 1, 2, 0, 5, 4]
@@ -355,8 +373,10 @@ def test_labels_that_are_numbered_differently_are_not_swapped(arguments):
     assert comparison.interval.reason.startswith("the runs number their labels differently")
 
 
-def test_compare_runs_takes_keys_and_patterns():
-    """recall@3 over all labels alone, recall@3/* the buckets of the one list and their gap, without the adjusted gap."""
+def test_compare_runs_only_takes_keys_and_patterns():
+    """only= of compare_runs takes keys and patterns: recall@3 is the value over all labels, and recall@3/* its buckets
+    and gap without the adjusted gap. Unknown keys are refused.
+    """
     rng = np.random.default_rng(10)
     target = torch.from_numpy(rng.integers(0, 20, 80))
     scores = {name: torch.from_numpy(rng.normal(size=(80, 20))) for name in "ab"}
@@ -380,7 +400,9 @@ def test_compare_runs_takes_keys_and_patterns():
 
 
 def test_max_t_holds_its_level_with_few_random_swaps():
-    """Of equal models with 30 independent keys and 39 swaps, 5 % have a corrected p of at most .05 (here ± .015)."""
+    """The max-T correction keeps its level with few random swaps: of equal models with 30 independent keys and 39
+    swaps, 5 % (± 1.5 %) have a corrected p of at most 0.05.
+    """
     rng = np.random.default_rng(7)
     num_significant = 0
     for _ in range(2000):

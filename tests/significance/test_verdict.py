@@ -1,4 +1,4 @@
-"""The line about a pair of runs, held against an independent reading of the same comparisons."""
+"""The verdict on a pair of runs agrees with an independent reading of the comparisons."""
 
 import math
 import os
@@ -19,23 +19,23 @@ from tailmetrics.significance import compare, verdict
 from test_presets import CONFIGS, PRESETS, load
 
 PAIRS = int(os.environ.get("TAILMETRICS_PAIRS", "2"))
-"""Pairs of runs for each preset; TAILMETRICS_PAIRS=100 tries a hundred."""
+"""Pairs of runs for each preset; set TAILMETRICS_PAIRS=100 for a hundred."""
 LABELS, ROWS = 60, 40
 OUTCOMES = "better|worse|no difference shown|too few rows|the same in every row"
 
 
 def facts_of(preset):
-    """Return what a table of values per row tells of the metrics of a preset."""
+    """Return the columns of a table of rows for the metrics of a preset, and its headline."""
     counts = np.maximum(1, 3000 // np.arange(1, LABELS + 1) ** 2)
     counts[-3:] = 0
     collection, over_all = with_values_over_all(TopKCollection(load(preset)))
     collection.bind(Training(LABELS, torch.tensor(counts), 5000))
-    wanted = re.search(r"^headline: (.*)$", (CONFIGS / f"{preset}.yaml").read_text(), re.MULTILINE)[1]
-    return RowColumns(collection, over_all, ROWS, headline=headline_of(collection, over_all, wanted)), wanted
+    headline = re.search(r"^headline: (.*)$", (CONFIGS / f"{preset}.yaml").read_text(), re.MULTILINE)[1]
+    return RowColumns(collection, over_all, ROWS, headline=headline_of(collection, over_all, headline)), headline
 
 
 def random_rows(rng, columns):
-    """Return two runs: in each key the second is better, worse or alike, by a random amount."""
+    """Return two runs: in each key the second is better, worse or equal, by a random amount."""
     facts, first, second = columns.facts, {}, {}
     keys = [key for metric in columns._means.values() for key in list(metric.keys())]
     for key in dict.fromkeys(keys):
@@ -68,19 +68,21 @@ def numbers(text):
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.filterwarnings("ignore")
-def test_the_line_says_what_the_numbers_say(preset):
-    """It begins with the headline; its buckets, outcomes and sizes are those of the comparisons; each bucket is named once."""
-    columns, wanted = facts_of(preset)
+def test_verdict_agrees_with_the_comparisons(preset):
+    """A verdict begins with the headline; its buckets, outcomes and sizes are those of the comparisons, and it names
+    each bucket once.
+    """
+    columns, headline = facts_of(preset)
     for seed in range(PAIRS):
         facts, runs = random_rows(np.random.default_rng(seed), columns)
         models = {name: Model([values]) for name, values in runs.items()}
         report = compared(models, facts, correction="none", resamples=100)
         first = report.verdict.splitlines()[0]
-        assert first.startswith(f"second against first run: {wanted}: "), first
-        line = first.removeprefix(f"second against first run: {wanted}: ").partition(". Worse else")[0]
+        assert first.startswith(f"second against first run: {headline}: "), first
+        line = first.removeprefix(f"second against first run: {headline}: ").partition(". Worse else")[0]
         line = line.partition(". Better else")[0].removesuffix(".")
         by_key = {comparison.key: comparison for comparison in report.comparisons}
-        own = report.by_bucket.get(report.headline, {})
+        keys_by_bucket = report.by_bucket.get(report.headline, {})
         outcomes = {}
         for part in re.split(rf", (?={OUTCOMES})", line):
             outcome, where, sizes = re.fullmatch(
@@ -91,9 +93,13 @@ def test_the_line_says_what_the_numbers_say(preset):
             if sizes:
                 place = re.match(r"(?:decile )?(\w+): ", sizes)
                 bucket = names if place is None else buckets_in(place[1])
-                most = {name: abs(by_key[own[name]].difference) for name in names if name != "all"}
-                key = own[max(most, key=most.get)] if most else facts.over_all.get(report.headline, report.headline)
-                assert not most or own[next(iter(bucket))] == key
+                changes = {name: abs(by_key[keys_by_bucket[name]].difference) for name in names if name != "all"}
+                key = (
+                    keys_by_bucket[max(changes, key=changes.get)]
+                    if changes
+                    else facts.over_all.get(report.headline, report.headline)
+                )
+                assert not changes or keys_by_bucket[next(iter(bucket))] == key
                 tested = by_key[key]
                 shown = (
                     tested.baseline_value,
@@ -107,37 +113,42 @@ def test_the_line_says_what_the_numbers_say(preset):
                 assert numbers(sizes.removeprefix(place[0] if place else "")) == pytest.approx(
                     [value for value in shown if not math.isnan(value)], abs=5.1e-4, rel=1e-3
                 )
-        less = report.headline in {key.partition("/")[0] for key in report.lower_is_better}
+        lower_is_better = report.headline in {key.partition("/")[0] for key in report.lower_is_better}
         expected = {}
-        for name, key in {**own, "all": facts.over_all.get(report.headline, report.headline)}.items():
+        for name, key in {**keys_by_bucket, "all": facts.over_all.get(report.headline, report.headline)}.items():
             tested = by_key.get(key)
             if tested is None or math.isnan(tested.p_corrected.decisive):
                 continue
             shown = tested.p_corrected.decisive <= 0.05
-            better = (tested.difference < 0) == less
+            better = (tested.difference < 0) == lower_is_better
             first_rows, second_rows = runs["first run"][key], runs["second"][key]
-            alike = np.array_equal(first_rows, second_rows, equal_nan=True)
+            is_equal = np.array_equal(first_rows, second_rows, equal_nan=True)
             expected[name] = ("better" if better else "worse") if shown else (
-                "too few rows" if tested.n < 10 else "the same in every row" if alike else "no difference shown"
+                "too few rows" if tested.n < 10 else "the same in every row" if is_equal else "no difference shown"
             )  # fmt: skip
-        many = len({*own} - {name for name in own if name.startswith("decile_")}) > 4
-        assert many or outcomes == expected
+        has_many_buckets = len({*keys_by_bucket} - {name for name in keys_by_bucket if name.startswith("decile_")}) > 4
+        assert has_many_buckets or outcomes == expected
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_no_preset_s_headline_hides_recall_by_bucket(preset):
-    """Where recall by bucket is compared, the headline is recall: a part of precision may fall where recall rises."""
-    columns, wanted = facts_of(preset)
+def test_headline_of_a_preset_is_recall_if_recall_is_by_bucket(preset):
+    """The headline of a preset is recall if the preset has recall by bucket, because precision by bucket may fall while
+    recall rises.
+    """
+    columns, headline = facts_of(preset)
     stems = {key.partition("/")[0] for key in columns.facts.captions}
-    assert not any(stem.startswith("recall") for stem in stems) or wanted.startswith("recall")
+    assert not any(stem.startswith("recall") for stem in stems) or headline.startswith("recall")
     assert columns.facts.headline in (
-        wanted,
-        *[key for key, whole in columns.facts.over_all.items() if whole == wanted],
+        headline,
+        *[key for key, whole in columns.facts.over_all.items() if whole == headline],
     )
 
 
-def test_each_pair_has_a_line_that_names_other_keys():
-    """Three runs of two keys by bucket: three lines; gains and losses by the other key are named, the tail first."""
+def test_verdict_has_a_line_for_each_pair_that_names_other_keys():
+    """A verdict has a line for each pair of runs, which names gains and losses by other keys.
+
+    Three runs of two keys by bucket have three lines.
+    """
     ones, noise = np.ones(20), np.random.default_rng(0).random((3, 20)) / 10
     runs = {
         name: {
@@ -164,8 +175,10 @@ def test_each_pair_has_a_line_that_names_other_keys():
     assert line.endswith(". Worse elsewhere: mrr in head and tail; mrr over all labels.")
 
 
-def test_an_interval_that_the_correction_overrules_says_so():
-    """Of thirty keys, one has an interval above 0: after Bonferroni's correction no difference is shown, and why."""
+def test_verdict_marks_intervals_before_correction():
+    """If the correction overrules an interval above 0, the verdict shows no difference and marks the interval as before
+    correction: one of thirty keys with Bonferroni's correction.
+    """
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(30, 40))
     noise -= noise.mean(axis=1, keepdims=True)
@@ -178,8 +191,8 @@ def test_an_interval_that_the_correction_overrules_says_so():
     assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(comparisons, headline="k0"))
 
 
-def test_a_change_of_a_gap_is_no_part_of_a_verdict():
-    """A gap that changes, tested beside its ends, with one end, and alone: the line names no gap."""
+def test_verdict_names_no_gap():
+    """A verdict never names a gap, although its change is significant: tested beside its ends, with one end, and alone."""
     rng = np.random.default_rng(0)
     head, tail = rng.random((2, 40))
     runs = {"old": {"r/head": head, "r/tail": tail}, "new": {"r/head": head + 1, "r/tail": tail}}
@@ -196,8 +209,10 @@ def test_a_change_of_a_gap_is_no_part_of_a_verdict():
         assert line == f"new against old: {text}."
 
 
-def test_without_buckets_the_line_gives_the_headline_with_its_size():
-    """A mean of ranks has digits of its own; without a headline, all keys are named by their outcome."""
+def test_verdict_without_buckets_states_the_headline_with_its_size():
+    """Without buckets a verdict states the headline with its size, with the digits of its kind; without a headline it
+    names all keys by their outcome. Unknown keys in arguments are refused.
+    """
     runs = {"old": {"k": [400.0] * 12, "p@1": [0.5] * 12}, "new": {"k": [12.0] * 12, "p@1": [0.25] * 12}}
     comparisons = compare(runs, lower_is_better=["k"], unbounded=["k"], resamples=200)
     line = verdict(comparisons, lower_is_better=["k"], headline="k")
@@ -212,20 +227,25 @@ def test_without_buckets_the_line_gives_the_headline_with_its_size():
 
 
 @pytest.mark.parametrize(
-    ("num_won", "num_lost", "outcome", "found"),
+    ("num_won", "num_lost", "outcome", "reason"),
     [(6, 2, "no difference shown", "by the interval alone"), (8, 4, "better", "by the test alone")],
 )
-def test_a_verdict_says_where_the_interval_and_the_test_differ(num_won, num_lost, outcome, found):
-    """Of 12 rows some gain .1 and some lose .05: p, of all swaps, is 13 / 256 and 187 / 4,096."""
+def test_a_verdict_says_where_the_interval_and_the_test_differ(num_won, num_lost, outcome, reason):
+    """A verdict says if only the interval or only the test finds a difference.
+
+    Of 12 rows some gain 0.1 and some lose 0.05: p, of all swaps, is 13 / 256 and 187 / 4,096.
+    """
     old, new = np.zeros((2, 12))
     new[:num_won], old[12 - num_lost :] = 0.1, 0.05
     (comparison,) = comparisons = compare({"old": {"k": old}, "new": {"k": new}}, resamples=999)
     assert comparison.p.randomisation == (187 / 4096 if outcome == "better" else 13 / 256)
-    assert re.fullmatch(rf"new against old: k: {outcome} \(.* {found}\)\.", verdict(comparisons))
+    assert re.fullmatch(rf"new against old: k: {outcome} \(.* {reason}\)\.", verdict(comparisons))
 
 
-def test_an_infinite_value_is_named_beside_those_that_are_tested():
-    """A loss that is better in the tail, and infinite in the head and so over all labels, is not just better."""
+def test_verdict_names_infinite_values():
+    """A verdict names infinite values beside the tested ones: a loss that is better in the tail, and infinite in the
+    head and over all labels.
+    """
     old = {"loss/head": [2.0] * 12, "loss/tail": [3.0] * 12, "loss": [2.5] * 12}
     new = {"loss/head": [math.inf, *[1.0] * 11], "loss/tail": [1.0] * 12, "loss": [math.inf, *[1.0] * 11]}
     comparisons = compare({"old": old, "new": new}, lower_is_better=["loss"], unbounded=["loss"], resamples=200)
@@ -235,8 +255,8 @@ def test_an_infinite_value_is_named_beside_those_that_are_tested():
     )
 
 
-def test_without_a_direction_a_value_is_higher_and_not_better():
-    """Neither direction is better for a metric of a user that does not say so."""
+def test_verdict_calls_values_without_direction_higher_or_lower():
+    """A verdict calls a value without a direction higher or lower, and not better or worse."""
     runs = {"old": {"own": [0.2] * 12, "p@1": [0.5] * 12}, "new": {"own": [0.8] * 12, "p@1": [0.25] * 12}}
     comparisons = compare(runs, resamples=200)
     line = verdict(comparisons, without_direction=["own"], headline="own")
@@ -246,7 +266,7 @@ def test_without_a_direction_a_value_is_higher_and_not_better():
 
 
 class Undirected(RowMeanMetric):
-    """Recall of a user who does not say which direction is better."""
+    """A custom recall without a direction."""
 
     stem = "undirected"
 
@@ -255,7 +275,7 @@ class Undirected(RowMeanMetric):
 
 
 def test_a_comparison_judges_no_metric_without_a_direction():
-    """No letter, no bold value and no "better" anywhere for the metric of a user."""
+    """A comparison of a custom metric without a direction has no letter, no bold value and no "better"."""
     target = torch.arange(40) % 4
     good = torch.nn.functional.one_hot(target, 4).float()
     report = compare_runs({"old": 1 - good, "new": good}, target, metrics=[Undirected(k=1)], resamples=199)
@@ -266,8 +286,8 @@ def test_a_comparison_judges_no_metric_without_a_direction():
     assert "better" not in str(report)
 
 
-def test_what_compare_was_told_need_not_be_said_again():
-    """Of two ranks the lower one is better: the verdict agrees with wins and losses."""
+def test_verdict_uses_lower_is_better_of_the_comparison():
+    """A verdict uses lower_is_better of the comparison, in agreement with its wins and losses."""
     runs = {"old": {"rank": [9.0] * 12}, "new": {"rank": [2.0, 3.0] * 6}}
     (comparison,) = compare(runs, unbounded=["rank"], lower_is_better=["rank"], resamples=199)
     assert (comparison.wins, comparison.losses, comparison.lower_is_better) == (12, 0, True)
@@ -275,7 +295,7 @@ def test_what_compare_was_told_need_not_be_said_again():
 
 
 def test_notes_of_several_runs_that_differ_in_numbers_are_one_note() -> None:
-    """Five runs with the same two notes have two; a cut-off is no number of a sentence."""
+    """Notes of several runs that differ only in numbers are shown as one note; a cut-off in a key is not such a number."""
     runs = {f"run {place}": [f"{place} of 90 rows are empty.", "recall@5 falls."] for place in range(5)}
     assert warnings_of(runs) == [
         "0 of 90 rows are empty. These are the numbers of run 0; those of the other runs differ.",
