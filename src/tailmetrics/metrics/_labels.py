@@ -252,7 +252,7 @@ class RatioOfCounts(_CountAggregation):
 
     def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
         """Return the predictions, the relevant labels, the attainable hits, or for F-scores their weighted sum."""
-        denominators: list[list[float]] = (self._terms(states)[1] / self.row_format.unit).tolist()
+        denominators: list[list[float]] = (self._terms(states)[1] / float(self.row_format.unit)).tolist()
         what = self.ratio.of
         if self._up_to_k:
             what = "attainable hits"
