@@ -14,6 +14,17 @@ TARGET = torch.randint(LABELS, (ROWS,), generator=GENERATOR)
 MASK = torch.arange(ROWS) % 7 != 3
 COUNTS = torch.arange(LABELS, 0, -1)
 METRICS = [tm.RecallAtK(k=2), tm.NDCGAtK(k=3)]
+GROUPED = [tm.RecallAtK(k=2, row_groups=["x", "y"])]
+
+
+def grouped(pair):
+    """Return a ranking whose rows alternate between two groups."""
+    return tm.rank(SCORES, TARGET, row_groups=torch.tensor(pair).repeat(ROWS // 2))
+
+
+def weighted():
+    """Return a ranking whose rows have weights."""
+    return tm.rank(SCORES, TARGET, row_weights=torch.arange(1.0, ROWS + 1))
 
 
 def test_a_ranking_has_the_report_of_its_scores_and_target():
@@ -72,6 +83,15 @@ def test_rankings_of_runs_compare_as_their_scores_do():
     assert repr(comparison.comparisons) == repr(expected.comparisons)
 
 
+def test_a_report_has_micro_averages_of_rows_with_weights():
+    """evaluate divides the weights of the rows that find their label by those of all rows."""
+    report = tm.evaluate(weighted(), metrics=[tm.RecallAtK(k=2, average="micro", weighted=True)])
+    found = (SCORES.topk(2).indices == TARGET[:, None]).any(1)
+    weights = torch.arange(1, ROWS + 1)
+    assert report.by_key["micro_recall@2"].value == int(weights[found].sum()) / int(weights.sum())
+    assert report.by_key["micro_recall@2"].count == int(weights.sum())
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -91,11 +111,27 @@ def test_rankings_of_runs_compare_as_their_scores_do():
             lambda: compare_runs({"a": tm.rank(SCORES, TARGET), "b": tm.rank(SCORES, TARGET, row_mask=MASK)}),
             "rankings a and b have different targets or row masks",
         ),
+        (
+            lambda: compare_runs({"a": grouped([0, 1]), "b": grouped([1, 0])}, metrics=GROUPED),
+            "rankings a and b have different row_groups; rank all runs with the same row_groups",
+        ),
+        (
+            lambda: compare_runs({"a": grouped([0, 1]), "b": tm.rank(SCORES, TARGET)}, metrics=GROUPED),
+            "rankings a and b have different row_groups",
+        ),
+        (
+            lambda: tm.evaluate(grouped([0, 1]), metrics=GROUPED, row_groups=["x", "y"] * (ROWS // 2)),
+            "row_groups is given beside a Ranking, which holds it already",
+        ),
+        (
+            lambda: compare_runs(dict.fromkeys("ab", weighted()), metrics=[tm.RecallAtK(k=3, weighted=True)]),
+            "RecallAtK has weighted=True, but tests count all rows alike",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_a_ranking_are_refused(call, message):
-    """evaluate and compare_runs refuse a target or mask beside a ranking, scores without a target, and rankings of
-    different rows.
+    """evaluate and compare_runs refuse a target, mask or group beside a ranking that holds it, scores without a target,
+    rankings of different rows or groups, and comparisons of weighted metrics.
     """
     with pytest.raises((TypeError, ValueError), match=message):
         call()

@@ -79,7 +79,8 @@ def compare_runs(
     """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
 
     Args:
-        runs: Predictions by the name of the run, in any form that :func:`evaluate` takes; or a ranking for each run.
+        runs: Predictions by the name of the run, in any form that :func:`evaluate` takes; or a ranking for each run,
+            without weights of rows, which no test reads.
         target: The relevant labels, as for :func:`evaluate`. None if the runs are rankings, which hold their targets.
         metrics: As for :func:`evaluate`, and so are all arguments up to ``batch_rows``.
         buckets: Label buckets; values by bucket are computed from the one list of the row (``scope="global"``).
@@ -141,6 +142,7 @@ def compare_runs(
         duplicates=duplicates,
         ignore_index=ignore_index,
     )
+    _check_unweighted(options.members)
 
     reports: dict[str, Report] = {}
     models: dict[str, Model] = {}
@@ -191,14 +193,16 @@ def compare_runs(
 
 
 def _check_rankings(runs: Mapping[str, Any]) -> None:
-    """Raise if rankings stand beside other predictions, or have different targets."""
+    """Raise if rankings stand beside other predictions, or have different targets or groups of rows."""
     digests = {}
+    groups = {}
     others = []
     for name, preds in runs.items():
         if isinstance(preds, Ranking):
             targets = RunDigest([])
             targets.update(range(preds.num_rows), preds)
             digests[name] = targets.entries()["targets"]
+            groups[name] = None if preds.rows.groups is None else preds.rows.groups.tolist()
         else:
             others.append(name)
     if digests and others:
@@ -212,6 +216,21 @@ def _check_rankings(runs: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"compare_runs: the rankings {first} and {name} have different targets or row masks; rank all runs "
                 "with the same target and row_mask."
+            )
+        if groups[name] != groups[first]:
+            raise ValueError(
+                f"compare_runs: the rankings {first} and {name} have different row_groups; rank all runs with the "
+                "same row_groups."
+            )
+
+
+def _check_unweighted(metrics: Iterable[TopKMetric]) -> None:
+    """Raise if a metric takes weights of rows, which tests do not read."""
+    for metric in metrics:
+        if metric.weighted:
+            raise ValueError(
+                f"compare_runs: {type(metric).__name__} has weighted=True, but tests count all rows alike; leave "
+                "weighted= and the weights of the rankings out, or call evaluate() for each run."
             )
 
 

@@ -131,7 +131,10 @@ def _check_rows(preds: Any, target: Any, options: Options) -> None:
     """Raise if data are not in memory, if the target is missing or given twice, or if rows are in different orders."""
     _check_in_memory({"preds": preds, "target": target, "train_target": options.train_target})
     if isinstance(preds, Ranking):
-        for argument, value in {"target": target, "row_mask": options.row_mask}.items():
+        own = {"target": target, "row_mask": options.row_mask}
+        if preds.rows.groups is not None:
+            own["row_groups"] = options.row_groups
+        for argument, value in own.items():
             if value is not None:
                 raise TypeError(
                     f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out."
