@@ -1,4 +1,4 @@
-"""One evaluation, small enough to follow, that has everything a report can say."""
+"""A small evaluation that has everything that a report shows, and a comparison of three runs."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ COUNTS = torch.tensor([400, 150, 90, 60, 40, 25, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1,
 
 
 def metrics():
-    """Metrics overall and by bucket, of which less is better and more."""
+    """Return metrics overall and by bucket, of which higher or lower values are better."""
     buckets = LabelBuckets.deciles(COUNTS)
     return [
         PrecisionAtK(k=[1, 5]),
@@ -31,7 +31,7 @@ def metrics():
 
 
 def batch():
-    """Scores with ties in a tenth of the rows, and targets of which some are unseen and none is in decile_9."""
+    """Return scores with ties in a tenth of the rows, and targets of which some are unseen and none is in decile_9."""
     generator = torch.Generator().manual_seed(3)
     scores = torch.randn(60, len(COUNTS), generator=generator) + COUNTS.add(1).log() / 2
     scores[:6] = 0
@@ -40,13 +40,13 @@ def batch():
 
 
 def over_all():
-    """What a report adds: the metrics by bucket, over all labels."""
+    """Return the metrics that a report adds: those by bucket, over all labels."""
     return [RecallAtK(k=5), NDCGAtK(k=5), KForRecall(min_recall=0.8)]
 
 
 @pytest.fixture(scope="session")
 def values():
-    """Return what the metrics themselves compute, and what the report adds."""
+    """Return the values of the metrics and of those that a report adds."""
     collection = TopKCollection([*metrics(), *over_all()])
     collection.update(*batch())
     return {key: float(value) for key, value in collection.compute().items()}
@@ -54,7 +54,7 @@ def values():
 
 @pytest.fixture(scope="session")
 def report():
-    """Return the report of the same."""
+    """Return the report of the same metrics and batch."""
     return evaluate(*batch(), metrics=metrics(), intervals=False, title="Tails & <heads> of 100 %")
 
 
@@ -63,7 +63,10 @@ NAMES = ("plain", "better <b>", "other")
 
 @pytest.fixture(scope="session")
 def compared():
-    """Three runs on 80 rows: the second puts the right label first in half of the rows in which the first does not."""
+    """Return a comparison of three runs on 80 rows, targets and runs.
+
+    The second run puts the right label first in every second row, and otherwise has the scores of the first.
+    """
     generator = torch.Generator().manual_seed(0)
     counts = (400 / torch.arange(1, 31)).long()
     target = torch.multinomial(counts.float(), 80, replacement=True, generator=generator)
@@ -78,5 +81,5 @@ def compared():
 
 @pytest.fixture(params=["report", "comparison"])
 def either(request, report, compared):
-    """Return a report, and a comparison."""
+    """Return a report or a comparison."""
     return report if request.param == "report" else compared[0]

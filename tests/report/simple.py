@@ -1,4 +1,4 @@
-"""Reports and comparisons that are made of values by key, for tests of what is shown."""
+"""Reports that are built from values by key, for tests of what they show."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -31,9 +31,9 @@ def report_of_values(
         buckets: The buckets.
         row_groups: The groups of rows.
         intervals: Intervals by key.
-        beside: References and values of other orders, by name and key.
-        counts: How many a value divides by, and of what, by key.
-        places: Metrics whose values are places.
+        beside: References and values of other orders of ties, by name and key.
+        counts: The number by which a value is divided and what it counts, by key.
+        places: Metrics whose values are ranks.
         lower: Metrics of which a lower value is better.
         captions: Captions by metric.
         arguments: Further arguments of the report.

@@ -1,4 +1,4 @@
-"""The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
+"""The page and the picture of a comparison show every run, difference and interval, without scripts or requests."""
 
 import math
 import re
@@ -31,7 +31,9 @@ from tailmetrics.report.text import markdown
 
 
 def test_values_are_those_of_plain_loops(compared):
-    """The share of rows whose best label is right, for each run; the difference is that of two such shares."""
+    """The value of each run is the share of rows whose first label is relevant, and the difference is that of two such
+    shares.
+    """
     report, target, runs = compared
     for name, scores in runs.items():
         right = sum(int(row.argmax()) == int(label) for row, label in zip(scores, target, strict=True))
@@ -41,8 +43,10 @@ def test_values_are_those_of_plain_loops(compared):
     assert comparison.difference == pytest.approx(values["better <b>"] - values["plain"], abs=1e-12)
 
 
-def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
-    """The run that finds half of the rows more is better than the first; it says so by the first one's letter."""
+def test_a_line_for_each_run_has_letters_of_significantly_worse_runs(compared):
+    """The table has a line for each run, with the letter of each run that it is significantly better than, and the best
+    value bold. The caption gives the number of tested comparisons, and the tables of pairs list all comparisons.
+    """
     report, _, _ = compared
     table, gaps = report.document().tables[:2]
     assert [line[:2] for line in table.lines] == [["a", "plain"], ["b", "better <b>"], ["c", "other"]]
@@ -64,25 +68,29 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     pairs = [table for table in report.document().tables if table.name == "comparisons"]
     assert sum(len(pair.lines) for pair in pairs) == len(report.comparisons)
     outcomes = {line[0]: line[8] for part in pairs for line in part.lines}
-    assert outcomes["global_recall@3/gap"] == "–"  # no row has a gap
+    assert outcomes["global_recall@3/gap"] == "–"  # rows have no gap
     assert sum(map(int, outcomes["precision@1"].split("/"))) == 80
 
 
-def test_of_many_pairs_the_picture_stands_behind_the_first_line():
-    """Three runs have three lines; a phone shows the first one and the picture, then the others, before any note."""
+def test_the_picture_follows_the_first_line_of_the_verdict():
+    """Three runs have a verdict of three lines, and the picture follows the first, so that a phone shows both on its
+    first screen.
+    """
     target = torch.arange(60) % 6
     runs = {name: torch.eye(6)[(target + shift) % 6] for name, shift in (("a", 0), ("b", 1), ("c", 2))}
     counts = [9, 7, 5, 3, 2, 1]
     metrics = [RecallAtK(k=1, buckets="deciles", scope="global")]
     report = compare_runs(runs, target, metrics=metrics, label_counts=counts, resamples=200)
     text, lines = page(report), report.verdict.splitlines()
-    places = [text.index(f'<p class="verdict">{line[:12]}') for line in lines]
-    assert len(places) == 3
-    assert places[0] < text.index('<figure class="plot">') < places[1] < places[2]
+    offsets = [text.index(f'<p class="verdict">{line[:12]}') for line in lines]
+    assert len(offsets) == 3
+    assert offsets[0] < text.index('<figure class="plot">') < offsets[1] < offsets[2]
 
 
-def test_a_difference_of_one_row_has_a_dash_and_the_reason():
-    """One row of 300 makes the whole difference of micro F1: "–" in its line, and below the heading why."""
+def test_a_difference_of_one_row_has_no_interval():
+    """A difference of micro F1 that comes from 1 of 300 rows has a dash instead of an interval, and the reason is given
+    below the heading.
+    """
     generator = torch.Generator().manual_seed(3)
     target = (torch.rand(300, 6, generator=generator) < 0.3).long()
     first = torch.rand(300, 6, generator=generator) * 0.4
@@ -96,24 +104,29 @@ def test_a_difference_of_one_row_has_a_dash_and_the_reason():
     assert "No interval, too few rows differ: micro_f1@t0.5." in text
 
 
-def test_what_is_not_compared_is_listed():
-    """Coverage and calibration of all lists together: both values beside the comparison; alone, they are refused."""
+def test_metrics_without_row_values_are_listed_but_not_compared():
+    """Coverage and calibration, which have no values of rows, are listed with the values of both runs and not compared.
+
+    If no other metric is left, the comparison is refused.
+    """
     generator = torch.Generator().manual_seed(3)
     target, runs = torch.arange(90) % 9, {name: torch.randn(90, 9, generator=generator) for name in "ab"}
     metrics = [PrecisionAtK(k=1), CatalogCoverageAtK(k=1, num_labels=9), CalibrationErrorAtK(k=1)]
     report = compare_runs(runs, target, metrics=metrics, resamples=100)
-    alone = {name: evaluate(preds, target, metrics=metrics).scalars for name, preds in runs.items()}
+    scalars_of_runs = {name: evaluate(preds, target, metrics=metrics).scalars for name, preds in runs.items()}
     keys = ["catalog_coverage@1", "calibration_error@1"]
-    assert report.not_compared == {key: {name: alone[name][key] for name in "ab"} for key in keys}
-    line = " | ".join([keys[1], *(number(alone[name][keys[1]]) for name in "ab")])
+    assert report.not_compared == {key: {name: scalars_of_runs[name][key] for name in "ab"} for key in keys}
+    line = " | ".join([keys[1], *(number(scalars_of_runs[name][keys[1]]) for name in "ab")])
     assert f"| {line} |" in markdown(report).partition("## Not compared")[2].replace("\\_", "_")
     with pytest.raises(ValueError, match="left to compare. Not compared: catalog_coverage@1, because rows have no"):
         compare_runs(runs, target, metrics=metrics[1:2], resamples=100)
 
 
 @pytest.mark.filterwarnings("ignore:.*most lists end before that")
-def test_lists_are_unequal_where_a_value_reads_beyond_one_of_them():
-    """Lists of 4 and of 6: three places are there in both, of five one has four. A few shorter rows decide nothing."""
+def test_values_that_read_beyond_a_shorter_list_are_marked_unequal():
+    """Between lists of 4 and of 6 labels, values that read 3 labels are equal in length and those that read 5 or all
+    are not. A few shorter rows do not change the median length.
+    """
     generator = torch.Generator().manual_seed(3)
     target, ids = torch.arange(90) % 9, torch.randn(90, 9, generator=generator).argsort(dim=1)
     six = ids[:, :6].clone()
@@ -123,8 +136,11 @@ def test_lists_are_unequal_where_a_value_reads_beyond_one_of_them():
     assert report.unequal_lists == {"recall@5": "four 4, six 5", "mrr": "four 4, six 6"}
 
 
-def test_titles_are_in_the_order_of_the_comparison():
-    """The others against the baseline; where all pairs are compared, the names alone. Labels that win are called labels."""
+def test_the_title_names_the_runs_against_the_baseline():
+    """The title names the other runs against the baseline, or all runs if all pairs are compared.
+
+    A note says if wins count labels, as for averages over labels.
+    """
     generator = torch.Generator().manual_seed(3)
     target, runs = torch.arange(90) % 9, {name: torch.randn(90, 9, generator=generator) for name in "abc"}
     two = {name: runs[name] for name in "ab"}
@@ -141,15 +157,19 @@ def test_titles_are_in_the_order_of_the_comparison():
     assert "Of averages over labels, win/tie/loss are labels, not rows." in markdown(macro)
 
 
-def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tmp_path):
-    """Below the title in every text; what so many rows would have shown in the table, and where nothing was shown."""
+def test_the_verdict_comes_first_and_tables_have_the_least_differences(compared, tmp_path):
+    """The verdict is first below the title in every text.
+
+    The table has the smallest difference that the number of rows can show, and the page gives it where nothing was
+    shown.
+    """
     report, _, _ = compared
     assert "better <b> against plain: global_recall@3" in report.verdict
     tags = Tags(page(report)).text
     assert tags.index("better <b> against plain: ") < tags.index("3 runs")
     assert markdown(report).split("\n\n")[1].startswith("**better &lt;b&gt; against plain: global_recall@3")
     assert str(report).startswith(report.verdict[:40])
-    known_differences = [comparison for comparison in report.comparisons if not math.isnan(comparison.least_difference)]
+    comparisons = [comparison for comparison in report.comparisons if not math.isnan(comparison.least_difference)]
     cells = {
         cell
         for table in report.document().tables
@@ -157,17 +177,17 @@ def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tm
         for line in table.lines
         for cell in line
     }
-    assert known_differences
-    assert {number(comparison.least_difference) for comparison in known_differences} <= cells
-    unsure = next(
-        comparison for comparison in known_differences if not comparison.significant and "/" in comparison.key
+    assert comparisons
+    assert {number(comparison.least_difference) for comparison in comparisons} <= cells
+    insignificant = next(
+        comparison for comparison in comparisons if not comparison.significant and "/" in comparison.key
     )
-    assert f", {number(unsure.least_difference)} would be shown" in page(report)
+    assert f", {number(insignificant.least_difference)} would be shown" in page(report)
     assert "least: the smallest true difference that so many rows show" in tags
 
 
-def test_the_page_holds_every_number(compared):
-    """Each comparison in the table, each run and bucket in the words of a drawing."""
+def test_the_page_shows_every_comparison_and_value(compared):
+    """The page shows each comparison in a table, and each run and bucket in the text of a drawing."""
     report, _, _ = compared
     tags = Tags(page(report))
     for table in report.document().tables:
@@ -190,47 +210,51 @@ def test_the_page_holds_every_number(compared):
     )
 
 
-def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
-    """If only keys of groups were compared, their table and their drawing are shown."""
+def test_a_comparison_of_groups_alone_has_a_table_and_a_picture(compared, tmp_path):
+    """A comparison that has only keys of groups has a table and a drawing of them."""
     report = compared[0]
-    chosen = [
+    comparisons = [
         replace(comparison, key="recall@3/en") for comparison in report.comparisons if comparison.key == "recall@3"
     ]
-    alone = replace(report, comparisons=chosen, row_groups=["en"])
-    assert (alone.overall, alone.by_group) == ([], {"recall@3": {"en": "recall@3/en"}})
-    assert "recall@3 by group of rows" in [section.title for section in alone.document().tables]
-    assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
+    groups_report = replace(report, comparisons=comparisons, row_groups=["en"])
+    assert (groups_report.overall, groups_report.by_group) == ([], {"recall@3": {"en": "recall@3/en"}})
+    assert "recall@3 by group of rows" in [section.title for section in groups_report.document().tables]
+    assert "recall@3/en" in groups_report.write(tmp_path)[0].read_text()
     assert (tmp_path / "compare.png").exists()
 
 
-def test_gaps_of_groups_stand_among_the_comparisons_alone(compared):
-    """Beside values over all rows there are gaps over all rows, and no group."""
+def test_gaps_of_groups_are_not_among_the_overall_gaps(compared):
+    """The gaps beside overall values are those over all rows; gaps of groups are only among the comparisons."""
     first = next(comparison for comparison in compared[0].comparisons if comparison.key == "global_recall@3/gap")
     gaps = [first, replace(first, key="global_recall@3/en/gap")]
     report = replace(compared[0], comparisons=gaps, row_groups=["en"])
     assert (report.overall, report.gaps, report.by_bucket) == ([], ["global_recall@3/gap"], {})
 
 
-def test_clusters_are_named(compared):
-    """How many there are, and what they are, beside the rows; the caption of tests says that they were swapped."""
+def test_the_page_gives_the_number_and_name_of_clusters(compared):
+    """The page gives the number of clusters and their name beside the rows, and says that the rows of a cluster are
+    swapped together. Without clusters it has no such word.
+    """
     _, target, runs = compared
     report = compare_runs(runs, target, metrics=[PrecisionAtK(k=1)], clusters=torch.arange(80) // 4, resamples=200)
-    for shown_report, name in ((report, ""), (replace(report, clusters="user"), " (user)")):
-        assert shown_report.document().facts[1:3] == ["80 rows compared", f"20 clusters{name}"]
-        assert "the rows of a cluster swapped together between the runs, as mid-p" in markdown(shown_report)
+    for report_with_clusters, suffix in ((report, ""), (replace(report, clusters="user"), " (user)")):
+        assert report_with_clusters.document().facts[1:3] == ["80 rows compared", f"20 clusters{suffix}"]
+        assert "the rows of a cluster swapped together between the runs, as mid-p" in markdown(report_with_clusters)
     assert "cluster" not in markdown(compared[0])
 
 
-def test_the_picture_names_the_runs(compared):
-    """A legend with each run in its colour and shape, and the verdict where there is one."""
+def test_the_picture_has_a_legend_of_runs_and_the_verdict(compared):
+    """The picture has a legend with each run in its own colour, and the verdict."""
     figure = picture(replace(compared[0], verdict="It is better."))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(NAMES)
     assert len({line.get_color() for line in figure.legends[0].get_lines()}) == len(NAMES)
     assert "It is better." in figure.get_supxlabel()
 
 
-def test_every_form_is_written(compared, tmp_path):
-    """compare.html, .json, .csv, .md, .tex and .png: each text has every value over all labels and by bucket, with its letters."""
+def test_a_comparison_is_written_in_every_format(compared, tmp_path):
+    """A comparison is written as HTML, JSON, CSV, Markdown, LaTeX and PNG. Markdown and LaTeX have every value over all
+    labels and by bucket, with the letters of worse runs.
+    """
     report = compared[0]
     written = {path.name: path for path in report.write(tmp_path)}
     assert set(written) == {f"compare.{suffix}" for suffix in ("html", "json", "csv", "md", "tex", "png")}
@@ -256,10 +280,10 @@ def test_every_form_is_written(compared, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [40, 8])
-def test_the_least_p_that_random_swaps_can_give_says_so(rows):
-    """No swap but those of all rows or none is as far: of 999 random ones p is 1/1000; all 2^8 are gone through.
+def test_the_smallest_p_value_of_random_swaps_is_marked(rows):
+    """If one run wins all rows, no other swap differs as much: p is 1/1000 of 999 random swaps, and marked with ≤.
 
-    All rows are won: 40/0/0.
+    For 8 rows all 2^8 swaps are counted, so that p is exact and has no mark.
     """
     right, target = torch.eye(2)[torch.zeros(rows, dtype=torch.int64)], torch.zeros(rows, dtype=torch.int64)
     report = compare_runs({"wrong": -right, "right": right}, target, metrics=[PrecisionAtK(k=[1])], resamples=999)
@@ -272,7 +296,9 @@ def test_the_least_p_that_random_swaps_can_give_says_so(rows):
 
 @pytest.mark.filterwarnings("ignore:.*as probabilities do")
 def test_losses_of_probabilities_and_of_logits_are_not_compared():
-    """One run returned softmax, the other logits: the loss of the first is that of nearly equal scores for all labels."""
+    """The cross-entropies of a run of probabilities and of a run of logits are not compared, and the verdict gives the
+    reason. Two runs of probabilities are compared.
+    """
     logits, target = 5 * torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
     runs, metrics = {"logits": logits, "soft": logits.softmax(1)}, [MRR(), CrossEntropy()]
     report = compare_runs(runs, target, metrics=metrics, resamples=100)
@@ -281,12 +307,14 @@ def test_losses_of_probabilities_and_of_logits_are_not_compared():
     assert "has several runs" not in markdown(report)
     with pytest.raises(ValueError, match="nothing is left to compare. Not compared: cross_entropy, because scores"):
         compare_runs(runs, target, metrics=metrics[1:], resamples=100)
-    alike = compare_runs({"soft": runs["soft"], "other": runs["soft"]}, target, metrics=metrics, resamples=100)
-    assert [comparison.key for comparison in alike.comparisons] == ["mrr", "cross_entropy"]
+    same_kind = compare_runs({"soft": runs["soft"], "other": runs["soft"]}, target, metrics=metrics, resamples=100)
+    assert [comparison.key for comparison in same_kind.comparisons] == ["mrr", "cross_entropy"]
 
 
-def test_an_infinite_value_is_drawn_and_said(tmp_path):
-    """A relevant label with the score -inf has an infinite cross-entropy: pages are written, and a verdict says why no test is."""
+def test_an_infinite_value_is_written_and_explained_in_the_verdict(tmp_path):
+    """A relevant label with the score -inf makes the cross-entropy infinite: the pages are written, and the verdict
+    says why it is not tested.
+    """
     target = torch.arange(80) % 12
     scores = torch.randn(80, 12, generator=torch.Generator().manual_seed(0))
     runs = {"a": scores.clone(), "b": scores}
@@ -301,7 +329,7 @@ def test_an_infinite_value_is_drawn_and_said(tmp_path):
 
 
 HEAD_OF_EIGHT = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1, 2, 2], ["head", "mid", "tail"])
-"""Nothing is relevant in the tail where targets are below 6."""
+"""The tail has no relevant label if all targets are below 6."""
 
 
 def two_runs(**arguments):
@@ -313,8 +341,10 @@ def two_runs(**arguments):
     return compare_runs({"old": scores, "new": better}, target, metrics=metrics, resamples=200, **arguments)
 
 
-def test_p_values_that_are_not_corrected_are_not_said_to_be():
-    """In each place that names the correction: the first screen, the tables of runs and of pairs, below the picture."""
+def test_uncorrected_p_values_are_called_uncorrected():
+    """With correction="none", every text says that p-values are not corrected; otherwise it gives the number of
+    comparisons.
+    """
     texts = [in_full(two_runs(correction="none"), 200, verbose=False), markdown(two_runs(correction="none"))]
     texts.append(page(two_runs(correction="none")))
     for text in texts:
@@ -326,19 +356,22 @@ def test_p_values_that_are_not_corrected_are_not_said_to_be():
 
 
 def test_a_bucket_without_values_has_no_bar():
-    """On the first screen, where the longest bar to the left would be the largest loss."""
+    """On the first screen a bucket without values has dashes and no bar."""
     lines = in_full(two_runs(), 200, verbose=False).splitlines()
     (line,) = [line for line in lines if line.startswith("tail")]
     assert line.split() == ["tail", "–", "–", "–", "–"]
 
 
-def test_no_table_without_differences_speaks_of_them():
-    """The tables of runs hold values; drawings of differences are named "new minus old"."""
+def test_tables_of_runs_do_not_mention_differences():
+    """The tables of runs, which hold values, do not explain differences."""
     assert "Differences are from" not in markdown(two_runs())
 
 
-def test_questions_that_cannot_be_asked_are_refused_with_some_that_can():
-    """Each key or pattern that the error names is one that ``only`` takes; an empty list asks nothing."""
+def test_only_refuses_unknown_keys_and_suggests_valid_ones():
+    """`only` with an unknown key is refused, and each key or pattern that the error suggests is accepted.
+
+    An empty list is refused.
+    """
     with pytest.raises(ValueError, match="choose a key or pattern such as") as error:
         two_runs(only=["global_recall@2"])
     choices = str(error.value).partition("such as ")[2].partition(". ")[0].split(", ")
@@ -349,8 +382,8 @@ def test_questions_that_cannot_be_asked_are_refused_with_some_that_can():
         two_runs(only=[])
 
 
-def test_a_postfix_changes_no_word_of_the_verdict():
-    """Buckets and other metrics are named as without it."""
+def test_a_postfix_does_not_change_the_verdict():
+    """The verdict of metrics with a postfix is that of the same metrics without one."""
     generator, verdicts = torch.Generator().manual_seed(0), []
     target = torch.randint(0, 12, (400,), generator=generator)
     scores = torch.randn(400, 12, generator=generator)
@@ -367,7 +400,7 @@ def test_a_postfix_changes_no_word_of_the_verdict():
 
 
 def test_each_drawing_of_a_comparison_has_a_file_of_its_own(tmp_path):
-    """Recall by bucket and by group of rows: both have drawings of the differences of one key, in files of two names."""
+    """Drawings of differences of the same key by bucket and by group of rows have files of different names."""
     generator = torch.Generator().manual_seed(0)
     first, second = torch.rand(2, 40, 12, generator=generator)
     target = torch.rand(40, 12, generator=generator) < 0.3

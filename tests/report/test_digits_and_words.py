@@ -1,4 +1,4 @@
-"""A value shows the digits that hold; a page says everywhere what rows and labels are called in its field."""
+"""Values are shown with their correct digits, and texts use the words of the field for rows and labels."""
 
 import re
 from dataclasses import replace
@@ -32,43 +32,49 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
     ("error", "decimals"), [(None, 4), (0.0, 4), (0.00005, 4), (0.00006, 3), (0.0018, 2), (0.05, 1), (0.3, 1)]
 )
 def test_half_of_the_last_digit_is_at_least_the_error(error: float | None, decimals: int) -> None:
-    """An error of .0018 leaves two decimals, since half of .001 is less, and half of .01 is more."""
+    """A value has so many decimals that half a unit of the last one is at least the error: an error of .0018 leaves
+    two, as half of .001 is less and half of .01 is more.
+    """
     assert Record("m", "m", 0.9194, error_bound=error).decimals == decimals
 
 
-def test_an_area_from_histograms_shows_the_digits_that_hold() -> None:
-    """With 256 bins the error shows; the exact area rounds to what is shown, or is off by half a digit at most."""
+def test_an_area_of_histograms_shows_its_correct_digits() -> None:
+    """An area with 256 bins is shown with fewer digits than one with 4,096 bins, from which it differs by at most one
+    unit of the last digit.
+    """
     scores, target = data()
     coarse = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=256)], intervals=False)
     exact = evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=4096)], intervals=False)
     record = coarse.by_key["macro_auc"]
     assert record.error_bound > 0.0005
-    shown = record.text
-    assert len(shown.partition(".")[2]) == record.decimals < 4
-    assert abs(float(shown) - exact.scalars["macro_auc"]) <= 10**-record.decimals
+    text = record.text
+    assert len(text.partition(".")[2]) == record.decimals < 4
+    assert abs(float(text) - exact.scalars["macro_auc"]) <= 10**-record.decimals
     assert len(exact.by_key["macro_auc"].text.partition(".")[2]) > record.decimals
 
 
-def test_areas_of_groups_and_gaps_have_bounds_too() -> None:
-    """In groups of rows, by bucket, and between buckets, the exact value lies within the bound of the coarse one."""
+def test_areas_of_groups_buckets_and_gaps_have_error_bounds() -> None:
+    """Areas in groups of rows, by bucket, and gaps between buckets have error bounds, within which the exact value
+    lies.
+    """
     scores, target = data()
     arguments = {"row_groups": [["de", "en"][row % 2] for row in range(90)], "buckets": "quantiles:2"}
     arguments |= {"label_counts": COUNTS, "intervals": False}
     coarse, exact = (
         evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=bins)], **arguments) for bins in (64, 4096)
     )
-    bounded = 0
+    num_bounded = 0
     for record, finer in zip(coarse.records, exact.records, strict=True):
         if record.is_measured:
-            bounded += 1
+            num_bounded += 1
             assert record.error_bound > finer.error_bound >= 0
             assert abs(record.value - finer.value) <= record.error_bound + finer.error_bound
             assert record.decimals < 4
-    assert bounded == 3 * (3 + 2)  # of all rows and two groups: all labels, two buckets, gap, spread
+    assert num_bounded == 3 * (3 + 2)  # of all rows and two groups: all labels, two buckets, gap, spread
 
 
-def test_an_area_without_a_digit_that_holds_shows_its_bounds() -> None:
-    """With 8 bins the error is above .05: a range stands in the place of the value, and holds the exact one."""
+def test_an_area_without_a_correct_digit_is_shown_as_a_range() -> None:
+    """An area with an error above .05, as with 8 bins, is shown as a range, which contains the exact value."""
     scores, target = data()
     coarse, exact = (
         evaluate(scores, target, metrics=[LabelAUC(num_labels=20, bins=bins)], intervals=False) for bins in (8, 4096)
@@ -80,8 +86,8 @@ def test_an_area_without_a_digit_that_holds_shows_its_bounds() -> None:
     assert high - low == pytest.approx(2 * record.error_bound, abs=0.01)
 
 
-def test_a_comparison_of_areas_shows_the_digits_that_hold() -> None:
-    """The bins of both models leave two decimals at most in tables, verdict and terminal; recall keeps its digits."""
+def test_a_comparison_of_areas_shows_their_correct_digits() -> None:
+    """A comparison shows areas with at most two decimals if their bins leave no more, and recall with four."""
     scores, target = data()
     metrics = [LabelAUC(num_labels=20, bins=64), RecallAtK(5)]
     report = compare_runs({"old": scores, "new": scores.flip(0)}, target, metrics=metrics, resamples=99)
@@ -93,8 +99,11 @@ def test_a_comparison_of_areas_shows_the_digits_that_hold() -> None:
     assert re.fullmatch(digits, report.cell("macro_auc", "old").rstrip("ᵃᵇ"))
 
 
-def test_no_significant_difference_is_rounded_to_zero() -> None:
-    """A gain of 12 of 200,000 rows is .00006; a loss of .04 that bins leave open by .03 is no "-0.0"."""
+def test_a_significant_difference_is_not_rounded_to_zero() -> None:
+    """A significant difference of .00006, 12 of 200,000 rows, is shown with five decimals.
+
+    A loss of .04 with an error of .03 keeps two decimals if it is significant.
+    """
     old = np.arange(200_000) % 2.0
     new = np.where(np.arange(200_000) < 24, 1.0, old)
     report = ComparisonReport(compare({"old": {"hit": old}, "new": {"hit": new}}, resamples=99))
@@ -109,8 +118,10 @@ def test_no_significant_difference_is_rounded_to_zero() -> None:
     assert replace(comparison, interval=loss, bin_error=0.03, p_corrected=PValues(0.2)).decimals == 1
 
 
-def test_words_of_a_field_are_words_of_sentences_alone() -> None:
-    """Names, arguments, options and files stay; a capital stays a capital."""
+def test_words_of_a_field_replace_only_words_of_sentences() -> None:
+    """The words of a field replace rows and labels in sentences, in singular and plural and with their capital, but not
+    in names, arguments, options and files.
+    """
     users = ("users", "items")
     assert in_words("Rows with 1 label, and rows.", users) == "Users with 1 item, and users."
     kept = "rows.parquet, label_names=, --row-groups, 'rows', top_labels, labels/row"
@@ -119,8 +130,10 @@ def test_words_of_a_field_are_words_of_sentences_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["report", "comparison"])
-def test_a_page_about_users_and_items_says_nothing_of_rows_and_labels(kind: str) -> None:
-    """In headings, captions, columns and notes, but for the arguments of metrics."""
+def test_a_page_with_words_of_a_field_has_no_rows_and_labels(kind: str) -> None:
+    """A page with the words users and items does not mention rows or labels in headings, captions, columns and notes,
+    except for arguments of metrics.
+    """
     scores, target = data()
     arguments = {
         "metrics": [RecallAtK(3, average="macro", num_labels=20), RecallAtK(3)],
@@ -129,11 +142,11 @@ def test_a_page_about_users_and_items_says_nothing_of_rows_and_labels(kind: str)
         "row_groups": ["de", "en", "de"] * 30,
     }
     if kind == "report":
-        shown = evaluate(scores, target, labels=True, **arguments)
+        evaluated = evaluate(scores, target, labels=True, **arguments)
     else:
         runs = {"one": scores, "two": scores.roll(1, 0)}
-        shown = compare_runs(runs, target, resamples=200, **arguments)
-    text = page(replace(shown, words=("users", "items")))
+        evaluated = compare_runs(runs, target, resamples=200, **arguments)
+    text = page(replace(evaluated, words=("users", "items")))
     text = text.partition('<details id="settings">')[0]
     words = set(re.findall(r"(?<![\w=.'-])(?:[Rr]ows?|[Ll]abels?)(?![\w=.'-])", text_of(text)))
     assert words == set()
@@ -141,14 +154,14 @@ def test_a_page_about_users_and_items_says_nothing_of_rows_and_labels(kind: str)
 
 
 def text_of(text: str) -> str:
-    """Return the text of a part of a page, with the words for readers of drawings."""
-    shown = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
-    labels = " ".join(re.findall(r'aria-label="([^"]*)"', shown))
-    return f"{re.sub('<[^>]*>', ' ', shown)} {labels}"
+    """Return the text of a part of a page, with the alternative texts of drawings."""
+    content = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+    labels = " ".join(re.findall(r'aria-label="([^"]*)"', content))
+    return f"{re.sub('<[^>]*>', ' ', content)} {labels}"
 
 
-def test_chapters_without_counts_have_no_paragraph() -> None:
-    """Each kind of buckets has its sentence, and no sentence says "(no label)" of buckets that have no counts."""
+def test_each_kind_of_buckets_has_its_sentence() -> None:
+    """Each kind of buckets has its sentence, and buckets without training counts have none on them."""
     deciles = [BucketRow(f"quantile_{number}", 3, 9, 9, "1-3") for number in (2, 1)]
     chapters = [BucketRow(f"chapter {number}", 2, 0, 1, kind=1) for number in range(12)]
     text = what_buckets_are([*deciles, *chapters])
@@ -159,8 +172,10 @@ def test_chapters_without_counts_have_no_paragraph() -> None:
     assert "no label" not in what_buckets_are(chapters)
 
 
-def test_groups_are_a_breakdown_of_equal_rank() -> None:
-    """In the answer, the first look, the picture, the page, and in a comparison as a table runs × groups."""
+def test_row_groups_are_shown_wherever_buckets_are() -> None:
+    """Groups of rows are in the answer, in the first look, in the picture, and as a table of runs and groups in a
+    comparison.
+    """
     scores, target = data()
     groups = ["de", "en", "de"] * 30
     report = evaluate(scores, target, metrics=[RecallAtK(3)], row_groups=groups)
@@ -177,8 +192,10 @@ def test_groups_are_a_breakdown_of_equal_rank() -> None:
     assert "recall@3 by group of rows" in str(compared)
 
 
-def test_each_value_says_what_it_counts() -> None:
-    """Over all labels in a column, by bucket in a column for each way of counting."""
+def test_tables_give_the_counts_of_values() -> None:
+    """The table of overall values gives the number of rows of each, and the table by bucket has a column of rows with a
+    relevant label.
+    """
     scores, target = data()
     buckets = LabelBuckets.quantiles(COUNTS, 3)
     report = evaluate(scores, target, metrics=[RecallAtK(3, buckets=buckets, scope="global")])
@@ -201,13 +218,13 @@ def test_each_value_says_what_it_counts() -> None:
         (1200.0, "labels with rows", "1,200 labels with rows"),
     ],
 )
-def test_one_thing_that_is_counted_is_singular(count: float, count_of: str, text: str) -> None:
-    """Its noun alone."""
+def test_a_count_of_one_has_a_singular_noun(count: float, count_of: str, text: str) -> None:
+    """The noun of a count of 1 is singular."""
     assert Record("a", "a", 0.5, count=count, count_of=count_of).count_in_words == text
 
 
 def test_an_answer_says_how_rows_without_a_relevant_label_count() -> None:
-    """Half of the rows are empty and count as 0: the sentence says so, and not that lists miss half of the labels."""
+    """The answer says how many rows without a relevant label count as 0."""
     target = torch.eye(4)[torch.arange(20) % 4]
     target[10:] = 0
     report = evaluate(torch.eye(4)[torch.arange(20) % 4], target, metrics=[RecallAtK(1)])
@@ -217,8 +234,10 @@ def test_an_answer_says_how_rows_without_a_relevant_label_count() -> None:
     )
 
 
-def test_a_paper_has_one_table_of_runs_and_metrics_by_bucket() -> None:
-    """Runs are lines, metrics by bucket columns, in percent, the best value of a column bold; braces are balanced."""
+def test_paper_table_has_a_line_for_each_run() -> None:
+    """`paper_table` gives a LaTeX table with a line for each run and a column for each bucket of a metric, on request
+    in percent, with the best value of a column bold. An unknown bucket is refused.
+    """
     scores, target = data()
     buckets = LabelBuckets.quantiles(COUNTS, 2)
     reports = {}
@@ -238,7 +257,7 @@ def test_a_paper_has_one_table_of_runs_and_metrics_by_bucket() -> None:
 
 
 def test_an_interval_beside_few_digits_is_rounded_outwards() -> None:
-    """An area of .8648 with an error of .02 has one decimal: its interval, .8112 to .9185, lies between .8 and 1.0."""
+    """The interval of a value with few digits is rounded outwards: .8112 to .9185 with one decimal is .8 to 1.0."""
     interval = Interval(0.8648, 0.8112, 0.9185, 90, 0.95, Method.STUDENT)
     record = Record("auc", "auc", 0.8648, interval=interval, error_bound=0.02)
     assert (record.text, record.short) == ("0.9 [.8, 1.0]", ".9")

@@ -1,4 +1,4 @@
-"""Drawings and curves: references and ties at each bar, the mean as a function of the training count, round ticks."""
+"""Drawings show references and ties at each bar, curves over training counts, and round ticks."""
 
 import csv
 import json
@@ -34,14 +34,16 @@ WHOLE = report_of_values("", VALUES, buckets=ROWS, beside=BESIDE)
 
 
 def levels(chart, kind, style):
-    """How high the marks of a kind are, from the lowest place of each to the highest."""
-    chosen = [mark for mark in chart.marks if (mark.kind, mark.style) == (kind, style)]
-    ends = [(min(up for _, up in mark.places), max(up for _, up in mark.places)) for mark in chosen]
+    """Return the lowest and the highest point of each mark of a kind."""
+    marks = [mark for mark in chart.marks if (mark.kind, mark.style) == (kind, style)]
+    ends = [(min(up for _, up in mark.places), max(up for _, up in mark.places)) for mark in marks]
     return [(round(low, 9), round(high, 9)) for low, high in ends]
 
 
-def test_references_stand_at_each_bar():
-    """Chance is a dotted line across the bar, popularity a hollow diamond, the attainable a cap; the axis ends at 1."""
+def test_each_bar_shows_its_references():
+    """Each bar has chance as a dotted line, popularity as a hollow diamond and the attainable value as a cap, which
+    caption and alternative text explain.
+    """
     (chart,) = drawings(WHOLE, "headline")
     assert levels(chart, "line", "dotted") == [(0.1, 0.1), (0.05, 0.05)]
     assert levels(chart, "dot", "diamond") == [(0.6, 0.6), (0.0, 0.0)]
@@ -52,8 +54,10 @@ def test_references_stand_at_each_bar():
     assert "head 0.8000, chance 0.1000, popularity 0.6000, attainable 1.0000" in chart.in_words
 
 
-def test_equal_scores_are_a_bracket_where_they_matter():
-    """The head's value lies between .7 and .9 with the mean .75; the tail's does not depend on them."""
+def test_ties_are_drawn_as_a_bracket_if_they_matter():
+    """A bar whose value depends on the order of equal scores has a bracket from .7 to .9 with the mean .75, and tables
+    have both. A bar whose value does not depend on it has none.
+    """
     (chart,) = drawings(WHOLE, "headline")
     assert levels(chart, "dot", "circle") == [(0.75, 0.75)]
     assert (0.7, 0.9) in levels(chart, "line", "thin")
@@ -62,8 +66,8 @@ def test_equal_scores_are_a_bracket_where_they_matter():
     assert "head & 0.8000 & 0.7500 & [.7000, .9000]" in latex(WHOLE)
 
 
-def test_references_are_columns_on_demand_and_always_in_files():
-    """Markdown and LaTeX show them where asked for, a page where a reader opens them, JSON and CSV always."""
+def test_references_are_in_data_files_and_on_request_in_tables():
+    """Markdown and LaTeX have references on request, a page in a section that opens, and JSON and CSV always."""
     line = "| tail | 0.2000 | 0.0500 | 0.0000 | 0.9000 |"
     assert line in markdown(WHOLE, references=True)
     assert line not in markdown(WHOLE)
@@ -78,8 +82,8 @@ def test_references_are_columns_on_demand_and_always_in_files():
         assert first[name] == str(values["recall@5/head"])
 
 
-def test_what_is_not_known_is_not_shown():
-    """Without references and bounds no mark, column, section or sentence speaks of them."""
+def test_missing_references_and_ties_are_not_mentioned():
+    """Without references and bounds of ties, no drawing, column, section or sentence mentions them."""
     (chart,) = drawings(PLAIN, "headline")
     assert [mark.kind for mark in chart.marks] == ["bar", "text", "bar", "text", "line"]
     assert [PLAIN.as_dict()["records"][0][name] for name in BESIDE] == [None] * 6
@@ -88,30 +92,32 @@ def test_what_is_not_known_is_not_shown():
         assert "equal scores" not in text
 
 
-def means(counts, values, weights, at, h):
-    """The local mean at a count and its standard error, by the formulas, label by label."""
+def means(counts, values, weights, training_count, h):
+    """Return the local mean at a count and its standard error, by the formulas, label by label."""
 
-    def share(place, label):
-        kernel = [w * math.exp(-(((place - math.log10(c)) / h) ** 2) / 2) for c, w in zip(counts, weights, strict=True)]
+    def share(position, label):
+        kernel = [
+            w * math.exp(-(((position - math.log10(c)) / h) ** 2) / 2) for c, w in zip(counts, weights, strict=True)
+        ]
         return kernel[label] / sum(kernel)
 
     labels = range(len(counts))
 
-    def mean(place):
-        return sum(share(place, label) * values[label] for label in labels)
+    def mean(position):
+        return sum(share(position, label) * values[label] for label in labels)
 
-    place = math.log10(at)
+    position = math.log10(training_count)
     parts = []
     for label in labels:
         own = math.log10(counts[label])
-        parts.append((share(place, label) * (values[label] - mean(own)) / (1 - share(own, label))) ** 2)
-    return mean(place), math.sqrt(sum(parts))
+        parts.append((share(position, label) * (values[label] - mean(own)) / (1 - share(own, label))) ** 2)
+    return mean(position), math.sqrt(sum(parts))
 
 
 def test_a_curve_is_the_local_mean_with_its_band():
-    """At the places of the curve: Nadaraya and Watson's mean, and the band of HC3, in plain loops over labels.
+    """The points of a curve are the Nadaraya-Watson mean with the band of HC3, by plain loops over labels.
 
-    The band reads residuals between the places of the curve, and three terms of Student's t, so that it agrees to 3 %.
+    The band agrees to 3 %, because it interpolates residuals and approximates Student's t by three terms.
     """
     generator = torch.Generator().manual_seed(2)
     counts = (1000 / torch.arange(1, 41)).long()
@@ -145,8 +151,10 @@ def test_a_curve_is_the_local_mean_with_its_band():
             assert point.value - max(0, point.value - wide * error) == pytest.approx(point.value - point.low, rel=0.03)
 
 
-def test_a_curve_holds_the_truth():
-    """1,000 draws of hits: the band holds the local mean of the true shares about 95 % of the time, head to tail."""
+def test_the_band_of_a_curve_covers_the_true_mean_in_95_percent():
+    """In 1,000 random draws of hits, the band contains the local mean of the true shares in about 95 % at three counts:
+    950 within 3 standard errors.
+    """
     generator = torch.Generator().manual_seed(0)
     counts = (20_000 / torch.arange(1, 301)).long()
     truth = 0.2 + 0.15 * counts.double().log10()
@@ -155,13 +163,18 @@ def test_a_curve_holds_the_truth():
         support = torch.randint(2, 12, (300,), generator=generator)
         hits = torch.binomial(support.double(), truth, generator=generator)
         points = local_means(counts, hits / support, support)
-        true = local_means(counts, truth, support)
-        coverage += torch.tensor([points[at].low <= true[at].value <= points[at].high for at in (24, 36, 54)])
+        true_points = local_means(counts, truth, support)
+        coverage += torch.tensor(
+            [points[index].low <= true_points[index].value <= points[index].high for index in (24, 36, 54)]
+        )
     assert ((coverage > 930) & (coverage < 970)).all()  # 950 within 3 standard errors
 
 
-def test_unseen_labels_are_one_point_and_few_counts_no_curve():
-    """Count 0 has the mean of the unseen labels, weighted; with two different counts there is nothing to draw."""
+def test_unseen_labels_are_one_point_of_a_curve():
+    """The point of count 0 is the weighted mean of the unseen labels.
+
+    With two different counts or without rows there is no curve.
+    """
     counts, rows = torch.tensor([0, 0, 9, 5, 2, 1]), torch.ones(6, dtype=torch.int64)
     values = torch.tensor([0.5, 0.0, 1.0, 1.0, 0.5, 0.5], dtype=torch.float64)
     weights = torch.tensor([3, 1, 4, 2, 1, 1])
@@ -176,7 +189,7 @@ def test_unseen_labels_are_one_point_and_few_counts_no_curve():
 
 @pytest.fixture(scope="module")
 def evaluated():
-    """Scores, targets, counts and a report with values of labels."""
+    """Return scores, targets, counts and a report with values of labels."""
     generator = torch.Generator().manual_seed(4)
     counts = (3000 / torch.arange(1, 61)).long()
     scores = torch.randn(200, 60, generator=generator) + counts.log() / 2
@@ -185,26 +198,31 @@ def evaluated():
     return scores, target, counts, evaluate(scores, target, metrics=metrics, intervals=False)
 
 
-def test_the_report_draws_the_curve_with_the_edges_of_the_buckets(evaluated, tmp_path):
-    """On the page and in the picture, and its numbers in curve.csv; an edge lies between the counts on its two sides."""
+def test_the_curve_of_a_report_has_the_edges_of_buckets(evaluated, tmp_path):
+    """The curve is on the page and in the picture, and its numbers are in curve.csv.
+
+    The edge of two buckets lies between the counts of their labels.
+    """
     _, _, counts, report = evaluated
     (chart,) = drawings(report, "curve")
     assert chart.in_picture
     edges = [mark.places[0][0] for mark in chart.marks if mark.kind == "line" and mark.style == "thin"]
     ends = list(torch.tensor([row.labels for row in report.buckets if row.labels]).cumsum(0))[:-1]
     assert len(edges) == len(ends)
-    drawn = report.curves["recall@5"]
-    scale = [math.log(drawn[-1].training_count), math.log(drawn[0].training_count)]
+    points = report.curves["recall@5"]
+    scale = [math.log(points[-1].training_count), math.log(points[0].training_count)]
     for edge, end in zip(edges, ends, strict=True):
-        at = math.exp(scale[1] - edge * (scale[1] - scale[0]))
-        assert counts[end] - 1e-9 <= at <= counts[end - 1] + 1e-9
+        count_at_edge = math.exp(scale[1] - edge * (scale[1] - scale[0]))
+        assert counts[end] - 1e-9 <= count_at_edge <= counts[end - 1] + 1e-9
     lines = list(csv.DictReader((report.write(tmp_path)[0].parent / "curve.csv").open()))
-    assert [float(line["value"]) for line in lines] == [point.value for point in drawn]
+    assert [float(line["value"]) for line in lines] == [point.value for point in points]
     assert all(line["metric"] == "recall@5" for line in lines)
 
 
-def test_a_file_of_a_drawing_is_named_by_what_it_shows(evaluated, tmp_path):
-    """Not by values, which differ from run to run; a name is no longer than file systems take."""
+def test_the_file_of_a_drawing_has_a_stable_name(evaluated, tmp_path):
+    """The file of a drawing is named by its metric and axis, not by values, and has no more bytes than file systems
+    accept.
+    """
     scores, target, counts, report = evaluated
     names = [path.name for path in report.write(tmp_path, figures="svg")]
     assert {"report_recall@5_from_head_to_tail.svg", "report_recall@5_by_training_count.svg"} <= {*names}
@@ -216,8 +234,10 @@ def test_a_file_of_a_drawing_is_named_by_what_it_shows(evaluated, tmp_path):
     assert path.exists()
 
 
-def test_a_comparison_draws_the_curves_that_each_run_has():
-    """A run that shows one label alone, which is never relevant, has no precision by label; the order of runs is free."""
+def test_a_comparison_draws_only_curves_that_every_run_has():
+    """A comparison draws the curves that all runs have, in any order of runs: a run that lists one label that is never
+    relevant has no precision by label.
+    """
     target = torch.arange(22) % 11
     runs = {
         "mixed": torch.randn(22, 12, generator=torch.Generator().manual_seed(0)),
@@ -230,7 +250,9 @@ def test_a_comparison_draws_the_curves_that_each_run_has():
 
 
 def test_a_comparison_draws_a_curve_for_each_run(evaluated):
-    """Both runs are smoothed alike; the numbers are those of the reports of the runs."""
+    """A comparison draws the curve of each run with the same smoothing, and its points are those of the report of the
+    run.
+    """
     scores, target, counts, report = evaluated
     metrics = [RecallAtK(5), RecallAtK(5, average="none", num_labels=60)]
     runs = {"one": scores, "two": -scores}
@@ -257,14 +279,18 @@ def test_a_comparison_draws_a_curve_for_each_run(evaluated):
     ],
 )
 def test_ticks_are_few_and_round(scale, ticks):
-    """3 to 7 numbers that are 1, 2 or 5 times a power of ten apart, or powers of ten where an axis has two."""
+    """An axis has few ticks, which are 1, 2 or 5 times a power of ten apart, or powers of ten on a logarithmic axis
+    that has at least two.
+    """
     ticks_of_scale = scale.ticks()
     assert [text for tick in ticks_of_scale for text in tick.texts] == ticks
     assert all(-1e-9 <= tick.at <= 1 + 1e-9 for tick in ticks_of_scale)
 
 
 def test_references_of_a_collection_reach_the_report():
-    """Chance, popularity and the attainable by bucket and over all labels, and the adjusted gap, as the collection has them."""
+    """A report has the chance, popularity and attainable values of a collection, overall and by bucket, and the
+    adjusted gap; it computes them itself if the number of labels is known.
+    """
     generator = torch.Generator().manual_seed(6)
     counts = (3000 / torch.arange(1, 61)).long()
     scores = torch.randn(200, 60, generator=generator)
@@ -280,26 +306,27 @@ def test_references_of_a_collection_reach_the_report():
     (chart,) = drawings(report, "headline")
     measured = sum(not math.isnan(value) for value in report.by_bucket["global_recall@5"].values())
     assert len(levels(chart, "line", "dotted")) == measured
-    by_itself = evaluate(scores, target, metrics=metrics, label_counts=counts)
-    assert repr(by_itself.references) == repr(
-        report.references
-    )  # a report always has them, where the number of labels is known
+    report_of_list = evaluate(scores, target, metrics=metrics, label_counts=counts)
+    assert repr(report_of_list.references) == repr(report.references)
     assert evaluate(scores.topk(9).indices, target, metrics=[RecallAtK(5)]).references == {}
 
 
-def test_parts_of_a_value_have_no_line_at_their_sum_and_recall_is_drawn_first():
-    """Of two buckets with .5 and .25 of P@1 = .75 the highest bar fills the drawing; the headline comes first."""
+def test_parts_of_a_value_have_no_line_at_their_sum():
+    """Buckets that are parts of a value, .5 and .25 of a precision of .75, have no line at the value over all labels.
+
+    The drawing of the headline, recall, comes first.
+    """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
     parts = PrecisionAtK(1, denominator="k", empty_target_action="neg", buckets=buckets, scope="global")
     metrics = [parts, RecallAtK(1, buckets=buckets, scope="global")]
     report = evaluate(torch.eye(4)[[0, 1, 2, 2]], torch.arange(4), metrics=TopKCollection(metrics, references=[]))
-    bare = replace(
+    without_references = replace(
         report,
         records=[
             replace(record, interval=None, chance=None, popularity=None, attainable=None) for record in report.records
         ],
     )
-    recall, precision = drawings(bare, "headline") + drawings(bare, "buckets")
+    recall, precision = drawings(without_references, "headline") + drawings(without_references, "buckets")
     assert (recall.title, precision.title) == ("global_recall@1", "global_precision_k_neg@1")
     assert len(levels(recall, "line", "dashed")) == 1
     assert levels(precision, "line", "dashed") == []

@@ -1,4 +1,6 @@
-"""Groups, worst labels, intervals, head against tail and captions: the same in terminal, Markdown, LaTeX, CSV and pages."""
+"""Groups, worst labels, intervals, head against tail and captions: the same in terminal, Markdown, LaTeX, CSV and
+pages.
+"""
 
 import csv
 import json
@@ -175,7 +177,9 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
 
 
 def test_a_value_far_above_the_others_does_not_hide_them():
-    """Bars of 1, 2 and 5,141 are as high as the logarithms of one more; the caption says so, and places have no digits."""
+    """Bars of 1, 2 and 5,141 are as high as the logarithms of one more; the caption says so, and places have no
+    digits.
+    """
     rows = [BucketRow(name, 1, 1, 1) for name in "abc"]
     values = dict(zip("abc", (1.0, 2.0, 5141.0), strict=True))
     report = report_of_values("", {f"k/{name}": value for name, value in values.items()}, buckets=rows, places=["k"])

@@ -1,4 +1,4 @@
-"""What is seen first: the answer in words, one screen of a terminal, and the headline picture before any note."""
+"""The first look: the answer in words, one screen of a terminal, and the picture of the headline before any note."""
 
 import math
 import re
@@ -20,7 +20,7 @@ BUCKETS = LabelBuckets.quantiles(COUNTS, 3)
 TARGET = torch.tensor([[0, 5], [1, 6], [2, 7], [0, 3]])
 """Two relevant labels in each of four rows."""
 LISTS = torch.tensor([[0, 1], [1, 6], [0, 2], [0, 3]])
-"""Of the six relevant labels, rows 0 and 2 miss one each: 5, and the unseen 7."""
+"""Rows 0 and 2 miss one relevant label each: 5, and the unseen 7."""
 
 
 def recall(**arguments):
@@ -33,8 +33,11 @@ def screen(shown, width=100, **options):
     return in_full(shown, width, **{"verbose": False, **options})
 
 
-def test_the_answer_is_that_of_the_lists():
-    """By hand: rows find 1/2, 1, 1/2 and 1, so three quarters; of the tail 5 alone is missed, in one of four rows."""
+def test_the_answer_gives_the_recall_of_the_lists_in_words():
+    """The answer gives the recall overall, of the most frequent and the rarest labels and of unseen labels, and the
+    labels that are missed most often. Rows find 1/2, 1, 1/2 and 1, which is 75 %; of the rarest labels 5 is missed in
+    one of four rows.
+    """
     names = [f"label {number}" for number in "abcdefgh"]
     report = recall(labels=True, label_names=names)
     head, tail = ([row for row in report.buckets if row.name != "unseen"][end] for end in (0, -1))
@@ -48,7 +51,10 @@ def test_the_answer_is_that_of_the_lists():
 
 
 def test_the_answer_of_other_metrics_says_how_labels_are_ranked():
-    """A metric of the buckets' own lists is not taken for one of the one list; lower is better is said; no value, no answer."""
+    """The answer says if labels of buckets are ranked among themselves, and if lower values are better.
+
+    Without a value there is no answer.
+    """
     report = evaluate(LISTS, TARGET, metrics=[NDCGAtK(k=2, buckets=BUCKETS)])
     assert "If the labels of each bucket are ranked among themselves, it is" in report.answer
     assert report.answer.startswith(f"ndcg@2 is .{round(1000 * report.scalars['ndcg@2'])} over 4 rows.")
@@ -57,8 +63,10 @@ def test_the_answer_of_other_metrics_says_how_labels_are_ranked():
     assert report_of_values("", {"rank": math.nan}, headline="rank").answer == ""
 
 
-def test_labels_that_training_never_showed_are_said_to_be_ranked_among_themselves():
-    """Label 7 is the only unseen one: it is first among the unseen labels, and in no list of two of the row."""
+def test_the_answer_says_that_unseen_labels_are_ranked_among_themselves():
+    """For unseen labels that are ranked among themselves the answer says so: label 7, the only one, is first among
+    them, and in no list of two.
+    """
     metrics = [RecallAtK(k=2, buckets=BUCKETS), NDCGAtK(k=2, buckets=BUCKETS)]
     scores = torch.zeros(4, 8).scatter(1, LISTS, 1.0)
     report = evaluate(scores, TARGET, metrics=metrics)
@@ -82,30 +90,38 @@ EMPTY = torch.tensor([[0, 5], [-1, -1], [2, 7], [-1, -1]])
     ],
     ids=repr,
 )
-def test_a_value_is_over_the_rows_that_count(metric):
-    """Rows that are left out are not among the rows of a mean, a median, or sums over rows; a note says so, too."""
+def test_the_answer_gives_the_rows_that_count(metric):
+    """The answer gives the number of rows that count, without those left out, for means, medians and sums, and a note
+    counts the rows that are left out.
+    """
     report = evaluate(LISTS, EMPTY, metrics=[metric])
     assert "over 2 rows (2 without a relevant label are left out)" in report.answer
     assert any("2 of 4 rows have no relevant label, and are left out of" in text for text in report.warnings)
 
 
-def test_groups_have_the_rows_that_count():
-    """By hand: of group a two rows count, with recall 1/2; of group b none."""
+def test_the_answer_gives_the_rows_of_groups_that_count():
+    """The answer gives the number of rows of a group that count: two of group a, with a recall of 1/2, and one of group
+    b.
+    """
     metric = RecallAtK(k=2, empty_target_action="skip")
     target = torch.tensor([[0, 5], [-1, -1], [2, 7], [0, 3]])
     report = evaluate(LISTS, target, metrics=[metric], row_groups=["a", "a", "a", "b"])
     assert report.answer.endswith("lowest in a (.500, 2 rows) and highest in b (1.00, 1 row).")
 
 
-def test_no_recall_of_other_kinds_is_told_in_percent_of_labels():
-    """A name alone makes no recall: precision that is called recall is told as a value."""
+def test_the_answer_reads_only_recall_as_a_share_of_labels():
+    """The answer speaks of a share of relevant labels only for recall, not for a precision with the name of a
+    recall.
+    """
     metric = PrecisionAtK(k=2, buckets=BUCKETS, scope="global", name="recall@2")
     assert "places hold" not in evaluate(LISTS, TARGET, metrics=[metric]).answer
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
-def test_a_terminal_shows_the_headline_by_bucket_and_all_values_over_all_labels(width):
-    """Every bucket and its value, every value over all labels, the number of notes, where the rest is; no line is too long."""
+def test_the_first_screen_shows_the_headline_by_bucket_and_all_overall_values(width):
+    """The first screen shows the headline in every bucket, every overall value, five notes and the number of the
+    others, and where the rest is. No line is longer than the terminal is wide.
+    """
     report = evaluate(
         LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global"), PrecisionAtK(k=[1, 2]), MRR()]
     )
@@ -122,8 +138,8 @@ def test_a_terminal_shows_the_headline_by_bucket_and_all_values_over_all_labels(
     assert "The rest is elsewhere." in text
 
 
-def test_all_is_printed_on_demand():
-    """With ``verbose`` each table of Markdown and each whole note is there."""
+def test_verbose_prints_all_tables_and_notes():
+    """With ``verbose`` every table of Markdown and every full note is printed."""
     report = replace(recall(labels=True), notes=("a note " + "that is long " * 20,))
     text = " ".join(screen(report, 200, verbose=True).split())
     for section in report.document(brief=True).tables:
@@ -135,14 +151,16 @@ def runs(count):
     generator = torch.Generator().manual_seed(3)
     target = torch.randint(0, 8, (80,), generator=generator)
     runs = {"right": torch.eye(8)[target]}
-    runs |= {f"run {place}": torch.randn(80, 8, generator=generator) for place in range(count - 1)}
+    runs |= {f"run {index}": torch.randn(80, 8, generator=generator) for index in range(count - 1)}
     metrics = [RecallAtK(k=2, buckets=BUCKETS, scope="global"), MRR(), PrecisionAtK(k=1)]
     return compare_runs(runs, target, metrics=metrics, resamples=200)
 
 
 @pytest.mark.parametrize("count", [2, 3, 6])
-def test_a_comparison_is_one_screen(count):
-    """Two runs have their differences in each bucket, more runs a line each; all values over all labels are there."""
+def test_a_comparison_prints_at_most_40_lines(count):
+    """A comparison prints at most 40 lines with all overall values: the differences by bucket of two runs, or a line
+    for each of several runs.
+    """
     compared = runs(count)
     text = screen(compared)
     assert len(text.splitlines()) <= 40
@@ -161,21 +179,25 @@ def test_a_comparison_is_one_screen(count):
                 assert ("*" in line) == comparison.significant
 
 
-def test_a_page_shows_answer_and_picture_before_notes_and_no_link_twice():
-    """The order of the page, and its links: each has a text of its own."""
+def test_a_page_shows_answer_and_picture_before_notes():
+    """A page shows the answer and the picture before the notes and tables, and no two of its sections have the same
+    title.
+    """
     report = replace(recall(labels=True), notes=("a note of the user",))
     for shown in (report, runs(3)):
         text = page(shown)
         verdict = (shown.document().verdict or "").splitlines()[0][:30]
-        places = [text.index(part) for part in (verdict, 'class="headline"', 'class="chart"', 'id="part-')]
-        assert all(place < next_place for place, next_place in pairwise(places))
+        offsets = [text.index(part) for part in (verdict, 'class="headline"', 'class="chart"', 'id="part-')]
+        assert all(offset < next_offset for offset, next_offset in pairwise(offsets))
         assert shown.document().warnings == [] or text.index('class="chart"') < text.index('class="notes"')
         titles = [section.title for section in shown.document(references=True).sections]
         assert len(set(titles)) == len(titles)
 
 
-def test_a_wide_table_of_a_page_goes_on_in_another():
-    """No table is wider than a page of 1,040 pixels, if its columns are not; each begins with the names of its lines."""
+def test_a_wide_table_of_a_page_is_split():
+    """A table that is wider than a page of 1,040 pixels is split into tables, which each start with the column of
+    names.
+    """
     names = [f"decile_{place}" for place in range(10, 0, -1)]
     scalars = {f"metric_{kind}@10/{name}": 0.5 for kind in range(29) for name in names}
     report = report_of_values("", scalars, buckets=[BucketRow(name, 1, 1, 1) for name in names])
@@ -187,26 +209,31 @@ def test_a_wide_table_of_a_page_goes_on_in_another():
 
 
 @pytest.mark.parametrize("form", ["svg", "pdf"])
-def test_each_picture_is_written_alone(tmp_path, form):
-    """One file for each drawing of the picture, the same bytes each time; another form is refused before anything is written."""
+def test_figures_writes_each_drawing_to_a_file(tmp_path, form):
+    """`figures` writes each drawing to a file, with the same bytes each time.
+
+    An unknown format is refused before anything is written.
+    """
     report = evaluate(
         LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global"), PrecisionAtK(k=1, buckets=BUCKETS)]
     )
-    written = [path for path in report.write(tmp_path, figures=form) if path.suffix == f".{form}"]
-    assert [path.name for path in written] == [
+    paths = [path for path in report.write(tmp_path, figures=form) if path.suffix == f".{form}"]
+    assert [path.name for path in paths] == [
         f"report_global_recall@2_from_head_to_tail.{form}",
         f"report_precision@1_from_head_to_tail.{form}",
     ]
-    before = [path.read_bytes() for path in written]
+    before = [path.read_bytes() for path in paths]
     report.write(tmp_path, figures=form)
-    assert [path.read_bytes() for path in written] == before
+    assert [path.read_bytes() for path in paths] == before
     with pytest.raises(ValueError, match="figures"):
         report.write(tmp_path / "other", figures="gif")
     assert not (tmp_path / "other").exists()
 
 
-def test_a_bucket_is_the_rarest_only_where_no_rarer_one_is():
-    """Without a positive in quantile_1, the answer names quantile_2, and does not call its labels the rarest."""
+def test_the_answer_calls_only_the_last_bucket_the_rarest():
+    """If the rarest bucket has no positive, the answer names the next bucket, and does not call its labels the
+    rarest.
+    """
     target = torch.arange(90) % 9
     arguments = {"label_counts": list(range(20, 0, -1)), "buckets": "quantiles:3", "metrics": [RecallAtK(3)]}
     answer = evaluate(torch.eye(20)[target], target, **arguments).answer
@@ -216,13 +243,13 @@ def test_a_bucket_is_the_rarest_only_where_no_rarer_one_is():
 
 
 def test_an_answer_says_that_nothing_was_evaluated():
-    """All rows are masked."""
+    """If all rows are masked, the answer says that no row was evaluated."""
     report = evaluate(torch.eye(3), torch.arange(3), metrics=[RecallAtK(1)], row_mask=torch.zeros(3, dtype=torch.bool))
     assert report.answer == "No row was evaluated: there is none, or all are left out."
 
 
-def test_labels_missed_at_another_cut_off_say_at_which():
-    """A macro F1 at 2 keeps the counts: beside a recall at 1 the sentence names k = 2, and beside one at 2 it does not."""
+def test_the_answer_names_the_cut_off_of_missed_labels_if_it_differs():
+    """The answer names the cut-off at which labels are missed most often if it is not that of the headline."""
     scores, target = torch.eye(6)[torch.arange(12) % 6].roll(1, 1), torch.arange(12) % 6
     answers = []
     for k in (1, 2):

@@ -302,7 +302,9 @@ WHOLE = "k reaches the number of labels for {key} (5 labels): k cuts nothing off
     ids=repr,
 )
 def test_a_value_that_any_model_has_is_a_warning(metric, is_same_for_any_model):
-    """Two models of random scores have one value at a k of all labels, unless the metric reads the order: then no word."""
+    """Two models of random scores have one value at a k of all labels, unless the metric reads the order: then
+    no word.
+    """
     generator = torch.Generator().manual_seed(0)
     target = torch.randint(0, 5, (40,), generator=generator)
     values = set()
@@ -486,7 +488,9 @@ def test_no_key_is_broken_at_80_columns(letters):
 
 
 def test_the_perplexity_of_tokens_stands_beside_their_cross_entropy():
-    """exp of torch's loss, and of the ends of the interval; not where rows are known to have several relevant labels."""
+    """exp of torch's loss, and of the ends of the interval; not where rows are known to have several relevant
+    labels.
+    """
     generator = torch.Generator().manual_seed(0)
     scores, words = torch.randn(300, 9, generator=generator), torch.randint(9, (300,), generator=generator)
     report = evaluate(scores, words, metrics=[CrossEntropy()], intervals=True)
