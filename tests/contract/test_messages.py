@@ -122,6 +122,10 @@ rank(SCORES[:, :1], TARGET // 2)
     -> there are 1 labels \(ids 0 to 0\); check .*; 0 and 1 of one label are target\[:, None\], .* need indexes=
 RecallAtK(k=1).update(SCORES, TARGET, sample_weight=TARGET)
     -> RecallAtK.update: sample_weight is not taken; it takes preds, .*; did you mean row_weights=\?
+RecallAtK(k=1).update(SCORES, TARGET, row_mask=[1, 0])
+    -> row_mask is int64 \[2\] for 2 rows; pass for each row a bool, True for a row that counts, shape \[2\]
+RecallAtK(k=1, row_groups=["a"]).update(SCORES, TARGET, row_groups=["a", "a"])
+    -> row_groups is a list; pass for each row the number of its group as an integer, .*, as a tensor, an array or a list
 RecallAtK(k=1)(SCORES, TARGET, row_group=TARGET) -> RecallAtK.update: row_group is not taken; .*; did you mean row_groups=
 collection().update(SCORES, TARGET, sample_weight=TARGET)
     -> TopKCollection.update: sample_weight is not taken; .*; did you mean row_weights=\?

@@ -296,8 +296,8 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
     dtype, accepted = ROW_TYPES[argument]
     if value.dtype not in accepted or value.shape != (num_rows,):
         raise ValueError(
-            f"{caller}: {argument} is {shape_of(value)} for {num_rows} rows; pass {NEEDED[argument]} for "
-            f"each row, shape [{num_rows}]."
+            f"{caller}: {argument} is {shape_of(value)} for {num_rows} rows; pass for each row {NEEDED[argument]}, "
+            f"shape [{num_rows}]."
         )
     return value.to(device, dtype)
 
@@ -557,7 +557,7 @@ def _from_list(caller: str, argument: str, value: Any) -> Tensor:
         return torch.as_tensor(value, device=getattr(value, "device", "cpu"))
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
-            f"{caller}: {argument} is a {type(value).__name__}; pass {NEEDED[argument]} for each row, as a tensor, "
+            f"{caller}: {argument} is a {type(value).__name__}; pass for each row {NEEDED[argument]}, as a tensor, "
             "an array or a list."
         ) from None
 
