@@ -17,8 +17,10 @@ from report.simple import report_of_values
 from report.test_page import Tags
 from tailmetrics import (
     MRR,
+    CalibrationErrorAtK,
     CrossEntropy,
     F1AtThreshold,
+    GiniAtK,
     KForRecall,
     LabelBuckets,
     NDCGAtK,
@@ -323,6 +325,26 @@ def test_the_column_rows_is_what_values_divide_by():
     assert counted in table.full_caption
     (tail,) = (line for line in table.lines if line[0] == "tail")
     assert tail[3] == str(sum(int(label) >= 2 for label in target))
+    assert table.lines[0][3] == "40"
+
+    target[:5] = -1  # no relevant label, a miss over all labels
+    report = evaluate(scores, target[:, None], metrics=metrics)
+    (table,) = (table for table in report.document().tables if table.name == "buckets")
+    assert [line[3] for line in table.lines] == ["all 40", "23", "12"]
+
+
+def test_values_without_an_interval_are_named():
+    """Gini has an interval for rows, but none for clusters of rows; the calibration error has neither."""
+    generator = torch.Generator().manual_seed(5)
+    scores, target = torch.randn(40, 4, generator=generator), torch.arange(40) % 4
+    metrics = [RecallAtK(1), GiniAtK(1), CalibrationErrorAtK(1)]
+    for clusters, sentence in (
+        (None, "No interval: calibration_error@1."),
+        ([row // 2 for row in range(40)], "No interval for clusters of rows: gini@1, calibration_error@1."),
+    ):
+        report = evaluate(scores, target, metrics=metrics, clusters=clusters)
+        (table,) = (table for table in report.document().tables if table.name == "overall")
+        assert sentence in table.full_caption
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,10 @@ def _overall_caption(report: ReportData) -> str:
 
     without = dict.fromkeys(record.metric for record in report.values_alone if record.interval is None)
     if report.intervals and without:
-        texts.append(f"no interval: {', '.join(without)}; only a mean over rows or labels has one")
+        text = f"no interval: {', '.join(without)}"
+        if any(interval.clusters for interval in report.intervals.values()):
+            text = f"no interval for clusters of rows: {', '.join(without)}"
+        texts.append(text)
     return sentences(*texts)
 
 
@@ -149,18 +152,19 @@ def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterato
 
     names = [column for column, _ in columns]
     for counts, metrics in metrics_by_counts.items():
-        name = max(count_of for _, count_of in counts)
-        if not name:
+        count_of = max(count_of for _, count_of in counts)
+        if not count_of:
             continue
         if {*counts} == {(count(report.rows), "rows")}:
             yield f"{', '.join(metrics)}: all rows count in every bucket"
             continue
 
+        name = count_of
         if name in names[len(BUCKET_COLUMNS) :]:
             name = f"{name} ({metrics[0]})"
         if name not in names:  # the number of labels stands in each table
             names.append(name)
-            columns.append((name, partial(_count_cell, report, metrics)))
+            columns.append((name, partial(_count_cell, report, metrics, count_of)))
         yield f"{name}: how many a value divides by in {', '.join(metrics)}"
 
 
@@ -168,10 +172,20 @@ def _value_cell(report: ReportData, metric: str, line: BucketRow) -> str:
     return in_line(report, metric, line).text
 
 
-def _count_cell(report: ReportData, metrics: Sequence[str], line: BucketRow) -> str:
-    """Return how many the values of metrics count in one line; a dash where they differ or count nothing."""
-    records = [in_line(report, metric, line) for metric in metrics]
-    texts = {record.count_text for record in records if record.key}
+def _count_cell(report: ReportData, metrics: Sequence[str], count_of: str, line: BucketRow) -> str:
+    """Return how many the values of metrics count in one line; a dash where they differ or count nothing.
+
+    Over all labels, rows without a relevant label may count, too: the cell then says that all rows count.
+    """
+    texts = set()
+    for metric in metrics:
+        record = in_line(report, metric, line)
+        if not record.key:
+            continue
+        text = record.count_text
+        if record.count_of == "rows" != count_of and record.facts.empty_rows:
+            text = f"all {text}"
+        texts.add(text)
     if len(texts) != 1:
         return "–"
     return texts.pop()
