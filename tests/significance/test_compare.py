@@ -250,6 +250,18 @@ def test_resamples_suffice_for_the_comparisons():
     assert strict[0].significant
 
 
+def test_a_gap_is_no_more_certain_than_its_ends_in_either_model():
+    """Nine rows of one model have a denominator in the tail: no interval, whichever model is the baseline."""
+    rng = np.random.default_rng(0)
+    models = {}
+    for name, rows in (("few", 9), ("many", 40)):
+        bottom = (np.arange(40) < rows).astype(float)
+        models[name] = {"head": rng.random(40), "tail": (rng.random(40) * bottom, bottom)}
+    for names in (["few", "many"], ["many", "few"]):
+        *_, gap = compare({name: models[name] for name in names}, gaps={"gap": ["head", "tail"]}, resamples=99)
+        assert gap.interval.reason == "fewer than 10 rows"
+
+
 def test_the_least_difference_is_that_of_the_corrected_level():
     """The least difference uses the corrected level: one comparison is not corrected, and two at 0.95 each use the
     level of one at 0.975.

@@ -188,8 +188,9 @@ class Estimate:
         if self.moments is not None:
             numbers = [self.moments.units]
         if self.kind == "gap":
-            for (_, _, bottom), rows in zip(self.models[0].terms, self._rows_of_terms, strict=True):
-                numbers.append(self._num_units(rows & (bottom != 0)))
+            for model in self.models:
+                for (_, _, bottom), rows in zip(model.terms, self._rows_of_terms, strict=True):
+                    numbers.append(self._num_units(rows & (bottom != 0)))
         numbers += [influence.contributing_units for influence in self.influences]
         return min(numbers)
 
