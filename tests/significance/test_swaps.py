@@ -239,6 +239,18 @@ def test_interval_holds_zero_if_the_test_finds_no_difference():
                 assert comparison.interval.low <= 0 <= comparison.interval.high
 
 
+def test_the_interval_beside_a_p_of_few_random_swaps_holds_zero_too():
+    """Of 40 swaps, p counts one more than are as far: at 3 / 41 the interval left out 0."""
+    for seed in (6, 19, 21, 25):
+        rng = np.random.default_rng(seed)
+        relevant = np.eye(5, dtype=bool)[rng.integers(0, 5, 60)]
+        hits = [relevant & (rng.random(60) < share)[:, None] for share in (0.5, 0.7)]
+        models = {name: {"recall": label_rows(relevant, found)} for name, found in zip("ab", hits, strict=True)}
+        (comparison,) = compare(models, resamples=40, seed=seed)
+        assert comparison.p.randomisation == 3 / 41
+        assert comparison.interval.low <= 0 < comparison.interval.high
+
+
 def test_clusters_are_swapped_whole():
     """Clusters are swapped as a whole: p is 0.25 for two users of five rows each that differ."""
     relevant = np.ones((40, 1), bool)

@@ -144,6 +144,8 @@ class PairTest:
         observed = abs(float(draws.observed[place]))
         if 0 < observed < abs(estimate.value):  # slopes of average precision add up to less than the difference
             reach *= abs(estimate.value) / observed
+        if self.p_value(key) > 1 - interval.confidence:  # of random swaps, p counts one more
+            reach = max(reach, abs(estimate.value))
         return estimate.widened(interval, estimate.value - reach, estimate.value + reach)
 
 
