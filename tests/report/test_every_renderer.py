@@ -1,6 +1,4 @@
-"""Groups, worst labels, intervals, head against tail and captions: the same in terminal, Markdown, LaTeX, CSV and
-pages.
-"""
+"""Terminal, Markdown, LaTeX, CSV and pages show the same groups, worst labels, intervals, gaps and captions."""
 
 import csv
 import json
@@ -43,7 +41,7 @@ COUNTS = (200 / torch.arange(1, LABELS + 1)).long()
 
 @pytest.fixture(scope="module")
 def shown():
-    """A report with everything, and the data that it is of."""
+    """Return a report with everything that renderers show, and its scores, targets and buckets."""
     generator = torch.Generator().manual_seed(4)
     scores = torch.randn(ROWS, LABELS, generator=generator) + COUNTS.log() / 2
     target = torch.multinomial(COUNTS.float(), ROWS, replacement=True, generator=generator)
@@ -71,14 +69,16 @@ RENDERERS = {
 
 
 def recall(scores, target, rows):
-    """The share of rows whose label is among the three best, the lower id first among equals."""
+    """Return the share of rows whose label is among the three best, the lower id first among equals."""
     best = {row: sorted(range(LABELS), key=lambda label: (-float(scores[row][label]), label))[:3] for row in rows}
     return sum(int(target[row]) in best[row] for row in rows) / len(best) if best else math.nan
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-def test_each_renderer_shows_all_of_it(shown, renderer):
-    """Values by group, the label missed most often, ±, head against tail, scope, k, rows, what a decile is."""
+def test_each_renderer_shows_everything(shown, renderer):
+    """Each renderer shows the values by group, the label missed most often, intervals, the gap, the scope, the number
+    of rows and the meaning of a decile. The values are those of plain loops.
+    """
     report, scores, target, buckets = shown
     text = " ".join(RENDERERS[renderer](report).split())
     expected = [
@@ -91,18 +91,18 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
         "gap: decile_10 minus decile_1",
     ]
     for sentence in expected:
-        written = {"latex": in_latex, "markdown": in_markdown}.get(renderer, str)(sentence)
-        assert written in text or written[0].upper() + written[1:] in text, sentence
+        rendered_sentence = {"latex": in_latex, "markdown": in_markdown}.get(renderer, str)(sentence)
+        assert rendered_sentence in text or rendered_sentence[0].upper() + rendered_sentence[1:] in text, sentence
     for number, group in enumerate(("en", "de")):
         rows = range(number, ROWS, 3)
-        for place, bucket in enumerate(buckets.names):
-            rows_of_bucket = [row for row in rows if int(buckets.assignment[target[row]]) == place]
+        for index, bucket in enumerate(buckets.names):
+            rows_of_bucket = [row for row in rows if int(buckets.assignment[target[row]]) == index]
             value = recall(scores, target, rows_of_bucket)
             assert report.value("global_recall@3", bucket, group) == pytest.approx(value, abs=1e-12, nan_ok=True)
         assert f"{recall(scores, target, rows):.4f}" in text
-    tops = [sorted(range(LABELS), key=lambda candidate: (-float(row[candidate]), candidate))[:3] for row in scores]
+    top_lists = [sorted(range(LABELS), key=lambda candidate: (-float(row[candidate]), candidate))[:3] for row in scores]
     missed = [
-        sum(int(label) == candidate and candidate not in top for label, top in zip(target, tops, strict=True))
+        sum(int(label) == candidate and candidate not in top for label, top in zip(target, top_lists, strict=True))
         for candidate in range(LABELS)
     ]
     worst = max(range(LABELS), key=lambda candidate: (missed[candidate], -candidate))
@@ -117,7 +117,7 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
 
 
 def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
-    """Values to the last bit, with their group and the ends of their interval."""
+    """CSV and JSON hold each value to the last bit, with its group, summary and the ends of its interval."""
     report = shown[0]
     lines = {
         (line["metric"], line["row_group"], line["bucket"], line["summary"]): line
@@ -138,7 +138,7 @@ def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
 
 
 def charts(report):
-    """The drawings of a report by title."""
+    """Return the drawings of a report by title."""
     return {chart.title: chart for section in report.document().sections for chart in section.charts}
 
 
@@ -146,10 +146,12 @@ def marks(chart, kind, style=None):
     return [mark for mark in chart.marks if mark.kind == kind and style in (None, mark.style)]
 
 
-def test_bars_have_whiskers_a_line_and_fair_shares(shown):
-    """Places in the square follow from the values: bars, intervals, the value over all labels, the fair share."""
+def test_bars_intervals_and_references_are_drawn_to_scale(shown):
+    """Bars, ends of intervals, the line of the value over all labels and fair shares are at the heights of their
+    values.
+    """
     report, _, _, _ = shown
-    drawn = charts(report)
+    charts_by_title = charts(report)
     values = {name: value for name, value in report.by_bucket["global_recall@3"].items() if not math.isnan(value)}
     ends = {name: report.intervals[f"global_recall@3/{name}"] for name in values}
     references = [
@@ -158,18 +160,18 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
         for name in values
     ]
     top = max(*values.values(), *references, *(end.high for end in ends.values() if not math.isnan(end.high)))
-    bars = marks(drawn["global_recall@3"], "bar")
+    bars = marks(charts_by_title["global_recall@3"], "bar")
     names = list(report.by_bucket["global_recall@3"])
     for name, value in values.items():
         (left, low), (right, high) = bars[names.index(name)].places
         assert (low, high) == (0, pytest.approx(value / top))
         assert 0 < right - left < 1 / len(names)
-    (whole,) = marks(drawn["global_recall@3"], "line", "dashed")
-    assert [up for _, up in whole.places] == [pytest.approx(report.overall["recall@3"] / top)] * 2
-    ends_of_lines = [up for mark in marks(drawn["global_recall@3"], "line", "solid") for _, up in mark.places]
+    (line_of_all_labels,) = marks(charts_by_title["global_recall@3"], "line", "dashed")
+    assert [up for _, up in line_of_all_labels.places] == [pytest.approx(report.overall["recall@3"] / top)] * 2
+    ends_of_lines = [up for mark in marks(charts_by_title["global_recall@3"], "line", "solid") for _, up in mark.places]
     measured = [end for end in ends.values() if not math.isnan(end.low)]
     assert ends_of_lines == pytest.approx([end / top for interval in measured for end in (interval.low, interval.high)])
-    shares = drawn["prediction_proportion@3"]
+    shares = charts_by_title["prediction_proportion@3"]
     assert not marks(shares, "line", "dashed")
     shares_of_buckets = [
         value for value in report.by_bucket["prediction_proportion@3"].values() if not math.isnan(value)
@@ -178,9 +180,9 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
     assert len(marks(shares, "line", "solid")) == len(shares_of_buckets) + len(marks(shares, "bar"))
 
 
-def test_a_value_far_above_the_others_does_not_hide_them():
-    """Bars of 1, 2 and 5,141 are as high as the logarithms of one more; the caption says so, and places have no
-    digits.
+def test_very_different_ranks_are_drawn_on_a_logarithmic_scale():
+    """Bars of the ranks 1, 2 and 5,141 are as high as log(1 + x), which the caption says, and their numbers have no
+    decimals.
     """
     rows = [BucketRow(name, 1, 1, 1) for name in "abc"]
     values = dict(zip("abc", (1.0, 2.0, 5141.0), strict=True))
@@ -194,7 +196,7 @@ def test_a_value_far_above_the_others_does_not_hide_them():
 
 
 def test_shares_are_drawn_in_proportion():
-    """Log(1 + x) of a share is close to the share: it would show no more, and have a tick of 1 outside the drawing."""
+    """Shares are drawn in proportion, however different they are, because log(1 + x) of a share is close to it."""
     values = dict(zip("abcd", (0.6, 0.011, 0.01, 0.005), strict=True))
     rows = [BucketRow(name, 1, 1, 1) for name in values]
     chart = charts(report_of_values("", {f"recall@5/{name}": value for name, value in values.items()}, buckets=rows))[
@@ -217,25 +219,31 @@ def test_shares_are_drawn_in_proportion():
         ),
     ],
 )
-def test_what_a_bucket_is(buckets, sentence):
-    """Each kind of buckets has its sentence."""
+def test_each_kind_of_buckets_is_explained(buckets, sentence):
+    """The sentence on buckets explains quantiles of occurrences or labels, thresholds with or without names, and custom
+    buckets.
+    """
     from tailmetrics.evaluation.description import bucket_rows
 
     assert sentence in what_buckets_are(list(bucket_rows(buckets)))
 
 
-def test_a_bucket_tells_in_how_many_rows_it_counts(shown):
-    """Beside labels and positives the rows that have a relevant label of the bucket: each row has one label here."""
+def test_the_table_of_buckets_has_the_number_of_rows(shown):
+    """The table of buckets has the positives and the rows with a relevant label of each bucket, which are equal if each
+    row has one label.
+    """
     report, _, target, buckets = shown
     lines = [line.strip("| \n").split(" | ") for line in markdown(report).splitlines()]
-    for place, name in enumerate(buckets.names):
-        rows = int((buckets.assignment[target] == place).sum())
+    for index, name in enumerate(buckets.names):
+        rows = int((buckets.assignment[target] == index).sum())
         (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 4 + len(report.by_bucket))
         assert cells[2:4] == [str(rows), str(rows)]
 
 
-def test_a_label_that_was_never_relevant_has_no_recall():
-    """Label 1 is suggested and never relevant: its recall divides by 0 and shows –, its precision is 0 of 1."""
+def test_a_label_that_is_never_relevant_has_no_recall():
+    """A label that is suggested and never relevant has no recall, which would divide by 0, and a precision of 0
+    of 1.
+    """
     scores, target = torch.eye(3)[[0, 1]], torch.tensor([0, 2])
     metrics = [RecallAtK(1, average="none", num_labels=3), PrecisionAtK(1, average="none", num_labels=3)]
     report = evaluate(scores, target, metrics=metrics)
@@ -247,8 +255,10 @@ def test_a_label_that_was_never_relevant_has_no_recall():
     assert "| 1 | 0 | 1 | 0 | 1 | – | 0.0000 |" in markdown(report)
 
 
-def test_a_gap_is_that_of_the_buckets_measured():
-    """Head .5 and middle 1 were measured, the tail was not: the gap is -.5; with one bucket measured there is none."""
+def test_the_gap_is_that_of_buckets_with_values():
+    """The gap is that of the buckets that have a value: .5 of the head minus 1 of the middle is -.5 if the tail has
+    none. With one such bucket there is no gap.
+    """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 2], ["head", "middle", "tail"])
     scores = torch.eye(4)[[0, 0, 2]]
     metrics = [RecallAtK(1, buckets=buckets, scope="global")]
@@ -260,7 +270,9 @@ def test_a_gap_is_that_of_the_buckets_measured():
 
 
 def test_captions_say_what_a_metric_reads():
-    """Cross-entropy ranks nothing, by its own words; a list of one has one place."""
+    """The caption of cross-entropy speaks of a softmax and not of ranks, and that of recall of k places for each
+    bucket. The caption of parts says that they add up to the value over all labels.
+    """
     generator = torch.Generator().manual_seed(1)
     buckets = LabelBuckets.deciles(COUNTS)
     metrics = [CrossEntropy(buckets=buckets), RecallAtK(1, buckets=buckets)]
@@ -269,8 +281,8 @@ def test_captions_say_what_a_metric_reads():
     assert "ranked" not in report.facts("cross_entropy").caption
     assert "softmax" in report.facts("cross_entropy").caption
     # the softmax is over all labels, whatever the bucket
-    own = [row for row in range(30) if int(buckets.assignment[target[row]]) == len(buckets) - 2]
-    losses = torch.nn.functional.cross_entropy(scores.double()[own], target[own])
+    rows_of_bucket = [row for row in range(30) if int(buckets.assignment[target[row]]) == len(buckets) - 2]
+    losses = torch.nn.functional.cross_entropy(scores.double()[rows_of_bucket], target[rows_of_bucket])
     assert report.scalars["cross_entropy/decile_1"] == pytest.approx(float(losses), abs=1e-9)
     assert "k places for each bucket" in report.facts("recall@1").caption
     arguments = {"buckets": buckets, "scope": "global", "empty_target_action": "neg"}
@@ -283,33 +295,39 @@ def test_captions_say_what_a_metric_reads():
 
 
 def test_an_adjusted_gap_above_one_is_explained():
-    """Two labels and one place: lists of the head alone have all of it, and a tail below chance."""
+    """An adjusted gap above 1, which a tail below chance gives, is explained.
+
+    For two labels and lists of the head alone it is (1 - 1/2) / (1 - 1/2) - (0 - 1/2) / (1 - 1/2) = 2.
+    """
     buckets = LabelBuckets.from_assignment([0, 1], ["head", "tail"])
     first, second = [0.9, 0.2], [0.2, 0.9]
     metrics = [RecallAtK(1, buckets=buckets, scope="global")]
-    for rows, gap in (
-        ([first] * 4, 2.0),
-        ([first] * 2 + [second] * 2, 0.0),
-    ):  # 2 = (1 - 1/2) / (1 - 1/2) - (0 - 1/2) / (1 - 1/2)
+    for rows, gap in (([first] * 4, 2.0), ([first] * 2 + [second] * 2, 0.0)):
         report = evaluate(torch.tensor(rows * 10), torch.arange(40) % 2, metrics=metrics)
         assert report.summaries["global_recall@1/adjusted_gap"] == pytest.approx(gap)
         assert ("above 1 where the tail is below chance" in markdown(report)) == (gap > 1)
 
 
-def test_warnings_name_counts_and_causes():
-    """Few of many positives are a count with two digits of the share; empty buckets have the cause that fits."""
+def test_warnings_give_counts_and_causes():
+    """The warning of unseen labels gives their positives and the share with three digits.
+
+    That of an empty bucket gives the cause for its kind of buckets.
+    """
     rows = [BucketRow("many", 3, 90, 30_000), BucketRow("few", 0, 0, 0), BucketRow("unseen", 1, 0, 7)]
     report = report_of_values("", {}, buckets=rows, positives=30_007)
     assert report.warnings[-1] == "7 of 30,007 positives (0.0233 %) are of labels that training never showed."
     assert report.warnings[0] == "No label in few: none belongs there."
-    counted = replace(report, label_counts=torch.tensor([30, 30, 30, 0]))
-    assert counted.warnings[0] == "No label in few: none occurs as often in training."
+    report_with_counts = replace(report, label_counts=torch.tensor([30, 30, 30, 0]))
+    assert report_with_counts.warnings[0] == "No label in few: none occurs as often in training."
     deciles = replace(report, buckets=[BucketRow("decile_2", 1, 9, 9), BucketRow("decile_1", 0, 0, 0)])
     assert deciles.warnings[0].startswith("No label in decile_1: there are too few labels for so many buckets, or one")
 
 
-def test_the_column_rows_is_what_values_divide_by():
-    """Recall divides by the rows with a relevant label of the bucket; micro precision, of all rows, needs no column."""
+def test_the_column_of_rows_is_the_denominator_of_values():
+    """The column of rows gives the denominator of recall and nDCG: the rows with a relevant label of the bucket.
+
+    Micro precision, which divides by all rows, has no column.
+    """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
     generator = torch.Generator().manual_seed(5)
     scores, target = torch.randn(40, 4, generator=generator), torch.arange(40) % 3
@@ -321,8 +339,8 @@ def test_the_column_rows_is_what_values_divide_by():
     report = evaluate(scores, target, metrics=metrics)
     (table,) = (table for table in report.document().tables if table.name == "buckets")
     assert table.header[:4] == ["bucket", "labels", "positives", "rows with a relevant label"]
-    counted = "Rows with a relevant label: how many a value divides by in global_recall@1, global_ndcg@1."
-    assert counted in table.full_caption
+    sentence = "Rows with a relevant label: how many a value divides by in global_recall@1, global_ndcg@1."
+    assert sentence in table.full_caption
     (tail,) = (line for line in table.lines if line[0] == "tail")
     assert tail[3] == str(sum(int(label) >= 2 for label in target))
     assert table.lines[0][3] == "40"
@@ -349,10 +367,11 @@ def test_values_without_an_interval_are_named():
 
 @pytest.fixture(scope="module")
 def tied():
-    """Scores of three values: a third of the labels tie. And worst, expected and best recall@2 of the two buckets."""
+    """Return scores of three values, targets, a metric, and its worst, expected and best value by bucket."""
     generator = torch.Generator().manual_seed(6)
     scores, target = torch.randint(0, 3, (40, 6), generator=generator).float(), torch.arange(40) % 6
-    buckets, spans = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"]), {}
+    buckets = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"])
+    spans = {}
     for number, name in enumerate(buckets.names):
         places = []
         for row, label in zip(scores.tolist(), target.tolist(), strict=True):
@@ -368,8 +387,10 @@ def tied():
 
 
 @pytest.mark.parametrize("resamples", [None, 50])
-def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples):
-    """A ratio in a bucket without a relevant label is no 0 of the model: "–" in tables, nothing in JSON and CSV."""
+def test_an_average_over_labels_without_relevant_labels_has_no_value(resamples):
+    """An average over labels has no value in a bucket, a group or a report without relevant labels: a dash in tables,
+    null in JSON and nothing in CSV.
+    """
     target = torch.arange(40) % 4
     averages = ("micro", "macro", "weighted")
     kinds = (RecallAtK, PrecisionAtK)
@@ -392,20 +413,24 @@ def test_an_average_over_labels_has_no_value_where_nothing_is_relevant(resamples
     assert (table.lines[-1][:4], table.lines[-1][-7:]) == (["unseen", "2", "0", "0"], ["–"] * 7)
     lines = [line for line in csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))) if line["bucket"] == "unseen"]
     assert {line["value"] for line in lines} == {""}
-    nothing = torch.zeros(40, 6, dtype=torch.bool)  # over all labels as well, and in a group of rows
-    scalars = evaluate(torch.rand(40, 6), nothing, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples).scalars
+    no_target = torch.zeros(40, 6, dtype=torch.bool)  # over all labels as well, and in a group of rows
+    scalars = evaluate(
+        torch.rand(40, 6), no_target, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples
+    ).scalars
     assert len(scalars) == 7
     assert all(map(math.isnan, scalars.values()))
-    grouped = TopKCollection([*metrics, RecallAtK(2)], row_groups=["some", "none"])
-    report = evaluate(torch.rand(40, 6), target, metrics=grouped, row_groups=target // 4, intervals=resamples)
+    metrics_by_group = TopKCollection([*metrics, RecallAtK(2)], row_groups=["some", "none"])
+    report = evaluate(torch.rand(40, 6), target, metrics=metrics_by_group, row_groups=target // 4, intervals=resamples)
     assert [key for key, value in report.scalars.items() if math.isnan(value)] == [
         f"{key}/none" for key in report.scalars if "/" not in key
     ]
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-def test_ties_bring_the_values_of_other_orders(tied, renderer):
-    """By bucket, each format shows the mean over the orders of equal scores and its ends beside the listed value."""
+def test_each_renderer_shows_the_values_of_other_orders_of_ties(tied, renderer):
+    """Each renderer shows the mean over the orders of equal scores and its ends beside each value by bucket, and a
+    warning names the table.
+    """
     scores, target, metrics, spans = tied
     report = evaluate(scores, target, metrics=metrics, intervals=False)
     text = RENDERERS[renderer](report).replace("\\", "")
@@ -418,23 +443,26 @@ def test_ties_bring_the_values_of_other_orders(tied, renderer):
     assert '"What equal scores hide" has the values of other orders' in " ".join(report.warnings)
 
 
-def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
-    """Batches and merged shares give the same bits; ids have one order, and a tie in 1 % of the rows shows nothing."""
+def test_bounds_of_ties_do_not_depend_on_batches(tied):
+    """The bounds of ties have the same bits for batches and merged parts as for one batch.
+
+    Ranked ids have none, and ties in 1 % of the rows are not shown. Metrics without buckets have a table of their own.
+    """
     scores, target, metrics, _ = tied
-    whole = evaluate(scores, target, metrics=metrics, intervals=False).tie_bounds
-    assert evaluate(scores, target, metrics=metrics, intervals=False, batch_rows=7).tie_bounds == whole
+    bounds = evaluate(scores, target, metrics=metrics, intervals=False).tie_bounds
+    assert evaluate(scores, target, metrics=metrics, intervals=False, batch_rows=7).tie_bounds == bounds
     parts = [Evaluation(metrics), Evaluation(metrics)]
     for part, rows in zip(parts, (slice(0, 11), slice(11, 40)), strict=True):
         part.update(scores[rows], target[rows])
     parts[0].merge_state(parts[1])
-    assert parts[0].report("").tie_bounds == whole
+    assert parts[0].report("").tie_bounds == bounds
     assert evaluate(scores.argsort(descending=True), target, metrics=metrics).tie_bounds == {}
-    seldom = torch.arange(6.0).repeat(200, 1)
-    seldom[:2, 3:5] = 4
-    for rows, shown in ((200, False), (199, True)):
-        report = evaluate(seldom[:rows], torch.arange(rows) % 6, metrics=metrics, intervals=False)
-        assert bool(report.tie_bounds) is shown
-    for other_metrics in ([], metrics):  # of what is over all labels alone, with metrics by bucket or without
+    rarely_tied = torch.arange(6.0).repeat(200, 1)
+    rarely_tied[:2, 3:5] = 4
+    for rows, has_bounds in ((200, False), (199, True)):
+        report = evaluate(rarely_tied[:rows], torch.arange(rows) % 6, metrics=metrics, intervals=False)
+        assert bool(report.tie_bounds) is has_bounds
+    for other_metrics in ([], metrics):  # recall over all labels, without and with metrics by bucket
         overall = evaluate(scores, target, metrics=[RecallAtK(1), *other_metrics], intervals=False)
         (table,) = (
             table for table in overall.document().tables if table.name == "ties" and table.header[0] == "metric"
@@ -447,8 +475,10 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-def test_ties_of_metrics_without_a_cut_off_are_told(renderer):
-    """With equal scores for all 4 labels each rank has the same chance: an MRR of (1 + 1/2 + 1/3 + 1/4) / 4."""
+def test_ties_of_metrics_without_a_cut_off_are_shown(renderer):
+    """Ties of metrics without a cut-off bring a warning and bounds: if all 4 labels have equal scores, MRR is expected
+    to be (1 + 1/2 + 1/3 + 1/4) / 4.
+    """
     target = torch.arange(40) % 4
     report = evaluate(
         torch.zeros(40, 4), target, metrics=[MRR(), KForRecall(1.0)], label_counts=[4, 3, 2, 1], buckets="quantiles:2"
@@ -462,17 +492,17 @@ def test_ties_of_metrics_without_a_cut_off_are_told(renderer):
     assert report.tie_bounds["best"]["median_k_for_recall@1"] == 1
 
 
-def test_no_warning_points_to_a_table_that_is_not_there():
-    """An average over labels has one order of equal scores, and no bounds."""
+def test_the_warning_of_ties_names_their_table_only_if_it_exists():
+    """An average over labels has no bounds of ties, so that the warning of ties does not name their table."""
     report = evaluate(torch.zeros(9, 4), torch.zeros(9, dtype=torch.int64), metrics=[RecallAtK(1, average="micro")])
     assert (report.ties, report.tie_bounds) == ({1: 1}, {})
     assert not [warning for warning in report.warnings if "What equal scores hide" in warning]
 
 
-def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn):
-    """Evaluations do not warn of ties that their report shows; a tie across ``depth`` alone shows bounds as well.
+def test_ties_are_shown_by_the_report_also_at_depth(recwarn):
+    """A report shows ties and their bounds, also if they are at ``depth`` only, and the evaluation warns of none.
 
-    With ``ties="expected"`` no label is favoured, and nothing is told.
+    With ``ties="expected"``, which favours no label, there are no bounds.
     """
     scores, target = torch.tensor([[5.0, 4, 3, 1, 1, 0]]).expand(9, 6), torch.arange(9) % 6
     buckets = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"])
@@ -487,8 +517,8 @@ def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn
     assert not [warning for warning in recwarn if "equal scores" in str(warning.message)]
 
 
-def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():
-    """A column for it, with its sentence, and none where no metric has one."""
+def test_the_adjusted_gap_has_a_column_only_if_it_is_known():
+    """The table of gaps has a column of the adjusted gap, with an explanation, only if a metric has one."""
     rows = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
     values = {"m/head": 0.6, "m/tail": 0.1, "m/gap": 0.5, "m/spread": 1.0}
     report = report_of_values("", values, buckets=rows)

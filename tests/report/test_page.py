@@ -1,4 +1,6 @@
-"""The page: true, complete in itself, readable in both colour schemes; seen in a browser where one is installed."""
+"""The page of a report is correct, self-contained and readable in both colour schemes; a browser checks it if
+installed.
+"""
 
 import math
 import re
@@ -20,7 +22,7 @@ WIDTHS = (320, 360, 768, 1280)
 
 
 class Tags(HTMLParser):
-    """Elements of a document with their attributes, and its text; raises where tags are not balanced."""
+    """The elements of a document with their attributes, and its text; unbalanced tags raise an error."""
 
     def __init__(self, text):
         super().__init__()
@@ -56,7 +58,7 @@ def styles(name):
 
 
 def luminance(colour):
-    """Relative luminance, as WCAG 2.2 defines it."""
+    """Return the relative luminance as WCAG 2.2 defines it."""
     channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -76,14 +78,14 @@ def schemes():
 
 
 def test_every_value_and_count_is_on_the_page(report, parsed):
-    """The tables show each value, each warning, and the labels and positives of each bucket."""
+    """The page shows each value, each warning, and the labels and positives of each bucket."""
     text = " ".join(parsed.text.split())
     for key, value in report.overall.items():
         assert f"{key}{number(value, report.facts(key).is_place)}" in text
     (table,) = (section for section in report.document().sections if section.name == "buckets")
     assert table.header == ["bucket", "labels", "positives", "rows with a relevant label", *report.by_bucket]
-    whole = [number(report.overall[metric], report.facts(metric).is_place) for metric in report.by_bucket]
-    assert table.lines[0] == ["all", "20", "60", "60", *whole]
+    overall_cells = [number(report.overall[metric], report.facts(metric).is_place) for metric in report.by_bucket]
+    assert table.lines[0] == ["all", "20", "60", "60", *overall_cells]
     for row, line in zip(report.buckets, table.lines[1:], strict=True):
         cells = [number(values[row.name], report.facts(metric).is_place) for metric, values in report.by_bucket.items()]
         # with one label per row, as many rows count in a bucket as it has positives
@@ -96,8 +98,8 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
 
 
 @pytest.mark.parametrize("render", [page, fragment])
-def test_nothing_is_fetched_and_nothing_runs(either, render):
-    """No address, no script, no style sheet but its own, no element that a name has brought."""
+def test_pages_load_nothing_and_run_no_scripts(either, render):
+    """Pages and fragments hold no address, script or foreign style sheet, and no element from a name."""
     text = render(either)
     tags = Tags(text)
     assert "http" not in text
@@ -109,11 +111,13 @@ def test_nothing_is_fetched_and_nothing_runs(either, render):
         assert not [name for name in attributes if name.startswith("on")]
         assert attributes.get("href", "data:,").startswith(("data:,", "#"))
         assert "src" not in attributes
-        assert render is page or "id" not in attributes  # which a notebook could hold twice
+        assert render is page or "id" not in attributes  # a notebook could hold the same id twice
 
 
-def test_structure_is_accessible(either):
-    """One first heading, no level left out, a language, unique ids that exist where they are named, scoped headers."""
+def test_the_structure_of_a_page_is_accessible(either):
+    """A page has one first heading, no skipped level, a language, unique ids, existing references and headers with a
+    scope.
+    """
     parsed = Tags(page(either))
     headings = [tag for tag, _ in parsed.elements if re.fullmatch(r"h\d", tag)]
     assert headings[0] == "h1"
@@ -122,8 +126,8 @@ def test_structure_is_accessible(either):
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in parsed.all("meta")
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    named = {attributes["aria-labelledby"] for _, attributes in parsed.elements if "aria-labelledby" in attributes}
-    assert named <= set(ids)
+    references = {attributes["aria-labelledby"] for _, attributes in parsed.elements if "aria-labelledby" in attributes}
+    assert references <= set(ids)
     assert all(attributes["scope"] in ("row", "col") for attributes in parsed.all("th"))
     for _, attributes in parsed.elements:
         if attributes.get("tabindex"):
@@ -131,8 +135,8 @@ def test_structure_is_accessible(either):
             assert attributes.get("aria-label") or attributes.get("aria-labelledby")
 
 
-def test_every_plot_has_words(report, parsed):
-    """A plot is an image whose alternative names each bucket with its value."""
+def test_every_plot_has_an_alternative_text(report, parsed):
+    """The alternative text of a plot gives each bucket with its value."""
     drawings = parsed.all("svg")
     images = [attributes["aria-label"] for attributes in drawings if attributes.get("role") == "img"]
     assert len(images) == len(report.by_bucket)
@@ -147,27 +151,30 @@ def test_every_plot_has_words(report, parsed):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast(scheme):
-    """Text stands out by 4.5 to 1 (WCAG AA), what is drawn by 3 to 1, in both colour schemes."""
+def test_colours_have_enough_contrast(scheme):
+    """In both colour schemes text has a contrast of 4.5 to 1 (WCAG AA), and drawings have one of 3 to 1."""
     colours = schemes()[scheme]
     for text in ("--ink", "--muted"):
         assert contrast(colours[text], colours["--paper"]) >= 4.5
     assert contrast(colours["--note-ink"], colours["--note"]) >= 4.5
     assert contrast(colours["--head"], colours["--paper"]) >= 3
-    drawn = [*(shade(place, 100, "") for place in range(100)), *(run_look(place)[0] for place in range(6))]
-    assert all(contrast(getattr(colour, scheme), colours["--paper"]) >= 3 for colour in drawn)
+    colours_of_drawings = [
+        *(shade(index, 100, "") for index in range(100)),
+        *(run_look(index)[0] for index in range(6)),
+    ]
+    assert all(contrast(getattr(colour, scheme), colours["--paper"]) >= 3 for colour in colours_of_drawings)
     assert contrast(getattr(shade(0, 1, "unseen"), scheme), colours["--paper"]) >= 3
 
 
 def test_shades_of_the_notebook_show_on_white_and_black():
-    """What a notebook shows does not know its background: bars stand out by 3 to 1 from light and from dark ones."""
-    for place in range(100):
+    """Bars in a notebook have a contrast of 3 to 1 on light and on dark backgrounds."""
+    for index in range(100):
         for background in ("#ffffff", "#1e1e1e"):
-            assert contrast(shade(place, 100, "").light, background) >= 3
+            assert contrast(shade(index, 100, "").light, background) >= 3
 
 
-def test_styles_of_the_notebook_touch_nothing_else():
-    """Every selector is below the report's own element."""
+def test_styles_of_the_notebook_apply_only_to_the_report():
+    """Every selector of the styles for notebooks is below the element of the report."""
     text = re.sub(r"@media[^{]*\{", "", styles("fragment.css") + styles("charts.css"))
     text = re.sub(r"\{[^}]*\}", ";", text)
     selectors = [selector.strip() for selector in re.split(r"[;,}]", text) if selector.strip()]
@@ -176,12 +183,14 @@ def test_styles_of_the_notebook_touch_nothing_else():
 
 
 def drawings(report, section):
-    """The drawings of a section."""
+    """Return the drawings of a section."""
     return [chart for part in report.document().sections if part.name == section for chart in part.charts]
 
 
 def test_bars_are_as_high_as_values():
-    """Heights are proportional to values, 0 for what is no number; a value below 0 hangs from the baseline."""
+    """The heights of bars are proportional to their values and 0 for NaN and infinity; a bar of a negative value hangs
+    from the baseline.
+    """
     rows = [BucketRow(name, 1, 1, 1) for name in "abcd"]
     values = dict(zip("abcd", (3.0, math.nan, -1.0, math.inf), strict=True))
     (chart,) = drawings(
@@ -200,8 +209,8 @@ def browser(tmp_path_factory):
         yield browser
 
 
-def named(report, count, name):
-    """Return the report of some buckets with names of any length."""
+def report_with_names(report, count, name):
+    """Return a report of buckets with names of any length."""
     rows = [BucketRow(f"{name}{number}", 12_345, 1, 678_901) for number in range(count)]
     scalars = {f"a_metric_with_a_long_name@10/{row.name}": 0.123 for row in rows}
     return report_of_values(name * 30, scalars, buckets=rows, notes=report.notes, settings=report.settings)
@@ -209,7 +218,7 @@ def named(report, count, name):
 
 CASES = {
     "whole": lambda report: report,
-    "many long names": lambda report: named(report, 40, "averylongname"),
+    "many long names": lambda report: report_with_names(report, 40, "averylongname"),
     "overall only": lambda report: report_of_values("Overall", {"precision@1": 0.5}),
 }
 
@@ -218,8 +227,10 @@ CASES = {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("case", CASES)
-def test_in_a_browser(report, browser, tmp_path, case, width, scheme):
-    """No complaint, nothing fetched, no sideways scrolling of the page, every plot visible, at any width and scheme."""
+def test_pages_are_displayed_completely_in_a_browser(report, browser, tmp_path, case, width, scheme):
+    """In a browser a page of any width and colour scheme has no error and no request, does not scroll sideways, and
+    shows every plot and the right background.
+    """
     shown_report = CASES[case](report)
     file = tmp_path / "report.html"
     file.write_text(page(shown_report), encoding="utf-8")
@@ -244,8 +255,8 @@ def test_in_a_browser(report, browser, tmp_path, case, width, scheme):
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_numbers_of_neighbours_do_not_touch(report, browser, tmp_path, width):
-    """On a phone, too, each number above and below eleven bars can be told from the next, without scrolling."""
+def test_numbers_of_adjacent_bars_do_not_overlap(report, browser, tmp_path, width):
+    """The numbers above and below eleven bars do not overlap, and the plot does not scroll, also on a phone."""
     file = tmp_path / "report.html"
     file.write_text(page(report), encoding="utf-8")
     browser.open(file, width, "light")
@@ -261,8 +272,8 @@ def test_numbers_of_neighbours_do_not_touch(report, browser, tmp_path, width):
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_no_tick_is_cut_at_the_edge_of_a_difference(browser, tmp_path, width):
-    """Nothing that a drawing says reaches beyond the box that shows it."""
+def test_texts_of_a_plot_of_differences_are_within_its_box(browser, tmp_path, width):
+    """No text of a drawing of differences extends beyond its box."""
     interval = Interval(0.06, 0.0595, 0.0601, 90, 0.95, "t")
     comparison = Comparison(
         "recall@5", "new", "old", "mean", 0.5, 0.44, interval, PValues(0.1), PValues(0.1), 1, 0, 0, 0.1, 0.1
@@ -277,8 +288,8 @@ def test_no_tick_is_cut_at_the_edge_of_a_difference(browser, tmp_path, width):
     assert beyond == []
 
 
-def test_the_keyboard_reaches_what_scrolls_and_what_opens(report, browser, tmp_path):
-    """Tab stops at each box that may scroll and at the settings, which Enter opens."""
+def test_the_keyboard_reaches_scrolling_boxes_and_settings(report, browser, tmp_path):
+    """The tab key stops at each box that may scroll and at the settings, which Enter opens."""
     file = tmp_path / "report.html"
     file.write_text(page(report), encoding="utf-8")
     browser.open(file, 360, "light")

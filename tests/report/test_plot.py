@@ -1,4 +1,4 @@
-"""``metric.plot()``: TorchMetrics' convention for values and steps, bars from head to tail for buckets."""
+"""``metric.plot()`` follows TorchMetrics for values and steps, and draws bars from head to tail for buckets."""
 
 import math
 
@@ -29,13 +29,13 @@ def updated(metric):
     return metric
 
 
-def drawn(ax):
-    """Return the numbers of each line that has markers."""
+def marker_values(ax):
+    """Return the values of each line with markers."""
     return [line.get_ydata() for line in ax.lines if line.get_marker() == "o"]
 
 
 def test_one_value_is_a_point_as_in_torchmetrics():
-    """One value: figure and axes of the same kinds, with the same limits, as a metric of TorchMetrics makes."""
+    """A single value is drawn as a point, with figure, axes and limits as of a metric of TorchMetrics."""
     metric = updated(PrecisionAtK(k=5))
     peer = MulticlassAccuracy(num_classes=NUM_LABELS)
     peer.update(*batch())
@@ -43,22 +43,22 @@ def test_one_value_is_a_point_as_in_torchmetrics():
     peer_figure, peer_ax = peer.plot()
     assert (type(figure), type(ax)) == (type(peer_figure), type(peer_ax))
     assert ax.get_ylim() == peer_ax.get_ylim()
-    assert [float(y) for (y,) in drawn(ax)] == [float(metric.compute())]
+    assert [float(y) for (y,) in marker_values(ax)] == [float(metric.compute())]
     assert ax.get_ylabel() == "precision@5"
 
 
 def test_values_over_steps_are_lines():
-    """What forward returned in each step becomes one line per key, over the steps."""
+    """The values that forward returns in each step become one line per key over the steps."""
     for metric in (PrecisionAtK(k=5), PrecisionAtK(k=[1, 5])):
         steps = [metric(*batch(seed)) for seed in range(4)]
         _, ax = metric.plot(steps)
         expected = torch.stack(steps).view(4, -1).T.tolist()
-        assert [[float(y) for y in line] for line in drawn(ax)] == expected
+        assert [[float(y) for y in line] for line in marker_values(ax)] == expected
         assert ax.get_xlabel() == "Step"
 
 
-def test_axes_that_are_given_are_drawn_in():
-    """As in TorchMetrics, no figure comes back then."""
+def test_plot_draws_into_axes_that_are_passed():
+    """plot(ax=) draws into these axes and returns None for the figure, as TorchMetrics does."""
     figure, ax = mpl.pyplot.subplots()
     peer = MulticlassAccuracy(num_classes=NUM_LABELS)
     peer.update(*batch())
@@ -67,8 +67,8 @@ def test_axes_that_are_given_are_drawn_in():
     assert mpl.pyplot.get_fignums() == [figure.number]
 
 
-def test_no_value_and_an_endless_one_have_no_bar():
-    """NaN is no bar of height 0, and an infinite cross-entropy does not stretch the axis."""
+def test_nan_and_infinite_values_have_no_bar():
+    """NaN and infinite values have no bar, and an infinite value does not stretch the axis."""
     metric = CrossEntropy(buckets=BUCKETS)
     values = torch.full((len(BUCKETS),), 2.0, dtype=torch.float64)
     values[0], values[1] = math.nan, math.inf
@@ -79,7 +79,7 @@ def test_no_value_and_an_endless_one_have_no_bar():
 
 
 def test_buckets_are_bars_from_head_to_tail():
-    """One bar per bucket in the order of the buckets, as high as its value, 0 where there is none, named below."""
+    """Each bucket has a bar with the height of its value, in the order of buckets and with its name below."""
     metric = updated(RecallAtK(k=5, buckets=BUCKETS))
     _, ax = metric.plot()
     assert [tick.get_text() for tick in ax.get_xticklabels()] == list(BUCKETS.names)
@@ -89,8 +89,8 @@ def test_buckets_are_bars_from_head_to_tail():
     assert ax.get_ylabel() == "recall@5"
 
 
-def test_cutoffs_stand_side_by_side_in_each_bucket():
-    """Several cut-offs by bucket: a bar each, that meet in the middle of the bucket, told apart by a legend."""
+def test_cutoffs_are_adjacent_bars_in_each_bucket():
+    """Several cut-offs by bucket are adjacent bars that meet in the middle of the bucket, with a legend."""
     metric = updated(RecallAtK(k=[1, 5], buckets=BUCKETS))
     _, ax = metric.plot()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["recall@1", "recall@5"]
@@ -101,8 +101,8 @@ def test_cutoffs_stand_side_by_side_in_each_bucket():
     assert [bar.get_x() for bar in second] == pytest.approx(range(len(BUCKETS)))
 
 
-def test_no_upper_end_where_there_is_none():
-    """Values without an upper bound are drawn without one."""
+def test_an_unbounded_metric_has_no_upper_line():
+    """The plot of a metric without an upper bound has no line at an upper end."""
     metric = updated(DCGAtK(k=5))
     assert metric.bounds[1] == math.inf
     _, ax = metric.plot()
@@ -110,8 +110,8 @@ def test_no_upper_end_where_there_is_none():
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_every_metric_plots(name):
-    """No metric lacks what a plot needs."""
+def test_every_metric_can_be_plotted(name):
+    """Every metric can be plotted."""
     figure, _ = updated(registered(name)).plot()
     assert figure.axes
 
@@ -126,8 +126,8 @@ def test_every_metric_plots(name):
         (0.5, "pass a value of compute"),
     ],
 )
-def test_what_is_no_value_is_refused(val, message):
-    """The message says what is needed."""
+def test_plot_refuses_values_of_a_wrong_shape(val, message):
+    """plot() refuses values that compute() does not return, and the error says which are needed."""
     with pytest.raises(ValueError, match=message):
         RecallAtK(k=[1, 5]).plot(val)
 
@@ -138,29 +138,29 @@ def collection(**arguments):
 
 
 def test_a_collection_plots_each_member():
-    """A figure per member, from compute(), a flat dict, or one per step; the prefix makes no difference."""
+    """A collection plots a figure for each member from compute(), a dict, or a list of dicts, also with a prefix."""
     metrics = updated(collection(prefix="val/"))
     for val in (None, metrics.compute(), [metrics.compute(), metrics.compute()]):
         plots = metrics.plot(val)
         assert len(plots) == 3
         assert len({id(figure) for figure, _ in plots}) == 3
     (_, points), (_, bars), _ = metrics.plot()
-    assert [float(y[0]) for y in drawn(points)] == [
+    assert [float(y[0]) for y in marker_values(points)] == [
         float(metrics.compute()["val/precision@1"]),
         float(metrics.compute()["val/precision@5"]),
     ]
     assert len(bars.patches) == len(BUCKETS)
 
 
-def test_a_collection_plots_together():
-    """All values in one figure, by key."""
+def test_a_collection_plots_all_values_together():
+    """With together=True a collection plots all values in one figure by key."""
     metrics = updated(TopKCollection([PrecisionAtK(k=[1, 5]), RecallAtK(k=5)]))
     _, ax = metrics.plot(together=True)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["precision@1", "precision@5", "recall@5"]
 
 
-def test_a_collection_wants_one_axes_per_member():
-    """Axes that do not go with the members are refused; those that do are drawn in."""
+def test_a_collection_needs_one_axes_per_member():
+    """A collection draws into one axes per member, and refuses another number of axes."""
     metrics = updated(collection())
     _, axes = mpl.pyplot.subplots(3)
     assert [ax for _, ax in metrics.plot(ax=axes)] == list(axes)

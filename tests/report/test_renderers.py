@@ -1,4 +1,4 @@
-"""Reports as data, text and files: what they say is what the metrics compute, and it is written whole or not at all."""
+"""Reports as data, text and files hold the values of the metrics, and files are written completely or not at all."""
 
 import csv
 import json
@@ -69,15 +69,17 @@ def same(value, expected):
     return value == expected or (math.isnan(value) and math.isnan(expected))
 
 
-def test_a_report_holds_what_the_metrics_compute(report, values):
-    """Every key has the value that the collection computes, to the last bit, overall or in its bucket."""
+def test_a_report_has_the_values_of_its_metrics(report, values):
+    """A report has the values that the collection computes, to the last bit, overall and by bucket, and the labels,
+    occurrences and positives of each bucket.
+    """
     assert report.scalars.keys() == values.keys()
     assert all(same(report.scalars[key], value) for key, value in values.items())
     assert list(report.overall)[:3] == ["precision@1", "precision@5", "cross_entropy"]
     assert list(report.overall)[3:] == list(report.by_bucket)
-    less = [metric for metric in report.overall if report.facts(metric).higher_is_better is False]
-    assert less == ["cross_entropy", "median_k_for_recall@0.8"]
-    sums = [sum(getattr(row, what) for row in report.buckets) for what in ("labels", "occurrences", "positives")]
+    lower_is_better = [metric for metric in report.overall if report.facts(metric).higher_is_better is False]
+    assert lower_is_better == ["cross_entropy", "median_k_for_recall@0.8"]
+    sums = [sum(getattr(row, name) for row in report.buckets) for name in ("labels", "occurrences", "positives")]
     assert sums == [20, 811, 60]
     assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0, "400")
     flat = {}
@@ -88,25 +90,27 @@ def test_a_report_holds_what_the_metrics_compute(report, values):
 
 
 def test_json_is_strict_and_holds_every_value(report, values):
-    """A strict parser reads it back: keys as in scalars(), equal floats, null where there is no value."""
+    """The JSON of a report is strict and holds each value under its key as an equal float, null if there is none, and
+    infinity as text.
+    """
 
     def refuse(constant):
         raise AssertionError(constant)
 
-    read = json.loads(json.dumps(report.as_dict(), allow_nan=False), parse_constant=refuse)
-    values_of_file = {record["key"]: record["value"] for record in read["records"] if not record["summary"]}
+    content = json.loads(json.dumps(report.as_dict(), allow_nan=False), parse_constant=refuse)
+    values_of_file = {record["key"]: record["value"] for record in content["records"] if not record["summary"]}
     assert values_of_file == {key: None if math.isnan(value) else value for key, value in values.items()}
     assert any(value is None for value in values_of_file.values())
-    assert (read["rows"], read["positives"]) == (60, 60)
-    assert read["label_counts"]["occurrences"] == 811
-    assert read["versions"].keys() == {"python", "tailmetrics", "torch", "torchmetrics"}
-    assert read["settings"][2]["class"] == "RecallAtK"
-    assert read["settings"][2]["k"] == [5]
+    assert (content["rows"], content["positives"]) == (60, 60)
+    assert content["label_counts"]["occurrences"] == 811
+    assert content["versions"].keys() == {"python", "tailmetrics", "torch", "torchmetrics"}
+    assert content["settings"][2]["class"] == "RecallAtK"
+    assert content["settings"][2]["k"] == [5]
     assert report_of_values("", {"x": math.inf}).as_dict()["records"][0]["value"] == "inf"
 
 
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
-    """Reading the numbers back gives equal floats; counts stand beside the values of a bucket."""
+    """The CSV of a report has a line per value with an equal float, and the counts of a bucket beside its values."""
     lines = list(csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))))
     assert len(lines) == len(values) + len(report.summaries)
     for line in lines[: len(values)]:
@@ -118,7 +122,10 @@ def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
 
 
 def test_markdown_has_every_bucket_and_metric(report):
-    """One line per bucket below that of all labels, with as many cells as the header; a bar splits no cell."""
+    """The Markdown of a report has a line per bucket below that of all labels, with a cell for each column.
+
+    A bar in a name does not split a cell.
+    """
     part = markdown(report).partition("## From the most frequent")[2].partition("##")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     header = next(line for line in lines if line.startswith("| bucket"))
@@ -129,8 +136,11 @@ def test_markdown_has_every_bucket_and_metric(report):
     assert r"| a\|b | 1.0000 |" in markdown(odd)
 
 
-def test_latex_escapes_and_balances(report):
-    """Names keep their underscores and percent signs, every line has the cells of its header, braces are balanced."""
+def test_latex_is_escaped_and_has_balanced_braces(report):
+    """LaTeX escapes special characters of names, every line has the cells of its header, and braces are balanced.
+
+    A wide table is split, and each part repeats the first column.
+    """
     text = latex(report)
     assert r"Tails \& \textless{}heads\textgreater{} of 100 \%" in text
     assert r"decile\_10" in text
@@ -145,16 +155,14 @@ def test_latex_escapes_and_balances(report):
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
         (count,) = {1 + row.count("&") for row in rows}
         assert f"{{l{'r' * (count - 1)}}}" in part
-        columns_written.append(
-            count - 1
-        )  # a table that is wider than a page goes on in another, with its first column again
+        columns_written.append(count - 1)  # each part of a split table repeats the first column
     assert sum(columns_written) == sum(count - 1 for count in columns)
     assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}" in latex(report_of_values("", {"\\~^": 1.0}))
 
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_terminal_shows_every_value_at_any_width(report, width):
-    """Each metric of each bucket is printed, side by side as far as they fit."""
+    """A terminal of any width shows each metric and bucket, and no line is longer than it is wide."""
     console = Console(width=width, file=StringIO(), record=True)
     print_report(report, console)
     printed = console.export_text()
@@ -165,8 +173,8 @@ def test_terminal_shows_every_value_at_any_width(report, width):
         assert row.name in printed
 
 
-def test_only_the_name_of_a_bucket_tells_a_bucket():
-    """A slash in a prefix is no bucket, and one in the name of a bucket does not cut it."""
+def test_slashes_in_prefixes_and_bucket_names_are_read_correctly():
+    """A slash in a prefix does not start a bucket, and one in the name of a bucket does not split it."""
     buckets = LabelBuckets.from_assignment([0, 0, 1], ["on/line", "line"])
     collection = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=1, buckets=buckets)], prefix="val/")
     report = evaluate(torch.eye(3), torch.arange(3), metrics=collection)
@@ -174,8 +182,10 @@ def test_only_the_name_of_a_bucket_tells_a_bucket():
     assert report.by_bucket == {"val/recall@1": {"on/line": 1.0, "line": 1.0}}
 
 
-def test_a_postfix_hides_no_bucket():
-    """Keys end in the postfix, not in the bucket: values, gap, intervals, bars and tables by bucket are all there."""
+def test_metrics_with_a_postfix_have_values_by_bucket():
+    """Metrics with a prefix and a postfix have values, gaps, directions and tables by bucket, in reports and
+    comparisons.
+    """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
     affixes = {"prefix": "val/", "postfix": "_ema"}
     collection = TopKCollection(
@@ -194,21 +204,23 @@ def test_a_postfix_hides_no_bucket():
     assert list(compare_runs(runs, torch.arange(4), metrics=collection, resamples=200).by_bucket) == [metric]
 
 
-def test_warnings_say_what_to_know(report):
-    """Ties at the cut, buckets without labels or positives, unseen labels and further notes are all named."""
-    ties, tied_hits, empty, unseen, noted = replace(report, notes=("Row 3 repeats an id.",)).warnings
+def test_warnings_name_ties_empty_buckets_unseen_labels_and_notes(report):
+    """The warnings of a report name ties at the cut-offs, buckets without labels or positives, unseen labels and
+    further notes.
+    """
+    ties, tied_hits, empty, unseen, note = replace(report, notes=("Row 3 repeats an id.",)).warnings
     assert ties.startswith("Rows are cut inside a tie (10.0% at rank 1, 10.0% at rank 5)")
     assert "of the rows a relevant label has the score of another label" in tied_hits
     assert "decile_10, decile_9" in empty
     number = sum(row.positives for row in report.buckets if row.name == "unseen")
     assert unseen.startswith(f"{number} of 60 positives ({100 * number / 60:.3g} %)")
-    assert noted == "Row 3 repeats an id."
-    few = evaluate(torch.eye(3), torch.arange(3), label_counts=[2, 1, 0]).warnings
-    assert any(text.startswith("No label in decile_8") for text in few)
+    assert note == "Row 3 repeats an id."
+    warnings_of_few_labels = evaluate(torch.eye(3), torch.arange(3), label_counts=[2, 1, 0]).warnings
+    assert any(text.startswith("No label in decile_8") for text in warnings_of_few_labels)
 
 
 def test_buckets_of_one_name_with_other_labels_are_refused():
-    """A table has one row for 'head': it could not count both the label of one metric and the two of the other."""
+    """Two metrics with different buckets of the same name are refused, because a table has one line for the name."""
     first, second = (LabelBuckets.from_assignment(part, ["head", "tail"]) for part in ([0, 1, 1], [0, 0, 1]))
     metrics = [RecallAtK(k=1, buckets=first, scope="global"), PrecisionAtK(k=1, buckets=second, scope="global")]
     with pytest.raises(ValueError, match=r"'head' holds other labels in one metric \(1\) than in another \(2\)"):
@@ -216,7 +228,9 @@ def test_buckets_of_one_name_with_other_labels_are_refused():
 
 
 def test_two_kinds_of_buckets_count_each_label_once():
-    """4 labels, each relevant in one row, one of them unseen: 4 of all in the table and above it, not 8 or 7."""
+    """With two kinds of buckets each label and positive counts once in the line of all labels and in the facts of the
+    report: 4 labels and 4 positives.
+    """
     kinds = (RecallAtK, "deciles"), (PrecisionAtK, "thresholds:1,3:head,tail")
     metrics = [metric(k=1, buckets=buckets, scope="global") for metric, buckets in kinds]
     report = evaluate(torch.eye(4), torch.arange(4), metrics=metrics, label_counts=[5, 2, 1, 0])
@@ -228,10 +242,11 @@ def test_two_kinds_of_buckets_count_each_label_once():
     assert (*table.header[:3], *table.lines[0][:3]) == ("bucket", "labels", "positives", "all", "4", "4")
 
 
-def test_a_bucket_no_larger_than_k_is_a_warning():
-    """Of buckets of 2, 3 and 1 labels the first two have positives: k=2 takes one whole, k=3 both; global takes none.
+def test_a_bucket_with_at_most_k_labels_brings_a_warning():
+    """A warning names metrics whose k is at least the number of labels of a bucket, or of all labels.
 
-    Of all 6 labels k=6 takes all.
+    Of buckets of 2, 3 and 1 labels the first two have positives: k=2 reaches the size of one, and k=3 of both. With
+    scope="global" none is named. k=6 reaches the 6 labels. A metric or collection warns once.
     """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1, 1, 2], ["head", "tail", "rest"])
     metrics = [
@@ -254,22 +269,25 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
         "k reaches the number of labels for val/precision@6 (6 labels): k cuts nothing off, so that any model has the same "
         "value there; choose a smaller k.",
     ]
-    collection, alone = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)
+    collection, single_metric = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)
     keys_of_collection = "val/recall@1 in rest; val/recall@2 in head, rest; val/recall@3, val/accuracy@3"
-    for metric, keys, whole in ((collection, keys_of_collection, ["val/precision@6"]), (alone, "recall@3", [])):
+    for metric, keys, overall_keys in (
+        (collection, keys_of_collection, ["val/precision@6"]),
+        (single_metric, "recall@3", []),
+    ):
         with pytest.warns(UserWarning, match=f"number of labels for {keys} in head, tail, rest: ") as caught:
             metric.update(worst, torch.tensor([0, 2]))
         others = [str(warning.message) for warning in caught][1:]
-        assert [text.partition(" labels for ")[2].partition(" (6 labels)")[0] for text in others] == whole
+        assert [text.partition(" labels for ")[2].partition(" (6 labels)")[0] for text in others] == overall_keys
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         collection.update(worst, torch.tensor([0, 2]))
-        alone.update(worst, torch.tensor([0, 2]))
+        single_metric.update(worst, torch.tensor([0, 2]))
         evaluate(worst, torch.tensor([0, 2]), metrics=metrics)
 
 
-WHOLE = "k reaches the number of labels for {key} (5 labels): k cuts nothing off"
-"""What is said where the top k is the whole list of 5 labels."""
+ANY_MODEL = "k reaches the number of labels for {key} (5 labels): k cuts nothing off"
+"""The warning if the top k are all 5 labels."""
 
 
 @pytest.mark.parametrize(
@@ -301,9 +319,9 @@ WHOLE = "k reaches the number of labels for {key} (5 labels): k cuts nothing off
     ],
     ids=repr,
 )
-def test_a_value_that_any_model_has_is_a_warning(metric, is_same_for_any_model):
-    """Two models of random scores have one value at a k of all labels, unless the metric reads the order: then
-    no word.
+def test_a_value_that_any_model_has_brings_a_warning(metric, is_same_for_any_model):
+    """If k reaches the number of labels, metrics that do not read the order have the same value for any model, and a
+    warning says so. For other metrics two random models differ, and there is no warning.
     """
     generator = torch.Generator().manual_seed(0)
     target = torch.randint(0, 5, (40,), generator=generator)
@@ -313,18 +331,20 @@ def test_a_value_that_any_model_has_is_a_warning(metric, is_same_for_any_model):
         report = evaluate(scores, target, metrics=[metric])
         (key,) = metric.keys()
         values.add(report.scalars[key])
-        assert any(WHOLE.format(key=key) in text for text in report.warnings) == is_same_for_any_model
-        for other in (deepcopy(metric), TopKCollection([deepcopy(metric)])):
+        assert any(ANY_MODEL.format(key=key) in text for text in report.warnings) == is_same_for_any_model
+        for copy in (deepcopy(metric), TopKCollection([deepcopy(metric)])):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                other.update(scores, target)
+                copy.update(scores, target)
             texts = [str(warning.message) for warning in caught]
-            assert any(WHOLE.format(key=key) in text for text in texts) == is_same_for_any_model
+            assert any(ANY_MODEL.format(key=key) in text for text in texts) == is_same_for_any_model
     assert (len(values) == 1) == is_same_for_any_model
 
 
-def test_a_list_that_ends_early_is_not_the_whole_list():
-    """Of 5 labels each row lists 3: k=10 finds what the list holds, which is not the same for any model."""
+def test_short_lists_bring_no_warning_of_equal_values():
+    """Lists of 3 of 5 labels differ between models at k=10, so that the warning of equal values is not given; lists of
+    all labels bring it.
+    """
     lists, target = torch.tensor([[0, 1, 2], [2, 3, 4]]), torch.tensor([0, 0])
     report = evaluate(lists, target, metrics=[RecallAtK(k=10)], label_names=[*"abcde"])
     assert not any("cuts nothing off" in text for text in report.warnings)
@@ -332,16 +352,16 @@ def test_a_list_that_ends_early_is_not_the_whole_list():
     assert any("cuts nothing off" in text for text in compared.warnings)
 
 
-def test_short_numbers_and_counts():
-    """A number above a bar has at most five characters of what matters; counts stay whole up to four digits."""
+def test_numbers_in_drawings_are_short():
+    """A number above a bar has at most five characters without its sign; counts are whole up to four digits."""
     numbers = [0.0, 0.12345, 1.0, 12.34, 123.4, 5141.5, 12345.0, 2e6, 4e-5, math.nan, math.inf, -0.5]
-    shown = "0.000 0.123 1.00 12.3 123 5142 12.3k 2M 4e-05 – ∞ -0.500"
-    assert " ".join(map(brief, numbers)) == shown
+    expected = "0.000 0.123 1.00 12.3 123 5142 12.3k 2M 4e-05 – ∞ -0.500"
+    assert " ".join(map(brief, numbers)) == expected
     assert [rounded(count) for count in (0, 9999, 10_000, 123_456, 4_000_000)] == ["0", "9999", "10k", "123.5k", "4M"]
 
 
-def test_write_makes_every_form(report, tmp_path):
-    """All files are there, named by the stem, and nothing else."""
+def test_write_writes_every_format(report, tmp_path):
+    """`write` writes a file of each format, named by the stem, and no other file."""
     paths = report.write(tmp_path / "new" / "folder", stem="test")
     assert {path.name for path in paths} == {f"test.{suffix}" for suffix in SUFFIXES}
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {path.name for path in paths}
@@ -349,8 +369,8 @@ def test_write_makes_every_form(report, tmp_path):
     assert json.loads((tmp_path / "new" / "folder" / "test.json").read_text()) == report.as_dict()
 
 
-def test_without_buckets_there_is_no_picture(tmp_path):
-    """Only what there is to see is drawn."""
+def test_a_report_without_buckets_has_no_picture(tmp_path):
+    """A report without buckets is written without a picture, to which no text refers."""
     report = evaluate(torch.eye(3), torch.arange(3))
     assert {path.suffix for path in report.write(tmp_path)} == {f".{suffix}" for suffix in SUFFIXES - {"png"}}
     assert "png" not in (tmp_path / "report.md").read_text()
@@ -359,18 +379,21 @@ def test_without_buckets_there_is_no_picture(tmp_path):
 @pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.slow
 def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monkeypatch):
-    """Each file is that of before or the new one, and nothing unfinished stays; nor does anything while rendering."""
+    """After an interrupt while files are replaced, each file is the old or the new one, and no temporary file is left.
+
+    An error while rendering changes no file.
+    """
     folders = {title: tmp_path / title for title in ("old", "new", "mixed")}
     for title in ("old", "new"):
         replace(report, title=title).write(folders[title])
     replace(report, title="old").write(folders["mixed"])
     move, moved = os.replace, []
 
-    def third_fails(source, goal):
+    def third_fails(source, destination):
         if len(moved) == 2:
             raise KeyboardInterrupt
-        moved.append(goal)
-        move(source, goal)
+        moved.append(destination)
+        move(source, destination)
 
     monkeypatch.setattr(os, "replace", third_fails)
     with pytest.raises(KeyboardInterrupt):
@@ -386,8 +409,8 @@ def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monke
         assert content in {(folders[title] / name).read_bytes() for title in ("old", "new")}
 
 
-def test_frequencies_count_rows_for_propensities():
-    """A LabelFrequency hands on the number of training rows too."""
+def test_a_label_frequency_gives_the_number_of_training_rows():
+    """A LabelFrequency as label_counts gives the number of training rows, which propensities need."""
     from tailmetrics import PropensityScoredPrecisionAtK
 
     frequency = LabelFrequency(4)
@@ -416,11 +439,13 @@ EVIL = (
 
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.slow
-def test_no_name_acts_in_any_format(evil, tmp_path, request):
-    """A name of a metric, bucket, group, label, row, run and title: text in every format, and visible in full."""
+def test_names_are_escaped_in_every_format(evil, tmp_path, request):
+    """Names of metrics, buckets, groups, labels and runs that hold markup, formulas or control characters are shown as
+    text in every format.
+    """
     if "$" not in evil:  # which matplotlib would read as mathematics
         request.getfixturevalue("blank_pictures")
-    spoken = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")
+    visible = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")
     columns = {"support": torch.tensor([2]), "predicted": torch.tensor([1]), "hits": torch.tensor([0])}
     names = LabelTable({**columns, f"r@1{evil}": torch.tensor([0.5])}, [evil], torch.tensor([0]), [evil])
     report = report_of_values(
@@ -434,17 +459,17 @@ def test_no_name_acts_in_any_format(evil, tmp_path, request):
     p = PValues(0.5)
     comparison = Comparison(f"m/{evil}", evil, f"b{evil}", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
     compared = ComparisonReport([comparison], evil, buckets=[evil], verdict=evil, what_buckets_are=evil)
-    for shown in (report, compared):
-        texts = {path.suffix: path.read_text() for path in shown.write(tmp_path) if path.suffix != ".png"}
+    for rendered in (report, compared):
+        texts = {path.suffix: path.read_text() for path in rendered.write(tmp_path) if path.suffix != ".png"}
         console = Console(width=200, file=StringIO(), record=True)
-        print_report(shown, console)
+        print_report(rendered, console)
         texts["terminal"] = console.export_text()
         for form, text in texts.items():
             assert "\x1b" not in text, form
             assert "\x07" not in text, form
-        assert spoken in texts["terminal"]
+        assert visible in texts["terminal"]
         tags = Tags(texts[".html"])
-        assert spoken in tags.text
+        assert visible in tags.text
         assert not tags.all("img", "script")
         assert not [name for _, attributes in tags.elements for name in attributes if name.startswith("on")]
         for line in csv.reader(StringIO(texts[".csv"])):
@@ -457,13 +482,15 @@ def test_no_name_acts_in_any_format(evil, tmp_path, request):
         assert r"\input" not in texts[".tex"]
         assert not findall(r"(?:\\\\|rule)\s*[\[*]", texts[".tex"])  # an argument of the end of the line
     (line,) = csv.DictReader(StringIO(report.labels.csv()))
-    assert line["name"].removeprefix("'") == spoken
+    assert line["name"].removeprefix("'") == visible
     assert line["name"][:1] not in ("=", "@")
 
 
 @pytest.mark.parametrize("letters", [20, 50, 60, 75, 100])
-def test_no_key_is_broken_at_80_columns(letters):
-    """Of reports and comparisons: each key stands on one line with nothing in it, however long, as grep needs it."""
+def test_keys_are_not_wrapped_at_80_columns(letters):
+    """In a terminal of 80 columns, each key of a report or comparison is on one line, however long it is, so that grep
+    finds it.
+    """
     metric = "m" * letters
     scalars = {f"{metric}@{k}/{name}": 0.25 for k in (1, 5) for name in ("head", "tail")}
     buckets = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
@@ -476,10 +503,10 @@ def test_no_key_is_broken_at_80_columns(letters):
         for key, interval in intervals.items()
     ]
     compared = ComparisonReport(comparisons, buckets=["head", "tail"])
-    for shown, keys in ((report, [*overall, f"{metric}@5"]), (compared, [*scalars])):
+    for printed, keys in ((report, [*overall, f"{metric}@5"]), (compared, [*scalars])):
         console = Console(width=80, file=StringIO(), record=True)
-        print_report(shown, console, verbose=True)
-        lines = [*str(shown).splitlines(), *console.export_text().splitlines()]
+        print_report(printed, console, verbose=True)
+        lines = [*str(printed).splitlines(), *console.export_text().splitlines()]
         for key in keys:
             assert any(key in line for line in lines), key
         assert all(len(line) <= 80 or metric in line for line in lines)
@@ -487,9 +514,9 @@ def test_no_key_is_broken_at_80_columns(letters):
         assert "[.1000, .5000]" in str(report)
 
 
-def test_the_perplexity_of_tokens_stands_beside_their_cross_entropy():
-    """exp of torch's loss, and of the ends of the interval; not where rows are known to have several relevant
-    labels.
+def test_the_perplexity_is_shown_beside_the_cross_entropy():
+    """Page and Markdown show the perplexity, exp of torch's cross-entropy, with its interval, but not if rows may have
+    several relevant labels.
     """
     generator = torch.Generator().manual_seed(0)
     scores, words = torch.randn(300, 9, generator=generator), torch.randint(9, (300,), generator=generator)
@@ -502,18 +529,22 @@ def test_the_perplexity_of_tokens_stands_beside_their_cross_entropy():
     assert "perplexity" not in markdown(evaluate(scores, scores > 0, metrics=[CrossEntropy()], buckets=buckets))
 
 
-def test_a_threshold_for_each_label_is_counted_on_the_page():
-    """A page says how many thresholds there are, JSON says each; a few cut-offs are listed."""
+def test_a_page_gives_the_number_of_many_thresholds():
+    """A page gives the number of thresholds if there is one for each label, and JSON gives each; a few cut-offs are
+    listed.
+    """
     metrics = [F1AtThreshold(torch.full((30,), 0.25)), RecallAtK(k=[1, 2])]
     report = evaluate(torch.eye(30), torch.arange(30), metrics=metrics, intervals=False)
-    shown = page(report)
-    assert "threshold=30 values" in shown
-    assert "k=[1, 2]" in shown
+    text = page(report)
+    assert "threshold=30 values" in text
+    assert "k=[1, 2]" in text
     assert report.as_dict()["settings"][0]["threshold"] == [0.25] * 30
 
 
 def test_a_bucket_called_all_keeps_its_own_value():
-    """The line of all labels and that of a bucket with the same name: each has its own labels, positives and value."""
+    """A bucket with the name "all" has its own line with its own labels, positives and value, beside that of all
+    labels.
+    """
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["all", "rest"], counts=[4, 3, 2, 1])
     lists, target = torch.tensor([[0], [0], [0]]), torch.tensor([0, 1, 2])
     text = markdown(evaluate(lists, target, buckets=buckets, metrics=[RecallAtK(1)], intervals=False))
