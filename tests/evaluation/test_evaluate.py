@@ -519,6 +519,10 @@ def test_buckets_that_no_metric_takes_are_refused() -> None:
     scores, target, own = torch.eye(3), torch.tensor([0, 1, 2]), tm.RecallAtK(1, buckets=others)
     with pytest.raises(ValueError, match="buckets= is given, but each metric has buckets of its own"):
         tm.evaluate(scores, target, buckets=halves, metrics=[own])
+    named = {"metrics": [tm.RecallAtK(1, buckets="thresholds:1,3")], "label_counts": [9, 2, 1]}
+    with pytest.raises(ValueError, match="buckets= is given, but each metric has buckets of its own"):
+        tm.evaluate(scores, target, buckets="deciles", **named)
+    assert tm.evaluate(scores, target, buckets="thresholds:1,3", **named).buckets[0].name == "3+"
     for metrics in ([tm.RecallAtK(1, buckets=halves)], [own, tm.MRR()]):
         assert tm.evaluate(scores, target, buckets=halves, metrics=metrics).scalars
 

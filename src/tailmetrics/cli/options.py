@@ -108,7 +108,7 @@ class DataOptions:
         "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels in each, or "
         "thresholds:1,20,101 for ranges of the training count. Names go from the most frequent bucket to the "
         "rarest: thresholds:1,20,101:many,medium,few. Each metric is then reported by bucket too, for the one"
-        " list that a row shows (scope global). A metric with buckets of its own keeps its scope.",
+        " list that a row shows (scope global). A metric with buckets of its own keeps its scope, and takes these.",
     ] = None
     probabilities: Annotated[
         bool,

@@ -43,7 +43,7 @@ def prepared(
     collection = _collection(options.metrics, training)
     members = list(collection.members().values())
     if training is not None and buckets is not None:
-        _check_takes_buckets(members, training.buckets("deciles"))
+        _check_takes_buckets(members, training)
     for metric in members:
         _complete(metric, training, num_labels, label_tree)
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
@@ -94,10 +94,14 @@ def _complete(
         metric.bind(Training(num_labels, None, None))
 
 
-def _check_takes_buckets(members: Iterable[TopKMetric], buckets: LabelBuckets) -> None:
-    """Raise if each metric has other buckets of its own, so that the report would have none of ``buckets``."""
+def _check_takes_buckets(members: Iterable[TopKMetric], training: Training) -> None:
+    """Raise if each metric has other buckets of its own, so that the report would have none of the given buckets."""
+    given_buckets = training.buckets("deciles")
     for metric in members:
-        if not isinstance(metric.buckets, LabelBuckets) or metric.buckets.digest == buckets.digest:
+        own_buckets = metric.buckets
+        if isinstance(own_buckets, str):
+            own_buckets = training.buckets(own_buckets)
+        if own_buckets is None or own_buckets.digest == given_buckets.digest:
             return
     raise ValueError(
         f"{CALLER}: buckets= is given, but each metric has buckets of its own; leave it out, or make metrics without "
