@@ -397,8 +397,8 @@ def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
 def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
     """Metrics without a cut-off, as a loop counts them.
 
-    In batches, merged and masked, at the scores of all labels, at lists of them, and by bucket. A matrix of relevant
-    labels on a device is looked at for their best alone.
+    In batches, merged and masked, at the scores of all labels, at lists of them, and by bucket: of the same rows in
+    every form, those that list a label. A matrix of relevant labels on a device is looked at for their best alone.
     """
     scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
     relevant, mask = gains > 0, torch.arange(60) % 5 > 0
@@ -416,9 +416,7 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
             metric.update(preds, target[half], mask[half])
         metrics[0].merge_state(metrics[1])
         messages = told_of_ties(metrics[0].compute)
-    looked = [row for row in range(60) if mask[row]]
-    if listed:
-        looked = [row for row in looked if scores[row].max() > -torch.inf]
+    looked = [row for row in range(60) if mask[row] and scores[row].max() > -torch.inf]
     if plain and form == "dense" and not first and not listed:
         assert not messages
         return

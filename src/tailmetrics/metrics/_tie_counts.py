@@ -89,7 +89,7 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
-    """Return whether each row was looked at, and whether a relevant label has the score of another label, (N, 2), bool.
+    """Return whether each row lists a label, and whether a relevant label has the score of another label, (N, 2), bool.
 
     None for lists of ids, which have no ties, and where the rows cannot be looked at.
 
