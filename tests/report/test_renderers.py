@@ -482,8 +482,18 @@ def test_names_are_escaped_in_every_format(evil, tmp_path, request):
         assert r"\input" not in texts[".tex"]
         assert not findall(r"(?:\\\\|rule)\s*[\[*]", texts[".tex"])  # an argument of the end of the line
     (line,) = csv.DictReader(StringIO(report.labels.csv()))
-    assert line["name"].removeprefix("'") == visible
+    assert line["name"].removeprefix("'") == visible.replace("a # b | c |", r"a\n# b\n| c |")
     assert line["name"][:1] not in ("=", "@")
+
+
+def test_names_that_differ_in_blanks_stay_two_names_in_csv():
+    """Equal to the names that were given, as pandas reads them; a line break is spelled out."""
+    names = ["a b", "a  b", " a b", "a\tb", "a\xa0b", "a\nb"]
+    report = report_of_values(
+        "", {f"m/{name}": 0.5 for name in names}, row_groups=[GroupRow(name, 1) for name in names]
+    )
+    lines = list(csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))))
+    assert [line["row_group"] for line in lines] == [*names[:3], r"a\tb", "a\xa0b", r"a\nb"]
 
 
 @pytest.mark.parametrize("letters", [20, 50, 60, 75, 100])

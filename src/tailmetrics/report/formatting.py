@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from tailmetrics._arguments import cut
@@ -206,9 +207,15 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[31mb\n# c"))
     a\x1b[31mb # c
     """
+    return _spelled_out(" ".join(text.split()))
+
+
+def _spelled_out(text: str) -> str:
+    """Return a text with its blanks of any kind, in which other characters that are not printable are spelled out."""
     letters = []
-    for letter in " ".join(text.split()):
-        if not letter.isprintable():
+    for letter in text:
+        is_blank = unicodedata.category(letter) == "Zs"
+        if not (letter.isprintable() or is_blank):
             letter = letter.encode("unicode_escape").decode()
         letters.append(letter)
     return "".join(letters)
@@ -229,14 +236,18 @@ def in_latex(text: str) -> str:
 
 
 def in_cell(value: object) -> object:
-    """Return a value for a cell of CSV: numbers in full precision, NaN as an empty cell, no text as a formula.
+    r"""Return a value for a cell of CSV: numbers in full precision, NaN as an empty cell, no text as a formula.
 
-    >>> in_cell("=1+2"), in_cell("recall@5"), in_cell(-0.5), in_cell(math.nan)
-    ("'=1+2", 'recall@5', -0.5, '')
+    A name keeps its blanks, so that it is equal to the name that was given; two names stay two.
+
+    >>> in_cell("=1+2"), in_cell(" recall  @5"), in_cell(-0.5), in_cell(math.nan)
+    ("'=1+2", ' recall  @5', -0.5, '')
+    >>> print(in_cell("a\tb"))
+    a\tb
     """
     if isinstance(value, str):
-        text = printable(value)
-        if text.startswith(("=", "+", "-", "@")):
+        text = _spelled_out(value)
+        if text.lstrip().startswith(("=", "+", "-", "@")):
             return f"'{text}"
         return text
     if value is None or (isinstance(value, float) and math.isnan(value)):
