@@ -401,6 +401,7 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
     every form, those that list a label. A matrix of relevant labels on a device is looked at for their best alone.
     """
     scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
+    scores[[3, 8, 41]] = -torch.inf
     relevant, mask = gains > 0, torch.arange(60) % 5 > 0
     ids = torch.where(relevant, torch.arange(7), -1).sort(dim=1, descending=True).values[:, :4]
     target = ids if form == "ids" else relevant
