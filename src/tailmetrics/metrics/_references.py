@@ -21,7 +21,8 @@ from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype, whole_numbers
-from tailmetrics.ranking._hits import Hits, LabelWeights
+from tailmetrics.ranking._hits import Hits, LabelWeights, Padding
+from tailmetrics.ranking._orders import order_by_key
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._target_ranks import RelevantLabels
 
@@ -105,8 +106,8 @@ class ReferenceRanking(Ranking):
         above: Tensor,
         listed: Tensor,
         lengths: Tensor,
-    ) -> tuple[TargetRanks, Any]:
-        """Return the target ranks of relevant labels, and a table with the place of each of them.
+    ) -> tuple[TargetRanks, Padding]:
+        """Return the target ranks of relevant labels, and what puts values of labels at the places of these ranks.
 
         Args:
             buckets: G buckets, or None.
@@ -118,13 +119,19 @@ class ReferenceRanking(Ranking):
         shape: tuple[int, ...] = (self.num_rows,)
         if buckets is not None:
             shape = (self.num_rows, len(buckets))
-        nowhere = self.num_rows * number_of_buckets(buckets)
-        keys = torch.where(listed & (entries.ids >= 0), self._row_keys(buckets), nowhere)
-        table = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
-        hits = table.hits(above + 1, entries.ids, entries.gains)
-        relevant = RelevantLabels(targets, buckets)
-        deepest = self._known_num_labels
-        return TargetRanks(hits, relevant, lengths, self.num_labels, EVERYTHING, deepest, self.documents), table
+        void_key = self.num_rows * number_of_buckets(buckets)
+        keys = torch.where(listed & (entries.ids >= 0), self._row_keys(buckets), void_key)
+        padding = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
+        ranks = TargetRanks(
+            padding.hits(above + 1, entries.ids, entries.gains),
+            RelevantLabels(targets, buckets),
+            lengths,
+            self.num_labels,
+            EVERYTHING,
+            self._known_num_labels,
+            self.documents,
+        )
+        return ranks, padding
 
     def _with_ties(
         self,
@@ -136,8 +143,9 @@ class ReferenceRanking(Ranking):
         cut: CutSpan | None,
     ) -> ExpectedRanks:
         """Return the target ranks of labels with equal scores, ``equal`` of them with the score of each label."""
-        ranks, table = self._placed(buckets, above, listed, lengths)
-        return ExpectedRanks(Spans(ranks, ranks.hits.ranks - 1, table.place(equal, 1), cut))
+        ranks, padding = self._placed(buckets, above, listed, lengths)
+        spans = Spans(ranks, above=ranks.hits.ranks - 1, equal=padding.place(equal, 1), cut=cut)
+        return ExpectedRanks(spans)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,22 +160,30 @@ class ChanceRanking(ReferenceRanking):
         return super().read(buckets, scope, depth, formula)
 
     def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
-        entries, sizes = self.targets.entries, self.sizes(buckets, scope)
-        above = torch.zeros_like(entries.ids)
-        equal = sizes.reshape(-1)[self._row_keys(buckets).clamp(max=max(0, sizes.numel() - 1))]
-        listed = torch.ones_like(entries.ids, dtype=torch.bool)
-        return self._with_ties(buckets, above, equal, listed, sizes, self._cut(buckets, scope, depth, sizes))
+        ids, sizes = self.targets.entries.ids, self.sizes(buckets, scope)
+        above = torch.zeros_like(ids)
+        last_row = max(0, sizes.numel() - 1)
+        equal = sizes.reshape(-1)[self._row_keys(buckets).clamp(max=last_row)]
+        listed = torch.ones_like(ids, dtype=torch.bool)
+        cut = self._cut(buckets, scope, depth, sizes)
+        return self._with_ties(buckets, above, equal, listed, sizes, cut)
 
     def _row_counts(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> RowCounts:
-        relevant, sizes = RelevantLabels(self.targets, buckets), self.sizes(buckets, scope)
-        return RowCounts(relevant, sizes, self._cut(buckets, scope, depth, sizes), self.documents is not None)
+        sizes = self.sizes(buckets, scope)
+        cut = self._cut(buckets, scope, depth, sizes)
+        return RowCounts(RelevantLabels(self.targets, buckets), sizes, cut, self.documents is not None)
 
     def _cut(self, buckets: LabelBuckets | None, scope: Scope, depth: int, sizes: Tensor) -> CutSpan | None:
         """Return how many labels of each bucket are among all labels, of which a list holds ``depth``."""
         if buckets is None or scope == "global" or depth >= self._known_num_labels:
             return None
-        all_equal = sizes.sum(dim=1, keepdim=True).expand(sizes.shape)
-        return CutSpan(torch.zeros_like(sizes), sizes, all_equal, torch.full_like(sizes, depth))
+        num_labels = sizes.sum(dim=1, keepdim=True)
+        return CutSpan(
+            above=torch.zeros_like(sizes),
+            equal=sizes,
+            all_equal=num_labels.expand(sizes.shape),
+            listed=torch.full_like(sizes, depth),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,11 +236,13 @@ class AttainableRanking(ReferenceRanking):
     def _ranks(
         self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
     ) -> TargetRanks:
-        place = place_by_worth(self._worth(weights), self._row_keys(buckets), self.targets.entries.ids < 0)
+        is_void = self.targets.entries.ids < 0
+        place = place_by_worth(self._worth(weights), self._row_keys(buckets), is_void)
         listed = torch.ones_like(place, dtype=torch.bool)
         if buckets is not None and scope == "bucket":
             listed = place < depth
-        return self._placed(buckets, place, listed, self._lengths(buckets, scope, depth))[0]
+        ranks, _ = self._placed(buckets, place, listed, self._lengths(buckets, scope, depth))
+        return ranks
 
     def _worth(self, weights: LabelWeights | None) -> Tensor:
         """Return the worth of each relevant label, shape (T,)."""
@@ -237,11 +255,12 @@ class AttainableRanking(ReferenceRanking):
 
     def _any_rank(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
         """Return ranks by which each relevant label may stand at every rank of the best list."""
-        entries, lengths = self.targets.entries, self._lengths(buckets, scope, depth)
-        above, listed = torch.zeros_like(entries.ids), torch.ones_like(entries.ids, dtype=torch.bool)
-        ranks, _ = self._placed(buckets, above, listed, lengths)
-        first = torch.zeros_like(ranks.hits.ranks)
-        return AnyOrder(Spans(ranks, first, lengths.unsqueeze(-1).expand(first.shape)), every=False)
+        ids, lengths = self.targets.entries.ids, self._lengths(buckets, scope, depth)
+        listed = torch.ones_like(ids, dtype=torch.bool)
+        ranks, _ = self._placed(buckets, torch.zeros_like(ids), listed, lengths)
+        above = torch.zeros_like(ranks.hits.ranks)
+        equal = lengths.unsqueeze(-1).expand(above.shape)
+        return AnyOrder(Spans(ranks, above, equal), every=False)
 
     def _lengths(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
         """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G)."""
@@ -250,10 +269,11 @@ class AttainableRanking(ReferenceRanking):
         if buckets is None:
             return torch.maximum(lists.length, n)
         if scope == "global":
-            return torch.maximum(lists.length[:, None].expand(n.shape), n)
+            list_lengths = lists.length[:, None].expand(n.shape)
+            return torch.maximum(list_lengths, n)
         key = ("lengths by bucket", buckets.digest, depth)
-        own = lists.remembered(key, lambda: buckets.totals(lists.ids[:, :depth]))
-        return torch.maximum(own, n.clamp(max=depth))
+        bucket_lengths = lists.remembered(key, lambda: buckets.totals(lists.ids[:, :depth]))
+        return torch.maximum(bucket_lengths, n.clamp(max=depth))
 
 
 def place_by_worth(worth: Tensor, keys: Tensor, void: Tensor) -> Tensor:
@@ -262,11 +282,13 @@ def place_by_worth(worth: Tensor, keys: Tensor, void: Tensor) -> Tensor:
     Void labels take no place. Of labels of equal worth any order has the same value.
     """
     if len(keys):
-        keys = torch.where(void, keys.max() + 1, keys)
-    order = worth.argsort(descending=True, stable=True)
-    order = order[keys[order].argsort(stable=True)]
-    ordered, place = keys[order], torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(ordered, ordered)
+        void_key = keys.max() + 1
+        keys = torch.where(void, void_key, keys)
+    order = order_by_key(keys, worth.argsort(descending=True, stable=True))
+    keys_in_order = keys[order]
+    first_of_key = torch.searchsorted(keys_in_order, keys_in_order)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device) - first_of_key
     return place
 
 
@@ -291,11 +313,15 @@ class RowCounts(TargetRanks):
         self._memo = {}
         self._cut = cut
         self._are_documents = are_documents
-        n, sizes = relevant.n.reshape(-1), sizes.reshape(-1)
+
         # one number for each pair: ``unique`` of pairs takes 50 times as long
-        base = 1 + int(sizes.max()) if len(sizes) else 1
+        n, sizes = relevant.n.reshape(-1), sizes.reshape(-1)
+        base = 1
+        if len(sizes):
+            base = 1 + int(sizes.max())
         codes, pair_of_row = torch.unique(n * base + sizes, return_inverse=True)
-        self._row_of_pair = torch.zeros_like(codes).scatter_(0, pair_of_row, whole_numbers(len(n), n.device))
+        rows = whole_numbers(len(n), n.device)
+        self._row_of_pair = torch.zeros_like(codes).scatter_(0, pair_of_row, rows)
         self.pairs: list[tuple[int, int]] = [divmod(code, base) for code in codes.tolist()]
         self.pair_of_row = pair_of_row.view(relevant.n.shape)
 
@@ -305,28 +331,41 @@ class RowCounts(TargetRanks):
         return self
 
     def ranks_of(self, numbers: list[int]) -> ExpectedRanks:
-        """Return the ranks of the relevant labels of one row for each of some ``pairs``, given their numbers."""
+        """Return the ranks of the relevant labels of one row for each of some ``pairs``, given their numbers.
+
+        All labels tie: each relevant label has rank 1, and its span is the whole list.
+        """
         device = self.pair_of_row.device
-        n, sizes = torch.tensor([self.pairs[number] for number in numbers], device=device).unbind(1)
-        relevant = whole_numbers(max(1, int(n.max())), device) < n[:, None]
+        pairs = [self.pairs[number] for number in numbers]
+        n, sizes = torch.tensor(pairs, device=device).unbind(1)
+        is_relevant = whole_numbers(max(1, int(n.max())), device) < n[:, None]
         first_rank, no_id = torch.ones_like(n)[:, None], torch.full_like(n, -1)[:, None]
-        hits = Hits(torch.where(relevant, first_rank, NOT_RANKED), torch.where(relevant, 0, no_id), None)
-        deepest = int(sizes.max())
+        hits = Hits(
+            ranks=torch.where(is_relevant, first_rank, NOT_RANKED),
+            ids=torch.where(is_relevant, 0, no_id),
+            gains=None,
+        )
+        largest = int(sizes.max())
         if self._are_documents:
-            ranks = TargetRanks(hits, self.relevant, sizes, None, EVERYTHING, deepest, sizes)
+            ranks = TargetRanks(hits, self.relevant, sizes, None, EVERYTHING, largest, sizes)
         else:
-            ranks = TargetRanks(hits, self.relevant, sizes, deepest, EVERYTHING, deepest)
+            ranks = TargetRanks(hits, self.relevant, sizes, largest, EVERYTHING, largest)
         ranks.n_relevant = n
-        equal = sizes[:, None].expand(relevant.shape)
+        equal = sizes[:, None].expand(is_relevant.shape)
         return ExpectedRanks(Spans(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers)))
 
     def _cut_of(self, numbers: list[int]) -> CutSpan | None:
+        """Return the cut of one row for each of some ``pairs``, given their numbers."""
         cut = self._cut
         if cut is None:
             return None
         rows = self._row_of_pair[numbers]
-        sides = (cut.above, cut.equal, cut.all_equal, cut.listed)
-        return CutSpan(*(side.reshape(-1)[rows] for side in sides))
+        return CutSpan(
+            above=cut.above.reshape(-1)[rows],
+            equal=cut.equal.reshape(-1)[rows],
+            all_equal=cut.all_equal.reshape(-1)[rows],
+            listed=cut.listed.reshape(-1)[rows],
+        )
 
 
 class ReferenceRanks(Ranks):
@@ -371,18 +410,18 @@ class ReferenceRanks(Ranks):
         if not rows.pairs:
             return torch.zeros(len(self.ks), *rows.pair_of_row.shape, dtype=real_dtype(device), device=device)
 
-        new = [number for number, pair in enumerate(rows.pairs) if pair not in self._number_of_pair]
-        if new:
-            values = super().values(rows, rows.ranks_of(new))  # type: ignore[arg-type] # reads ranks alone
+        new_pairs = [number for number, pair in enumerate(rows.pairs) if pair not in self._number_of_pair]
+        if new_pairs:
+            values = super().values(rows, rows.ranks_of(new_pairs))  # type: ignore[arg-type] # reads ranks alone
             if self._chance_values is not None:
                 values = torch.cat([self._chance_values, values], dim=1)
             self._chance_values = values
-            for number in new:
+            for number in new_pairs:
                 self._number_of_pair[rows.pairs[number]] = len(self._number_of_pair)
 
         assert self._chance_values is not None
-        columns = torch.tensor([self._number_of_pair[pair] for pair in rows.pairs], device=device)
-        return self._chance_values[:, columns[rows.pair_of_row]]
+        column_of_pair = torch.tensor([self._number_of_pair[pair] for pair in rows.pairs], device=device)
+        return self._chance_values[:, column_of_pair[rows.pair_of_row]]
 
 
 class RankedCounts:
@@ -415,24 +454,31 @@ class RankedCounts:
         """Return the equal counts among which lists of ``depth`` labels end, by row and bucket, shape of ``sizes``."""
         key = ("cut", buckets.digest, depth, sizes.device)
         if key not in self._tables:
-            last = self.counts.sort(descending=True).values[depth - 1]
+            last_count = self.counts.sort(descending=True).values[depth - 1]
             totals = []
-            for labels in (self.counts > last, self.counts == last):
+            for labels in (self.counts > last_count, self.counts == last_count):
                 totals.append(torch.bincount(buckets.assignment[labels], minlength=len(buckets)))
             self._tables[key] = torch.stack(totals).to(sizes.device)
-        above, equal = (side.expand(sizes.shape) for side in self._tables[key])
-        all_equal = equal.sum(dim=1, keepdim=True)
-        return CutSpan(above, equal, all_equal, depth - above.sum(dim=1, keepdim=True))
+        bucket_above, bucket_equal = self._tables[key]
+        above, equal = bucket_above.expand(sizes.shape), bucket_equal.expand(sizes.shape)
+        all_above, all_equal = above.sum(dim=1, keepdim=True), equal.sum(dim=1, keepdim=True)
+        return CutSpan(above, equal, all_equal, listed=depth - all_above)
 
 
 def counts_above_and_tied(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     """Return for each of the scores (T,) how many others of its group (T,) are larger, and how many others equal it."""
-    order = scores.argsort(descending=True, stable=True)
-    order = order[groups[order].argsort(stable=True)]
+    order = order_by_key(groups, scores.argsort(descending=True, stable=True))
     score, group = scores[order], groups[order]
-    runs = torch.zeros_like(group)  # the number of each run of one group and one score
-    runs[1:] = ((group[1:] != group[:-1]) | (score[1:] != score[:-1])).cumsum(0)
-    first, end = torch.searchsorted(runs, runs), torch.searchsorted(runs, runs, right=True)
+
+    # a run is one score of one group; its places go from ``first`` to before ``end``
+    begins_run = (group[1:] != group[:-1]) | (score[1:] != score[:-1])
+    run = torch.zeros_like(group)
+    run[1:] = begins_run.cumsum(0)
+    first = torch.searchsorted(run, run)
+    end = torch.searchsorted(run, run, right=True)
+    first_of_group = torch.searchsorted(group, group)
+
     above, tied = torch.empty_like(order), torch.empty_like(order)
-    above[order], tied[order] = first - torch.searchsorted(group, group), end - first - 1
+    above[order] = first - first_of_group
+    tied[order] = end - first - 1
     return above, tied

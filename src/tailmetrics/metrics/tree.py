@@ -61,8 +61,9 @@ def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes
     paths = tree.on(ids.device)
     relevant = ranks.remembered(("relevant nodes", tree), lambda: _RelevantNodes(ranks, paths))
 
-    # lists in the order of paths, one label of each list a row
-    places = torch.where(ids >= 0, looked_up(paths.places, ids.clamp(min=0)), len(paths.places))
+    # lists (R, k) in the order of paths, then transposed: one label of each list a row, (k, R)
+    behind_all_paths = len(paths.places)
+    places = torch.where(ids >= 0, looked_up(paths.places, ids.clamp(min=0)), behind_all_paths)
     places, rank = places.sort(dim=1)
     places_after = relevant.first_after(present, places).T.contiguous()
     rank = rank.T.contiguous()
@@ -70,28 +71,33 @@ def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes
     shared_with_relevant = torch.minimum(relevant.nodes_shared_with(present, places_after, nodes), lengths)
     shared_with_neighbour = _shared_nodes(nodes[:, 1:], nodes[:, :-1])
 
+    # ``covered``: how many nodes of the path of a label are nodes of the listed labels before it
     cutoffs = torch.tensor(ks, device=ids.device)[:, None]
     listed = shared = covered = lengths.new_zeros(()).expand(len(ks), len(ids))
-    for place in range(ids.shape[1]):  # labels behind a cut-off add nothing
+    for place in range(ids.shape[1]):
         if place:
             covered = torch.minimum(covered, shared_with_neighbour[place - 1])
-        inside = rank[place] < cutoffs
-        listed = listed + torch.where(inside, (lengths[place] - covered).clamp(min=0), 0)
-        shared = shared + torch.where(inside, (shared_with_relevant[place] - covered).clamp(min=0), 0)
-        covered = torch.where(inside, lengths[place], covered)
+        new_nodes = (lengths[place] - covered).clamp(min=0)
+        new_shared_nodes = (shared_with_relevant[place] - covered).clamp(min=0)
+        is_listed = rank[place] < cutoffs  # labels behind a cut-off add nothing
+        listed = listed + torch.where(is_listed, new_nodes, 0)
+        shared = shared + torch.where(is_listed, new_shared_nodes, 0)
+        covered = torch.where(is_listed, lengths[place], covered)
 
     n = ranks.n_relevant
     counts = torch.zeros(2, len(ks), n.numel(), dtype=torch.int64, device=n.device)
-    counts = counts.index_copy_(2, present, torch.stack([listed, shared]).to(torch.int64)).view(2, len(ks), *n.shape)
-    return Nodes(counts[0], relevant.count, counts[1])
+    counts = counts.index_copy_(2, present, torch.stack([listed, shared]).to(torch.int64))
+    listed_count, shared_count = counts.view(2, len(ks), *n.shape)
+    return Nodes(listed_count, relevant.count, shared_count)
 
 
 def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
     """Return the first ``k`` labels (R, k) of lists at ``places`` (R,), flat indexes of rows, or rows and buckets."""
-    listed, shape = listed_ids(ranks, k), ranks.n_relevant.shape
+    listed = listed_ids(ranks, k)
     if not len(places):
         return listed.new_empty(0, listed.shape[-1])
 
+    shape = ranks.n_relevant.shape
     indices = []
     for size, inner_size in zip(shape, (*shape[1:], 1), strict=True):
         indices.append(places // inner_size % size)
@@ -121,17 +127,21 @@ class _RelevantNodes:
     def __init__(self, ranks: TargetRanks, paths: Paths) -> None:
         ids, keys, n = ranks.relevant.ids, ranks.relevant.keys, ranks.n_relevant
         self._size = 1 + len(paths.places)  # one place more, behind the labels, for the ends of lists
-        self._sorted, order = (keys * self._size + looked_up(paths.places, ids.clamp(min=0))).sort()
+        places = looked_up(paths.places, ids.clamp(min=0))
+        self._sorted, order = (keys * self._size + places).sort()
         self._keys = keys[order]
         self._nodes, lengths = _paths_to(paths, ids[order])
 
-        added = lengths
+        # a label adds the nodes that its path does not share with the label before it
+        num_added = lengths
         if len(ids):
-            same_list = self._keys[1:] == self._keys[:-1]
-            shared = torch.where(same_list, _shared_nodes(self._nodes[:, 1:], self._nodes[:, :-1]), 0)
-            added = (lengths - F.pad(shared, (1, 0))).clamp(min=0)
-        totals = torch.zeros(n.numel() + 1, dtype=torch.int64, device=ids.device)
-        self.count = totals.scatter_add_(0, self._keys, added.to(torch.int64))[:-1].view(n.shape)
+            is_same_list = self._keys[1:] == self._keys[:-1]
+            shared_with_previous = _shared_nodes(self._nodes[:, 1:], self._nodes[:, :-1])
+            shared_with_previous = torch.where(is_same_list, shared_with_previous, 0)
+            num_added = (lengths - F.pad(shared_with_previous, (1, 0))).clamp(min=0)
+        totals = torch.zeros(n.numel() + 1, dtype=torch.int64, device=ids.device)  # the last one: void entries
+        totals.scatter_add_(0, self._keys, num_added.to(torch.int64))
+        self.count = totals[:-1].view(n.shape)
 
     def first_after(self, rows: Tensor, places: Tensor) -> Tensor:
         """Return where each listed label (R, k) would stand among the sorted relevant labels."""
@@ -139,17 +149,18 @@ class _RelevantNodes:
 
     def nodes_shared_with(self, rows: Tensor, places_after: Tensor, nodes: Tensor) -> Tensor:
         """Return the most nodes that each listed label (k, R) shares with a relevant label of its row and bucket."""
-        if not len(self._keys):
+        num_relevant = len(self._keys)
+        if not num_relevant:
             return torch.zeros_like(places_after)
-        after = self._shared_at(nodes, rows, places_after.clamp(max=len(self._keys) - 1))
-        before = self._shared_at(nodes, rows, (places_after - 1).clamp(min=0))
-        return torch.maximum(after, before)
+        shared_with_next = self._shared_at(nodes, rows, places_after.clamp(max=num_relevant - 1))
+        shared_with_previous = self._shared_at(nodes, rows, (places_after - 1).clamp(min=0))
+        return torch.maximum(shared_with_next, shared_with_previous)
 
     def _shared_at(self, nodes: Tensor, rows: Tensor, places: Tensor) -> Tensor:
         """Return how many nodes paths share with the relevant labels at ``places``, 0 for those of other rows."""
         relevant_nodes = self._nodes.index_select(1, places.view(-1)).view(nodes.shape)
-        same_row = rows == looked_up(self._keys, places)
-        return torch.where(same_row, _shared_nodes(nodes, relevant_nodes), 0)
+        is_same_row = rows == looked_up(self._keys, places)
+        return torch.where(is_same_row, _shared_nodes(nodes, relevant_nodes), 0)
 
 
 @takes_arrays
@@ -245,18 +256,20 @@ def near_miss_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> tuple[Tens
     """
     ks = k if isinstance(k, tuple) else (k,)
     ids, keys, n = ranks.relevant.ids, ranks.relevant.keys, ranks.n_relevant
-    listed = _lists_at(ranks, max(ks), keys.clamp(max=n.numel() - 1)).T
-    is_label, is_relative = _matches(ids, listed, tree.on(ids.device).parents)
+    num_lists = n.numel()
+    lists = _lists_at(ranks, max(ks), keys.clamp(max=num_lists - 1)).T
+    is_label, is_relative = _matches(ids, lists, tree.on(ids.device).parents)
 
     cutoffs = torch.tensor(ks, device=ids.device)[:, None]
-    missed = _first_place(is_label) >= cutoffs
-    near = missed & (_first_place(is_relative) < cutoffs)
-    flags = torch.stack([near, missed]).to(torch.int64)
-    totals = flags.new_zeros(2, len(ks), n.numel() + 1).scatter_add_(2, keys.expand_as(flags), flags)
-    counts = totals[..., :-1].view(2, len(ks), *n.shape)
+    is_missed = _first_place(is_label) >= cutoffs
+    is_near_miss = is_missed & (_first_place(is_relative) < cutoffs)
+    flags = torch.stack([is_near_miss, is_missed]).to(torch.int64)
+    totals = flags.new_zeros(2, len(ks), num_lists + 1)  # the last one: void entries
+    totals.scatter_add_(2, keys.expand_as(flags), flags)
+    near_misses, misses = totals[..., :-1].view(2, len(ks), *n.shape)
     if isinstance(k, tuple):
-        return counts[0], counts[1]
-    return counts[0, 0], counts[1, 0]
+        return near_misses, misses
+    return near_misses[0], misses[0]
 
 
 def _matches(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:

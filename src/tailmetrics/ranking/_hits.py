@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import looked_up, once, real_dtype, whole_numbers
+from tailmetrics.ranking._orders import order_by_key
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that is not in the list. It is larger than any cut-off."""
@@ -156,7 +157,7 @@ class Padding:
         self, keys: Tensor, shape: tuple[int, ...], width: int, can_read_values: bool, order: Tensor | None = None
     ) -> None:
         if order is not None:
-            order = order[keys[order].argsort(stable=True)]
+            order = order_by_key(keys, order)
             keys = keys[order]
         if can_read_values:
             counts = torch.bincount(keys, minlength=prod(shape))[: prod(shape)]
