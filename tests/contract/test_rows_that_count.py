@@ -224,6 +224,18 @@ def test_ranking_with_unused_weights_or_groups_is_refused(argument: str, setting
     assert collection.members()["mrr"].update_count == 0
 
 
+def test_metric_warns_once_of_weights_that_it_does_not_read(recwarn: pytest.WarningsRecorder) -> None:
+    """A metric that is not weighted warns of the weights of a ranking, which other metrics may share; a weighted metric
+    does not warn.
+    """
+    ranking, metric = tm.rank(SCORES, GAINS, row_weights=torch.arange(36.0)), tm.RecallAtK(k=3)
+    for _ in range(2):
+        metric.update(ranking)
+    tm.RecallAtK(k=3, weighted=True).update(ranking)
+    (warning,) = recwarn
+    assert "row_weights, which a metric reads only with weighted=True" in str(warning.message)
+
+
 def test_members_that_number_groups_differently_are_refused() -> None:
     """Members that number row groups differently are refused, because group 0 would be English for one and German for
     the other.

@@ -693,6 +693,11 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
                 raise ValueError(
                     f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {setting}=."
                 )
+    elif metric._warns and batch.preds.rows.weights is not None and not metric.weighted:  # others may share it
+        warn_outside(
+            f"{type(metric).__name__}: the ranking has row_weights, which a metric reads only with weighted=True; here "
+            "each row counts alike."
+        )
     settings = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
     context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **settings, warns=metric._warns)
     return rank_rows(context, batch, metric.reading.required_depth)
