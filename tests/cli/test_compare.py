@@ -139,9 +139,9 @@ def test_tables_and_predictions_give_the_same_comparison(runs, tables, config, c
     """
     metrics = [OVERALL, RATIO, MEDIAN]
     paths = [tables(name, *metrics) for name in ("old", "new")]
-    named = ["--names", "old", "new", "--resamples", 500]
-    comparisons = compared(*paths, *named, out="a")
-    compared("--preds", runs.old, runs.new, *named, "--config", config(*metrics), *runs.reference, out="b")
+    options = ["--names", "old", "new", "--resamples", 500]
+    comparisons = compared(*paths, *options, out="a")
+    compared("--preds", runs.old, runs.new, *options, "--config", config(*metrics), *runs.reference, out="b")
     for suffix in ("json", "md", "csv"):
         assert (tmp_path / "a" / f"compare.{suffix}").read_text() == (tmp_path / "b" / f"compare.{suffix}").read_text()
     kinds = {"precision_k@1": "mean", "precision_k@3": "mean", "psr@3": "ratio"}
@@ -423,21 +423,23 @@ def test_the_order_of_rows_in_tables_does_not_matter(config, evaluated, compared
     (tmp_path / "users.csv").write_text("query,group\n" + "\n".join(users_by_query))
     metrics = config(OVERALL, ("RecallAtK", "{k: 2, average: micro, buckets: deciles, scope: global}"), MEDIAN)
     words = ["--config", metrics, *write_files(target=truth, train_target=truth), "--row-groups", "lang"]
-    others = {name: tmp_path / f"other-{name}.parquet" for name in ("a0", "a1", "b0", "b1")}
-    for name, path in others.items():
+    shuffled_paths = {name: tmp_path / f"other-{name}.parquet" for name in ("a0", "a1", "b0", "b1")}
+    for name, path in shuffled_paths.items():
         scores = [f"{query},{item},{rng.random():.3f}" for query in queries for item in items]
-        own = tmp_path / f"{name}.parquet"
-        evaluated(*words, *write_files(preds="query,item,score\n" + "\n".join(scores)), "--per-row", own)
-        tables[name] = pq.read_table(own)
+        table_path = tmp_path / f"{name}.parquet"
+        evaluated(*words, *write_files(preds="query,item,score\n" + "\n".join(scores)), "--per-row", table_path)
+        tables[name] = pq.read_table(table_path)
         # draws follow the rows of the first table
-        other = tables[name].take(rng.permutation(40) if tables.keys() - {"a0"} else np.arange(40))
-        rewrite(other, own, path)
+        shuffled = tables[name].take(rng.permutation(40) if tables.keys() - {"a0"} else np.arange(40))
+        rewrite(shuffled, table_path, path)
     a0, a1, b0, b1 = (str(tmp_path / f"{name}.parquet") for name in tables)
     models, options = [f"{a0},{a1}", f"{b0},{b1}"], ["--names", "a", "b", "--resamples", 200]
     comparisons = compared(*models, "--clusters", tmp_path / "users.csv", *options)
-    other_a0, other_a1, other_b0, other_b1 = map(str, others.values())
-    same = compared(f"{other_a0},{other_a1}", f"{other_b0},{other_b1}", "--clusters", tmp_path / "users.csv", *options)
-    assert json.dumps(comparisons) == json.dumps(same)
+    shuffled_a0, shuffled_a1, shuffled_b0, shuffled_b1 = map(str, shuffled_paths.values())
+    shuffled_comparisons = compared(
+        f"{shuffled_a0},{shuffled_a1}", f"{shuffled_b0},{shuffled_b1}", "--clusters", tmp_path / "users.csv", *options
+    )
+    assert json.dumps(comparisons) == json.dumps(shuffled_comparisons)
     assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= comparisons.keys()
     assert not any(key.startswith("median") for key in comparisons)  # several runs have none together
     means = {name: np.nanmean(table["precision_k@1"].to_numpy()) for name, table in tables.items()}

@@ -55,8 +55,11 @@ def test_a_later_config_replaces_earlier_options(request_of, tmp_path):
     assert (options.intervals, options.no_intervals) == (True, False)
 
 
-def test_a_path_may_begin_with_the_home_folder(request_of, tmp_path, monkeypatch):
-    """Of a config, and of ``--target=~/y.csv``, which shells leave as it is; other options keep their text."""
+def test_paths_may_start_with_a_tilde(request_of, tmp_path, monkeypatch):
+    """Paths of options and configs may start with ~, also in ``--target=~/y.csv``, which shells do not expand.
+
+    Options that are no paths keep their text.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     (tmp_path / "later.yaml").write_text("title: ~/title\n")

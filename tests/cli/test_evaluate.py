@@ -216,14 +216,18 @@ def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
     options = [*write_files(preds=np.random.default_rng(1).normal(size=(60, 30)), target=np.arange(60) % 30)]
     options += ["--train-target", data_set.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
-    unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
+    warning_of_training = (
+        "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
+    )
     no_buckets = name in ("retrieval", "map12")
-    warning = "warning: KForRecall: each row has one relevant label, so that min_recall=0.8 makes no difference: "
+    warning_of_rows = (
+        "warning: KForRecall: each row has one relevant label, so that min_recall=0.8 makes no difference: "
+    )
     expected = ""
     if no_buckets:
-        expected = unread
+        expected = warning_of_training
     elif name == "head_to_tail":
-        expected = warning
+        expected = warning_of_rows
     assert (status, err[: len(expected)], err.count("\n")) == (0, expected, bool(expected))
     assert "@" in out
     assert out.count("\n") <= 40
@@ -231,7 +235,7 @@ def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
         assert tailmetrics("evaluate", "--preset", name, *options, "--verbose")[1].count("\n") > out.count("\n")
     if no_buckets:
         status, out, err = tailmetrics("evaluate", "--preset", name, *options, "--buckets", "deciles")
-        assert (status, unread in err, "decile_1" in out) == (0, False, True)
+        assert (status, warning_of_training in err, "decile_1" in out) == (0, False, True)
 
 
 @pytest.mark.parametrize("chosen", ["preset", "config"])
@@ -291,19 +295,19 @@ def test_probabilities_make_the_loss_that_of_probabilities(write_files, evaluate
     With it cross-entropy is -log of the probability, overall and by bucket, and ranks do not change. It is refused
     beside thresholds and for values that are no probabilities.
     """
-    chances = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)
+    probabilities = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)
     target = np.arange(40) % 12
-    words = [*write_files(preds=chances, target=target, train_target=target), "--preset", "next_location"]
+    words = [*write_files(preds=probabilities, target=target, train_target=target), "--preset", "next_location"]
     without_option = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
     assert any("on the command line --probabilities" in warning for warning in without_option["warnings"])
     actual = values_of(evaluated(*words, "--num-labels", 12, "--probabilities", warns=()))
-    expected = -np.log(chances[np.arange(40), target].astype(np.float64))
+    expected = -np.log(probabilities[np.arange(40), target].astype(np.float64))
     assert actual["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
     assert actual["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
     assert actual["mrr"] == values_of(without_option)["mrr"]
     failure = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert failure[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
-    for scores in (chances + 1, np.log(chances)):  # logits without a negative one, and with
+    for scores in (probabilities + 1, np.log(probabilities)):  # logits without a negative one, and with
         words = [*write_files(preds=scores, target=target), "--preset", "next_location", "--num-labels", 12]
         err = tailmetrics("evaluate", *words, "--probabilities")[2]
         assert "but probabilities lie between 0 and 1 (rows 0 to 39 of " in err

@@ -94,17 +94,17 @@ def test_tables_with_missing_queries_skipped_and_counted_are_refused(
         compared(full, zero, "--resamples", 100)
 
 
-@pytest.mark.parametrize("other", ["k: 3, empty_target_action: skip", "k: 2", "k: 3, ties: expected"])
-def test_metrics_of_one_name_and_other_arguments_are_refused(table, tailmetrics, other):
+@pytest.mark.parametrize("arguments", ["k: 3, empty_target_action: skip", "k: 2", "k: 3, ties: expected"])
+def test_metrics_of_one_name_and_other_arguments_are_refused(table, tailmetrics, arguments):
     """Two metrics of the same name that differ in an argument are refused, and the error gives the values of k if these
     differ.
     """
     first = table("one", [("RecallAtK", "{k: 3, name: mine}")])
-    two = table("two", [("RecallAtK", f"{{{other}, name: mine}}")])
-    status, _, err = tailmetrics("compare", first, two)
+    second = table("two", [("RecallAtK", f"{{{arguments}, name: mine}}")])
+    status, _, err = tailmetrics("compare", first, second)
     assert status == 2
     assert "different arguments of 'mine'" in err
-    assert (" (k=3, k=2)" in err) == (other == "k: 2")
+    assert (" (k=3, k=2)" in err) == (arguments == "k: 2")
 
 
 @pytest.mark.filterwarnings("always:compare. the threshold")

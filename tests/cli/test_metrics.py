@@ -198,8 +198,13 @@ def test_buckets_option_adds_buckets_to_overall_metrics(write_files, evaluated):
     """
     scores, target = np.eye(4)[[0, 0, 0, 1, 0, 2, 2, 3]], np.array([0, 0, 0, 1, 1, 2, 3, 3])
     words = [*write_files(preds=scores, target=target, label_counts=[9, 2, 2, 2]), "--buckets=thresholds:1,5:head,tail"]
-    added = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro", "--metrics+=CalibrationErrorAtK"]
-    values = values_of(evaluated("--preset", "next_location", *added, *words))
+    added_metrics = [
+        "--metrics+=RecallAtK",
+        "--metrics.k=1",
+        "--metrics.average=macro",
+        "--metrics+=CalibrationErrorAtK",
+    ]
+    values = values_of(evaluated("--preset", "next_location", *added_metrics, *words))
     right = [(scores.argmax(1) == target)[target == label].mean() for label in range(4)]
     assert values["global_macro_recall@1/head"] == right[0]
     assert values["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)

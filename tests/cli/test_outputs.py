@@ -327,7 +327,7 @@ def test_a_signal_during_evaluation_leaves_no_files(by_decile, tmp_path, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-ENDED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "3"))
+INTERRUPTED_RUNS = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "3"))
 """Number of runs that a signal ends; each takes a second."""
 SIGNAL_AT_RANDOM = """
 import os, random, shutil, signal, sys, tempfile
@@ -429,7 +429,7 @@ def test_runs_killed_at_random_moments_leave_whole_files(data_set, by_decile, tm
     lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
-    values = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-ENDED // len(lines))}\n"
+    values = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-INTERRUPTED_RUNS // len(lines))}\n"
     assert processes.run_in_process(values + SIGNAL_AT_RANDOM) == []
 
 

@@ -67,7 +67,7 @@ for line in sys.stdin:
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
         if stdout_path is None:
             os.close(1)
-            sys.stdout = None  # as Python begins where descriptor 1 is closed
+            sys.stdout = None  # as Python starts if descriptor 1 is closed
         if stderr_path is None:
             os.close(2)
             sys.stderr = None
@@ -135,8 +135,8 @@ def test_an_unwritable_stdout_is_an_error_after_the_report(in_ascii, tmp_path, c
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
 @pytest.mark.parametrize("stderr", ["/dev/full", None])
-def test_results_do_not_wait_for_stderr(in_ascii, config, write_files, stderr):
-    """If stderr is full or closed, results are printed, and an error keeps its status."""
+def test_results_are_printed_if_stderr_is_unwritable(in_ascii, config, write_files, stderr):
+    """If stderr is full or closed, results are printed, and an error keeps its exit status."""
     words = ["evaluate", "--config", config(PRECISION), *write_files(preds=np.eye(8), target=np.arange(8))]
     status, out, _ = in_ascii(*words, stderr=stderr)
     assert (status, b"precision@" in out) == (0, True)

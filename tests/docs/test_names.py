@@ -76,8 +76,8 @@ def scores() -> torch.Tensor:
 @pytest.fixture
 def classes() -> torch.Tensor:
     """Return one label per row; every label occurs."""
-    drawn = torch.randint(0, L, (200 - L,), generator=torch.Generator().manual_seed(1))
-    return torch.cat([torch.arange(L), drawn])
+    random_labels = torch.randint(0, L, (200 - L,), generator=torch.Generator().manual_seed(1))
+    return torch.cat([torch.arange(L), random_labels])
 
 
 def test_balanced_accuracy_is_macro_recall_at_1(scores: torch.Tensor, classes: torch.Tensor) -> None:

@@ -105,5 +105,5 @@ def test_the_command_of_the_page_gives_the_report_of_one_process(folder, engine)
     del words[place : place + len(["--engine", engine, "--shares", "8"])]
     words[words.index("--out") + 1] = "reports/alone"
     run("-m", "tailmetrics", *words)
-    alone, shared = ((folder / f"reports/{name}/report.json").read_bytes() for name in ("alone", "engine"))
-    assert alone == shared
+    expected, shared = ((folder / f"reports/{name}/report.json").read_bytes() for name in ("alone", "engine"))
+    assert expected == shared

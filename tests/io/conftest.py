@@ -68,19 +68,3 @@ def targets_of():
         return {row: _target_row(target, index) for target, rows in dataset for index, row in enumerate(rows.tolist())}
 
     return targets_of
-
-
-@pytest.fixture
-def named(rows_of):
-    """Return a function from a dataset to {query: (preds, target)} with names of labels instead of numbers."""
-
-    def by_name(labels, names):
-        if isinstance(labels, dict):
-            return {names[label]: value for label, value in labels.items()}
-        return [names[label] for label in labels]
-
-    def named(dataset):
-        names, rows = dataset.label_names, rows_of(dataset)
-        return {dataset.row_names[row]: tuple(by_name(part, names) for part in parts) for row, parts in rows.items()}
-
-    return named

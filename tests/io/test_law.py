@@ -86,8 +86,8 @@ class Case:
                 put(value, [number for _, _, numbers in rows for number in numbers])
         size = len(next(iter(columns.values())))
         for _ in range(rng.choice([0, 0, 1, 2])):
-            make = STRAYS[rng.choice(list(STRAYS))]
-            columns[rng.choice([name for name in UNKNOWN if name not in columns])] = [make(rng) for _ in range(size)]
+            factory = STRAYS[rng.choice(list(STRAYS))]
+            columns[rng.choice([name for name in UNKNOWN if name not in columns])] = [factory(rng) for _ in range(size)]
         if value == "order":
             roles["rank"] = "order"
         if value == "none":
@@ -134,7 +134,7 @@ def means_something_else(file, name):
 
 def follow(error, case, options):
     """Add to the options those of a hint that agree with what the author of the files meant."""
-    own = 0 if error.path.stem == "p" else 1
+    file_index = 0 if error.path.stem == "p" else 1
     hint = error.hint.partition("; without a line of names")[0]
     if "--list-delimiter" in hint:
         options["list_delimiter"] = " "
@@ -144,8 +144,8 @@ def follow(error, case, options):
         if not match:
             continue
         option, role = match[1].replace("-", "_"), match[2]
-        meant = case.files[{"preds_columns": 0, "target_columns": 1}.get(option, own)][1]
-        if option == "columns" and role == "query" and means_something_else(case.files[1 - own], answer):
+        meant = case.files[{"preds_columns": 0, "target_columns": 1}.get(option, file_index)][1]
+        if option == "columns" and role == "query" and means_something_else(case.files[1 - file_index], answer):
             continue
         if role == "score" and role not in meant and ".rank, .distance" in hint:
             role = next((text for text in ("rank", "distance") if meant.get(text, "order") != "order"), role)

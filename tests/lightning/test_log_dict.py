@@ -147,9 +147,9 @@ def test_forward_logs_the_values_of_each_batch(tmp_path: Path) -> None:
             return (self.weight - 1) ** 2
 
         def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-            alone = collection("train/")
-            alone.update(*batch)
-            expected_values = {f"{key}_step": float(value) for key, value in alone.compute().items()}
+            batch_metrics = collection("train/")
+            batch_metrics.update(*batch)
+            expected_values = {f"{key}_step": float(value) for key, value in batch_metrics.compute().items()}
             same({key: self.trainer.logged_metrics[key] for key in expected_values}, expected_values)
 
     run = trainer(tmp_path)
@@ -202,9 +202,9 @@ def test_a_logged_metric_has_a_value_for_each_loader(number: int, forward: bool,
         loaders = [loader(seed) for seed in range(first, first + number)]
         returned = run.validate(Logging(metric, forward), loaders, verbose=False)
         for seed, values in zip(range(first, first + number), returned, strict=True):
-            alone = tailmetrics.RecallAtK(k=3)
-            alone.update(*rows(seed).tensors)
-            same(values, {f"r/dataloader_idx_{seed - first}" if number > 1 else "r": float(alone.compute())})
+            loader_metric = tailmetrics.RecallAtK(k=3)
+            loader_metric.update(*rows(seed).tensors)
+            same(values, {f"r/dataloader_idx_{seed - first}" if number > 1 else "r": float(loader_metric.compute())})
     metric_of_all_rows = tailmetrics.RecallAtK(k=3)
     for seed in (0, 1):
         metric.update(*rows(seed).tensors)
@@ -238,8 +238,11 @@ def test_self_log_refuses_a_metric_of_several_values(log: dict[str, Any], forwar
     """self.log refuses a metric of several values at the first step, and the error gives their number and names
     TopKCollection.
     """
-    several = tailmetrics.PrecisionAtK(k=[1, 5]), tailmetrics.RecallAtK(k=1, average="none", num_labels=LABELS)
-    for metric, number in zip(several, ("2", "one for each label"), strict=True):
+    metrics_of_several_values = (
+        tailmetrics.PrecisionAtK(k=[1, 5]),
+        tailmetrics.RecallAtK(k=1, average="none", num_labels=LABELS),
+    )
+    for metric, number in zip(metrics_of_several_values, ("2", "one for each label"), strict=True):
         words = rf"{type(metric).__name__}: self.log takes one value, and this metric has {number}; .*TopKCollection"
         with pytest.raises(ValueError, match=words):
             trainer(tmp_path).validate(Logging(metric, forward, **log), loader(), verbose=False)

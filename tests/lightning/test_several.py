@@ -134,8 +134,8 @@ def test_a_step_that_returns_other_rows_must_mask_repeats() -> None:
     )
     with pytest.raises(ValueError, match=message):
         repeats.first_seen(3, "validation_step", masked=False)
-    again = SamplerPadding(loader(sampler=sampler))
-    assert [again.first_seen(rows, "test_step", masked=True) for rows in (12, 3)] == [None, None]
+    masked_repeats = SamplerPadding(loader(sampler=sampler))
+    assert [masked_repeats.first_seen(rows, "test_step", masked=True) for rows in (12, 3)] == [None, None]
 
 
 @pytest.mark.parametrize("name", ["", "tail"])

@@ -153,8 +153,8 @@ def test_ignore_index_of_metrics_is_not_counted(tmp_path: Path) -> None:
     rows count.
     """
     texts = torch.tensor([[0, 1, -100], [1, -100, -100]])
-    wide = torch.nn.functional.pad(texts, (0, ROWS - 3), value=-100)  # a block as long as the vocabulary
-    for target in (texts, texts.reshape(-1), texts.to(torch.int32), wide):
+    padded_texts = torch.nn.functional.pad(texts, (0, ROWS - 3), value=-100)  # a block as long as the vocabulary
+    for target in (texts, texts.reshape(-1), texts.to(torch.int32), padded_texts):
         metrics = [RecallAtK(k=5, buckets="deciles", ignore_index=-100)]
         report = callback(metrics, train_target=lambda batch, target=target: target)
         trainer(tmp_path, report).fit(Model(), loader(sampler=SubsetRandomSampler([3])))
@@ -164,8 +164,10 @@ def test_ignore_index_of_metrics_is_not_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [[[0, 1, 1], [2, 3, 4]], [[0, 1, -100], [2, -100, -100]]])
-def test_tokens_are_refused_where_metrics_read_the_number_of_rows(texts: Any, tmp_path: Path) -> None:
-    """Each token is a row, but lists of labels look alike: a repeated label, or ignore_index, tells of tokens."""
+def test_metrics_of_training_rows_refuse_targets_that_may_be_tokens(texts: Any, tmp_path: Path) -> None:
+    """If a metric reads the number of training rows, targets that may be tokens are refused, because each token is a
+    row, while a list of labels is one row. A repeated label, or ignore_index, indicates tokens.
+    """
     ignore_index = -100 if -100 in texts[1] else None
     metrics = [NoveltyAtK(k=5, ignore_index=ignore_index)]
     report = callback(metrics, train_target=lambda batch: torch.tensor(texts))

@@ -91,12 +91,12 @@ def counted_rows(folder: Path) -> dict[str, list[int]]:
     sampler, custom_sampler = SubsetRandomSampler(range(15)), FixedOrder([1, 2, 3, 2, 1])
     rank = int(os.environ.get("LOCAL_RANK", 0))
     ordered = DistributedSampler(range(ROWS), num_replicas=2, rank=rank, shuffle=False)
-    shared = {
+    split = {
         "shuffled": loader(shuffle=True),
         "subset": loader(sampler=sampler),
         "fixed order": loader(sampler=custom_sampler),
     }
-    alone = {
+    unchanged = {
         "subset on both": loader(sampler=sampler),
         "subset in batches on both": loader(batch_sampler=BatchSampler(sampler, 4, False)),
         "fixed order on both": loader(sampler=custom_sampler),
@@ -104,8 +104,8 @@ def counted_rows(folder: Path) -> dict[str, list[int]]:
         "not divisible": loader(sampler=DistributedSampler(range(13), num_replicas=2, rank=rank)),
     }
     return {
-        **counted_labels(folder, shared),
-        **counted_labels(folder, alone, use_distributed_sampler=False),
+        **counted_labels(folder, split),
+        **counted_labels(folder, unchanged, use_distributed_sampler=False),
         **counted_labels(folder, {"limited": loader(sampler=ordered)}, limit_train_batches=1),
     }
 
@@ -132,18 +132,18 @@ def collectives(folder: Path) -> dict[str, Any]:
             tally.counts = True
             super().on_validation_epoch_end(trainer, pl_module)
 
-    whole = Evaluation.report
+    original = Evaluation.report
 
     def report(self: Any, title: str) -> Any:
         with tally.paused():
-            return whole(self, title)
+            return original(self, title)
 
     Evaluation.report = report  # type: ignore[method-assign]
-    watched = Watched(metrics, label_counts=[1] * ROWS, num_train=ROWS, table=False)
-    run = trainer(folder, watched, devices=2, strategy="ddp")
+    callback_of_run = Watched(metrics, label_counts=[1] * ROWS, num_train=ROWS, table=False)
+    run = trainer(folder, callback_of_run, devices=2, strategy="ddp")
     tally.watch()
     run.validate(Model(), loader(), verbose=False)
-    tally.counts, Evaluation.report = False, whole  # type: ignore[method-assign]
+    tally.counts, Evaluation.report = False, original  # type: ignore[method-assign]
     values = {key: float(value) for key, value in run.callback_metrics.items()}
     return {"collectives": tally.calls, "logged": len(values), "recall@5": values["val/global_recall@5/decile_9"]}
 
@@ -153,10 +153,10 @@ def in_groups(folder: Path) -> dict[str, Any]:
     outcomes: dict[str, Any] = {}
     for name, members in (("all", [0, 1]), ("first", [0])):
         group = distributed.new_group(members)
-        own_group = group if distributed.get_rank() in members else distributed.new_group([1])
+        group_of_process = group if distributed.get_rank() in members else distributed.new_group([1])
         if members == [0] and distributed.get_rank() == 0:
             distributed.new_group([1])
-        metrics = [tailmetrics.RecallAtK(k=4, process_group=own_group)]
+        metrics = [tailmetrics.RecallAtK(k=4, process_group=group_of_process)]
         report = HeadToTailReport(metrics, label_counts=[1] * ROWS, num_train=ROWS, table=False, files=False)
         run = trainer(folder, report, devices=2, strategy="ddp")
         run.validate(Model(), loader(), verbose=False)

@@ -51,7 +51,7 @@ def report_of_values(
             caption=(captions or {}).get(metric, ""),
         )
         is_summary = bucket in SUMMARIES
-        number, what = (counts or {}).get(key, (None, ""))
+        number, count_name = (counts or {}).get(key, (None, ""))
         records.append(
             Record(
                 key,
@@ -62,7 +62,7 @@ def report_of_values(
                 summary=bucket if is_summary else "",
                 interval=(intervals or {}).get(key),
                 count=number,
-                count_of=what,
+                count_of=count_name,
                 facts=facts[metric],
                 **{name: values[key] for name, values in (beside or {}).items() if key in values},
             )

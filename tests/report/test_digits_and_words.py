@@ -124,8 +124,8 @@ def test_words_of_a_field_replace_only_words_of_sentences() -> None:
     """
     users = ("users", "items")
     assert in_words("Rows with 1 label, and rows.", users) == "Users with 1 item, and users."
-    kept = "rows.parquet, label_names=, --row-groups, 'rows', top_labels, labels/row"
-    assert in_words(kept, users) == kept
+    unchanged = "rows.parquet, label_names=, --row-groups, 'rows', top_labels, labels/row"
+    assert in_words(unchanged, users) == unchanged
     assert in_words("rare labels: the labels of a query", users, ["rare labels"]) == "rare labels: the items of a user"
 
 

@@ -21,7 +21,7 @@ from tailmetrics.report.text import csv_text
 
 ROWS = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
 VALUES = {"recall@5/head": 0.8, "recall@5/tail": 0.2}
-BESIDE = {
+REFERENCES = {
     "chance": {"recall@5/head": 0.1, "recall@5/tail": 0.05},
     "popularity": {"recall@5/head": 0.6, "recall@5/tail": 0.0},
     "attainable": {"recall@5/head": 1.0, "recall@5/tail": 0.9},
@@ -29,8 +29,8 @@ BESIDE = {
     "expected": {"recall@5/head": 0.75, "recall@5/tail": 0.2},
     "best": {"recall@5/head": 0.9, "recall@5/tail": 0.2},
 }
-PLAIN = report_of_values("", VALUES, buckets=ROWS)
-WHOLE = report_of_values("", VALUES, buckets=ROWS, beside=BESIDE)
+WITHOUT_REFERENCES = report_of_values("", VALUES, buckets=ROWS)
+WITH_REFERENCES = report_of_values("", VALUES, buckets=ROWS, beside=REFERENCES)
 
 
 def levels(chart, kind, style):
@@ -44,7 +44,7 @@ def test_each_bar_shows_its_references():
     """Each bar has chance as a dotted line, popularity as a hollow diamond and the attainable value as a cap, which
     caption and alternative text explain.
     """
-    (chart,) = drawings(WHOLE, "headline")
+    (chart,) = drawings(WITH_REFERENCES, "headline")
     assert levels(chart, "line", "dotted") == [(0.1, 0.1), (0.05, 0.05)]
     assert levels(chart, "dot", "diamond") == [(0.6, 0.6), (0.0, 0.0)]
     assert not any(mark.filled for mark in chart.marks if mark.kind == "dot")
@@ -58,36 +58,40 @@ def test_ties_are_drawn_as_a_bracket_if_they_matter():
     """A bar whose value depends on the order of equal scores has a bracket from .7 to .9 with the mean .75, and tables
     have both. A bar whose value does not depend on it has none.
     """
-    (chart,) = drawings(WHOLE, "headline")
+    (chart,) = drawings(WITH_REFERENCES, "headline")
     assert levels(chart, "dot", "circle") == [(0.75, 0.75)]
     assert (0.7, 0.9) in levels(chart, "line", "thin")
     assert "between 0.7000 and 0.9000 by the order of equal scores" in chart.in_words
-    assert r"| head | 0.8000 | 0.7500 | \[.7000, .9000\] |" in markdown(WHOLE)
-    assert "head & 0.8000 & 0.7500 & [.7000, .9000]" in latex(WHOLE)
+    assert r"| head | 0.8000 | 0.7500 | \[.7000, .9000\] |" in markdown(WITH_REFERENCES)
+    assert "head & 0.8000 & 0.7500 & [.7000, .9000]" in latex(WITH_REFERENCES)
 
 
 def test_references_are_in_data_files_and_on_request_in_tables():
     """Markdown and LaTeX have references on request, a page in a section that opens, and JSON and CSV always."""
     line = "| tail | 0.2000 | 0.0500 | 0.0000 | 0.9000 |"
-    assert line in markdown(WHOLE, references=True)
-    assert line not in markdown(WHOLE)
-    paper = latex(WHOLE, references=True)  # in two tables, each of which names the metric of its columns
+    assert line in markdown(WITH_REFERENCES, references=True)
+    assert line not in markdown(WITH_REFERENCES)
+    paper = latex(WITH_REFERENCES, references=True)  # in two tables, each of which names the metric of its columns
     assert "recall@5 chance & recall@5 popularity" in paper and "tail & 0.2000 & 0.0500 & 0.0000" in paper
     assert "bucket & recall@5 attainable" in paper and "tail & 0.9000" in paper
-    assert "Beside chance, popularity and the attainable" in Tags(page(WHOLE)).text
-    content = json.loads(json.dumps(WHOLE.as_dict()))
-    (first, _) = csv.DictReader(StringIO(csv_text(WHOLE.csv_tables()[""])))
-    for name, values in BESIDE.items():
+    assert "Beside chance, popularity and the attainable" in Tags(page(WITH_REFERENCES)).text
+    content = json.loads(json.dumps(WITH_REFERENCES.as_dict()))
+    (first, _) = csv.DictReader(StringIO(csv_text(WITH_REFERENCES.csv_tables()[""])))
+    for name, values in REFERENCES.items():
         assert [record[name] for record in content["records"]] == list(values.values())
         assert first[name] == str(values["recall@5/head"])
 
 
 def test_missing_references_and_ties_are_not_mentioned():
     """Without references and bounds of ties, no drawing, column, section or sentence mentions them."""
-    (chart,) = drawings(PLAIN, "headline")
+    (chart,) = drawings(WITHOUT_REFERENCES, "headline")
     assert [mark.kind for mark in chart.marks] == ["bar", "text", "bar", "text", "line"]
-    assert [PLAIN.as_dict()["records"][0][name] for name in BESIDE] == [None] * 6
-    for text in (markdown(PLAIN, references=True), latex(PLAIN, references=True), Tags(page(PLAIN)).text):
+    assert [WITHOUT_REFERENCES.as_dict()["records"][0][name] for name in REFERENCES] == [None] * 6
+    for text in (
+        markdown(WITHOUT_REFERENCES, references=True),
+        latex(WITHOUT_REFERENCES, references=True),
+        Tags(page(WITHOUT_REFERENCES)).text,
+    ):
         assert "chance" not in text
         assert "equal scores" not in text
 
@@ -109,8 +113,10 @@ def means(counts, values, weights, training_count, h):
     position = math.log10(training_count)
     parts = []
     for label in labels:
-        own = math.log10(counts[label])
-        parts.append((share(position, label) * (values[label] - mean(own)) / (1 - share(own, label))) ** 2)
+        label_position = math.log10(counts[label])
+        parts.append(
+            (share(position, label) * (values[label] - mean(label_position)) / (1 - share(label_position, label))) ** 2
+        )
     return mean(position), math.sqrt(sum(parts))
 
 

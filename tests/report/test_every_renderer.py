@@ -40,7 +40,7 @@ COUNTS = (200 / torch.arange(1, LABELS + 1)).long()
 
 
 @pytest.fixture(scope="module")
-def shown():
+def complete_report():
     """Return a report with everything that renderers show, and its scores, targets and buckets."""
     generator = torch.Generator().manual_seed(4)
     scores = torch.randn(ROWS, LABELS, generator=generator) + COUNTS.log() / 2
@@ -75,11 +75,11 @@ def recall(scores, target, rows):
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-def test_each_renderer_shows_everything(shown, renderer):
+def test_each_renderer_shows_everything(complete_report, renderer):
     """Each renderer shows the values by group, the label missed most often, intervals, the gap, the scope, the number
     of rows and the meaning of a decile. The values are those of plain loops.
     """
-    report, scores, target, buckets = shown
+    report, scores, target, buckets = complete_report
     text = " ".join(RENDERERS[renderer](report).split())
     expected = [
         "in the one list that a row shows (scope global)",
@@ -116,9 +116,9 @@ def test_each_renderer_shows_everything(shown, renderer):
     assert f"{value:.4f} [{ends}]" in text.replace("\\", "")
 
 
-def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
+def test_csv_and_json_hold_groups_intervals_and_summaries(complete_report):
     """CSV and JSON hold each value to the last bit, with its group, summary and the ends of its interval."""
-    report = shown[0]
+    report = complete_report[0]
     lines = {
         (line["metric"], line["row_group"], line["bucket"], line["summary"]): line
         for line in csv.DictReader(StringIO(csv_text(report.csv_tables()[""])))
@@ -146,11 +146,11 @@ def marks(chart, kind, style=None):
     return [mark for mark in chart.marks if mark.kind == kind and style in (None, mark.style)]
 
 
-def test_bars_intervals_and_references_are_drawn_to_scale(shown):
+def test_bars_intervals_and_references_are_drawn_to_scale(complete_report):
     """Bars, ends of intervals, the line of the value over all labels and fair shares are at the heights of their
     values.
     """
-    report, _, _, _ = shown
+    report, _, _, _ = complete_report
     charts_by_title = charts(report)
     values = {name: value for name, value in report.by_bucket["global_recall@3"].items() if not math.isnan(value)}
     ends = {name: report.intervals[f"global_recall@3/{name}"] for name in values}
@@ -228,11 +228,11 @@ def test_each_kind_of_buckets_is_explained(buckets, sentence):
     assert sentence in what_buckets_are(list(bucket_rows(buckets)))
 
 
-def test_the_table_of_buckets_has_the_number_of_rows(shown):
+def test_the_table_of_buckets_has_the_number_of_rows(complete_report):
     """The table of buckets has the positives and the rows with a relevant label of each bucket, which are equal if each
     row has one label.
     """
-    report, _, target, buckets = shown
+    report, _, target, buckets = complete_report
     lines = [line.strip("| \n").split(" | ") for line in markdown(report).splitlines()]
     for index, name in enumerate(buckets.names):
         rows = int((buckets.assignment[target] == index).sum())
@@ -351,8 +351,10 @@ def test_the_column_of_rows_is_the_denominator_of_values():
     assert [line[3] for line in table.lines] == ["all 40", "23", "12"]
 
 
-def test_values_without_an_interval_are_named():
-    """Gini has an interval for rows, but none for clusters of rows; the calibration error has neither."""
+def test_captions_name_values_without_an_interval():
+    """The caption names the values without an interval: Gini has one for rows, but none for clusters of rows, and the
+    calibration error has neither.
+    """
     generator = torch.Generator().manual_seed(5)
     scores, target = torch.randn(40, 4, generator=generator), torch.arange(40) % 4
     metrics = [RecallAtK(1), GiniAtK(1), CalibrationErrorAtK(1)]

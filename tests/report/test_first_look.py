@@ -29,8 +29,8 @@ def recall(**arguments):
     )
 
 
-def screen(shown, width=100, **options):
-    return in_full(shown, width, **{"verbose": False, **options})
+def screen(evaluated, width=100, **options):
+    return in_full(evaluated, width, **{"verbose": False, **options})
 
 
 def test_the_answer_gives_the_recall_of_the_lists_in_words():
@@ -125,15 +125,15 @@ def test_the_first_screen_shows_the_headline_by_bucket_and_all_overall_values(wi
     report = evaluate(
         LISTS, TARGET, metrics=[RecallAtK(k=2, buckets=BUCKETS, scope="global"), PrecisionAtK(k=[1, 2]), MRR()]
     )
-    noted = replace(report, notes=tuple(f"note {place} {'is long ' * 40}" for place in range(9)))
-    text = screen(noted, width, rest="The rest is elsewhere.")
+    report_with_notes = replace(report, notes=tuple(f"note {place} {'is long ' * 40}" for place in range(9)))
+    text = screen(report_with_notes, width, rest="The rest is elsewhere.")
     assert max(map(len, text.splitlines())) <= width
     for row in report.buckets:
         assert re.search(rf"{row.name}.*{number(report.scalars[f'global_recall@2/{row.name}'])}", text)
     for key, value in report.overall.items():
         assert re.search(rf"{re.escape(key)} +{number(value)}", text)
     notes = [line for line in text.splitlines() if line.startswith("! ")]
-    assert notes[-1] == f"! {len(noted.warnings) - 5} more notes"
+    assert notes[-1] == f"! {len(report_with_notes.warnings) - 5} more notes"
     assert len(notes) == 6
     assert "The rest is elsewhere." in text
 
@@ -184,13 +184,13 @@ def test_a_page_shows_answer_and_picture_before_notes():
     title.
     """
     report = replace(recall(labels=True), notes=("a note of the user",))
-    for shown in (report, runs(3)):
-        text = page(shown)
-        verdict = (shown.document().verdict or "").splitlines()[0][:30]
+    for evaluated in (report, runs(3)):
+        text = page(evaluated)
+        verdict = (evaluated.document().verdict or "").splitlines()[0][:30]
         offsets = [text.index(part) for part in (verdict, 'class="headline"', 'class="chart"', 'id="part-')]
         assert all(offset < next_offset for offset, next_offset in pairwise(offsets))
-        assert shown.document().warnings == [] or text.index('class="chart"') < text.index('class="notes"')
-        titles = [section.title for section in shown.document(references=True).sections]
+        assert evaluated.document().warnings == [] or text.index('class="chart"') < text.index('class="notes"')
+        titles = [section.title for section in evaluated.document(references=True).sections]
         assert len(set(titles)) == len(titles)
 
 
