@@ -59,7 +59,7 @@ def test_rows_of_sequences_take_lists_and_names_of_targets() -> None:
 
 def test_a_row_mask_of_another_length_is_refused_beside_ignore_index() -> None:
     """Both leave out rows, and are put together behind the check."""
-    with pytest.raises(ValueError, match=r"row_mask is bool \[3\] for 2 rows; pass a bool"):
+    with pytest.raises(ValueError, match=r"row_mask is bool \[3\] for 2 rows; pass for each row a bool"):
         rank(SCORES, np.array([0, -100]), depth=1, row_mask=[True, True, False], ignore_index=-100)
 
 
