@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tailmetrics as tm
-from tailmetrics.significance import AreaRows, LabelRows, ShownRows, compare, intervals
+from tailmetrics.significance import AreaRows, LabelRows, Method, ShownRows, compare, intervals
 from tailmetrics.significance.halves import at_half_the_rows
 
 NAN = math.nan
@@ -273,3 +273,13 @@ def test_clusters_that_are_not_one_per_row_are_refused(clusters, message):
         intervals({"k": [1, 2, 3]}, clusters=clusters)
     with pytest.raises(ValueError, match=f"compare: {message}"):
         compare({"a": {"k": [1, 2, 3]}, "b": {"k": [1, 2, 3]}}, clusters=clusters)
+
+
+def test_a_mean_without_bounds_knows_copies_from_rows():
+    """Skewed gains, each three times, as a cluster: the limits of few large events, as of the rows, and no t."""
+    gains = np.random.default_rng(1).exponential(3, 40)
+    alone = intervals({"dcg": gains}, unbounded=["dcg"], resamples=0)["dcg"]
+    users = np.repeat(np.arange(40), 3)
+    clustered = intervals({"dcg": np.repeat(gains, 3)}, unbounded=["dcg"], clusters=users, resamples=0)["dcg"]
+    assert alone.method == clustered.method == Method.FAY_FEUER
+    assert clustered.ends == pytest.approx(alone.ends)

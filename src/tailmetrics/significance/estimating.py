@@ -239,6 +239,14 @@ class Estimate:
         return values - self.models[1].values[self.rows]
 
     @property
+    def _largest_residual(self) -> float | None:
+        """The largest distance of a row, or of the sum of a cluster, above its expectation; None for other than means."""
+        if self.kind != "mean":
+            return None
+        top, bottom = self._statistic.columns
+        return float((top - self.value * bottom).max())
+
+    @property
     def size_of_change(self) -> float:
         """The typical difference of a row's value between two models, if the models differ in it; 0 if it is unknown.
 
@@ -323,7 +331,7 @@ class Estimate:
             if self._may_be_negative:
                 ends = self._ends_beyond_chance(confidence)
             elif self.moments is not None and self._has_no_upper_bound:
-                ends = self.moments.ends_without_bound(confidence)
+                ends = self.moments.ends_without_bound(confidence, self._largest_residual)
             return ends or student(self.value, *self.error(), self.bounds, confidence)
 
         interval = choose(self.facts, confidence, spread)

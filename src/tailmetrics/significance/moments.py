@@ -244,12 +244,17 @@ class Moments:
         """The effective number of units: (sum of weights)^2 / (sum of squared weights), the least of all ratios."""
         return min(ratio.hits.bottom**2 / ratio.bottom_squares for ratio in self.ratios)
 
-    def ends_without_bound(self, confidence: float) -> Ends | None:
+    def ends_without_bound(self, confidence: float, largest_residual: float | None = None) -> Ends | None:
         """Return the ends for a ratio of values without an upper bound that a few rows decide; else None.
 
         The limits are those of rare values. Else, of a mean, they are those of events as large as the largest distance
         of a row above the mean: the sums do not tell the skewness of the rows, but it is at most that of such events.
         A value that is mostly one row has no interval.
+
+        Args:
+            confidence: Confidence of the interval.
+            largest_residual: The largest x - value * d of a unit, for means of rows in clusters; None to derive it from
+                the sums of a mean.
         """
         ratio = self.ratios[0]
         if ratio.low < 0:
@@ -258,11 +263,18 @@ class Moments:
         if hits.effective_number < 2:
             return Ends.none(ONE_ROW_DECIDES)
         ends = rare_ends(hits, None, confidence)
-        largest = ratio.high - ratio.value
-        if ends is not None or not ratio.is_mean or largest <= 0:
+        if largest_residual is None and ratio.is_mean:
+            largest_residual = ratio.high - ratio.value
+        if ends is not None or largest_residual is None or largest_residual <= 0:
             return ends
         events = Shares.of_events(
-            ratio.value, self.products[0], largest, largest, ratio.hits.bottom, ratio.units, bound=inf
+            ratio.value,
+            self.products[0],
+            largest_residual,
+            largest_residual,
+            ratio.hits.bottom,
+            ratio.units,
+            bound=inf,
         )
         return rare_ends(events, None, confidence)
 
