@@ -240,7 +240,7 @@ class Estimate:
 
     @property
     def _largest_residual(self) -> float | None:
-        """The largest distance of a row, or of the sum of a cluster, above its expectation; None for other than means."""
+        """The largest distance of a row, or of the sum of a cluster, above what is expected; None but for means."""
         if self.kind != "mean":
             return None
         top, bottom = self._statistic.columns
