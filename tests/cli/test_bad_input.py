@@ -250,7 +250,9 @@ def test_a_missing_package_is_named(data_set, config, tailmetrics, monkeypatch):
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
     failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", ModuleType("broken"))
-    with pytest.raises(ImportError, match="cannot import name 'compare_runs'"):  # a defect keeps its traceback
+    with pytest.raises(
+        ImportError, match="cannot import name 'compare_runs'"
+    ):  # other import errors keep their traceback
         tailmetrics("evaluate")
 
 
@@ -267,7 +269,7 @@ def test_the_hint_for_the_number_of_labels_fits_ids_with_gaps(tailmetrics, tmp_p
     status, _, err = tailmetrics("evaluate", *words)
     assert (status, "--num-labels; or, where ids have gaps, --string-ids true" in err) == (2, True)
     status, out, _ = tailmetrics("evaluate", *words, "--string-ids", "true")
-    assert (status, "0.3333" in out) == (0, True)  # 7 of the labels 7, 12, 90
+    assert (status, "0.3333" in out) == (0, True)  # 7 alone of the labels 7, 12 and 90 is recommended
 
 
 def test_ignore_index_is_refused_for_named_labels(tailmetrics, tmp_path):

@@ -149,7 +149,7 @@ def test_tables_and_predictions_give_the_same_comparison(runs, tables, config, c
         "median_k_for_recall_miss40@1": "median"
     }
     median = comparisons["median_k_for_recall_miss40@1"]
-    assert median["wins"] > median["losses"] == 0  # fewer is better
+    assert median["wins"] > median["losses"] == 0  # lower is better
     with (tmp_path / "a" / "compare.csv").open() as file:
         assert [row["key"] for row in csv.DictReader(file) if row["baseline"]] == list(comparisons)
 
@@ -234,7 +234,7 @@ def test_tokens_of_a_sequence_bring_a_warning_unless_clustered(tailmetrics, tmp_
     for words in files:
         for options in (clustered, []):
             status, out, err = tailmetrics("compare", *words, *options, "--resamples", 100)
-            warned = not options and words[0] == "--preds"  # the table of a keeps its clusters
+            warned = not options and words[0] == "--preds"  # the table of a has its clusters
             assert (status, " ".join((out + err).split()).count(warning)) == (0, warned), words
     assert tailmetrics("compare", *files[1], "--out", tmp_path)[0] == 0
     assert "12 clusters" in (tmp_path / "compare.md").read_text()
@@ -343,7 +343,7 @@ def test_tables_of_different_rows_or_metrics_are_refused(tables, tailmetrics, tm
         path = tmp_path / f"{name}.parquet"
         rewrite(changed, old, path)
         if name == "plain":
-            pq.write_table(table, path)  # as pandas writes it, without what its values are
+            pq.write_table(table, path)  # as pandas writes it, without the metadata
         if name == "forged":
             pq.write_table(table.replace_schema_metadata({METADATA: b"[" * 100_000}), path)
         status, out, err = tailmetrics("compare", old, path)
@@ -429,7 +429,7 @@ def test_the_order_of_rows_in_tables_does_not_matter(config, evaluated, compared
         table_path = tmp_path / f"{name}.parquet"
         evaluated(*words, *write_files(preds="query,item,score\n" + "\n".join(scores)), "--per-row", table_path)
         tables[name] = pq.read_table(table_path)
-        # draws follow the rows of the first table
+        # resampling follows the rows of the first table, which are not shuffled
         shuffled = tables[name].take(rng.permutation(40) if tables.keys() - {"a0"} else np.arange(40))
         rewrite(shuffled, table_path, path)
     a0, a1, b0, b1 = (str(tmp_path / f"{name}.parquet") for name in tables)
@@ -441,7 +441,7 @@ def test_the_order_of_rows_in_tables_does_not_matter(config, evaluated, compared
     )
     assert json.dumps(comparisons) == json.dumps(shuffled_comparisons)
     assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= comparisons.keys()
-    assert not any(key.startswith("median") for key in comparisons)  # several runs have none together
+    assert not any(key.startswith("median") for key in comparisons)  # several runs have no median
     means = {name: np.nanmean(table["precision_k@1"].to_numpy()) for name, table in tables.items()}
     expected = (means["b0"] + means["b1"] - means["a0"] - means["a1"]) / 2
     assert comparisons["precision_k@1"]["difference"] == pytest.approx(expected)

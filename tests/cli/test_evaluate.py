@@ -114,7 +114,10 @@ def test_label_counts_give_the_report_of_training_targets(data_set, config, eval
     counted = [*data_set.options, "--label-counts", data_set.counts, "--num-train", len(data_set.trained)]
     metrics = ["--config", config(*METRICS)]
     trained, counted_report = evaluated(*metrics, *data_set.options_with_training), evaluated(*metrics, *counted)
-    assert counted_report == {**trained, "readings": trained["readings"][:2]}  # counts have no reading of their own
+    assert counted_report == {
+        **trained,
+        "readings": trained["readings"][:2],
+    }  # readings are those of predictions, targets and training
 
 
 def test_a_config_may_hold_every_option_and_the_command_line_wins(data_set, config, tailmetrics, tmp_path):
@@ -231,7 +234,7 @@ def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
     assert (status, err[: len(expected)], err.count("\n")) == (0, expected, bool(expected))
     assert "@" in out
     assert out.count("\n") <= 40
-    if name == "head_to_tail":  # which has the most to show
+    if name == "head_to_tail":  # it has the most values
         assert tailmetrics("evaluate", "--preset", name, *options, "--verbose")[1].count("\n") > out.count("\n")
     if no_buckets:
         status, out, err = tailmetrics("evaluate", "--preset", name, *options, "--buckets", "deciles")
@@ -307,7 +310,7 @@ def test_probabilities_make_the_loss_that_of_probabilities(write_files, evaluate
     assert actual["mrr"] == values_of(without_option)["mrr"]
     failure = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert failure[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
-    for scores in (probabilities + 1, np.log(probabilities)):  # logits without a negative one, and with
+    for scores in (probabilities + 1, np.log(probabilities)):  # positive logits, and negative ones
         words = [*write_files(preds=scores, target=target), "--preset", "next_location", "--num-labels", 12]
         err = tailmetrics("evaluate", *words, "--probabilities")[2]
         assert "but probabilities lie between 0 and 1 (rows 0 to 39 of " in err

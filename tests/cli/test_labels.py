@@ -134,7 +134,7 @@ def test_counts_by_name_give_the_report_of_training_targets(tmp_path, config, ev
     common = ["--config", config(*METRICS), *files[:4], "--string-ids", "true"]
     report = evaluated(*common, *files[4:], warns=())
     counted_report = evaluated(*common, "--label-counts", tmp_path / "counts.csv", warns=())
-    # counts have no reading, and name no queries that a filter could use
+    # counts are not among the readings, and have no queries that a filter could use
     notes = [warning for warning in report["warnings"] if "--filter" not in warning]
     assert counted_report == {**report, "readings": report["readings"][:2], "warnings": notes}
     assert values_of(report)["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)

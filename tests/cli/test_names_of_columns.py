@@ -91,7 +91,7 @@ def test_label_names_are_the_columns_of_a_matrix(call, options):
     assert status == 0
     assert "0.6667" in printed
     assert "the F-score of precision and recall, each the mean over all labels" in " ".join(printed.split())
-    assert "The catalogue is" not in printed  # it is that of --label-names
+    assert "The catalogue is" not in printed  # the catalogue is that of --label-names
     assert "row i belongs to row i of y.csv" in printed
 
 
@@ -110,7 +110,7 @@ def test_hints_for_names_beside_a_matrix_lead_to_a_value(call, options):
         in printed
     )
     assert "a column of label ids as an array, numpy.save('labels.npy', column)." in printed
-    if not options:  # with names, it is the test above
+    if not options:  # the test above follows the hint on names
         status, printed = call("--target", "numbers.csv")
         assert (status, "0.6667" in printed) == (0, True)
 

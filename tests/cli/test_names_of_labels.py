@@ -139,7 +139,7 @@ def test_label_counts_follow_label_names(files, config, evaluated, tmp_path, for
     """
     words = ["--config", config(("RecallAtK", "{k: 2, buckets: 'thresholds:1,5', scope: global}")), *files(form)]
     (tmp_path / "counts.csv").write_text("label,count\nd0,1\nd1,9\nd2,8\n")
-    recalls = {"5+": 0.0, "1-4": 1.0, "unseen": None}  # of d2, and of d0
+    recalls = {"5+": 0.0, "1-4": 1.0, "unseen": None}  # d2 is in the first bucket, d0 in the second
     if form in ("json", "trec"):
         recalls |= {"5+": 1.0, "1-4": 0.5}
     for counts in ("counts.npy", "counts.csv"):

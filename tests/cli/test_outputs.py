@@ -163,7 +163,7 @@ def node(path, kind):
         os.mkfifo(path)
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as server:
-            server.bind(os.path.relpath(path))  # an address has 100 letters
+            server.bind(os.path.relpath(path))  # an address of a socket has at most 100 characters
     else:
         path.symlink_to(path.parent / kind.removeprefix("link to "))
 
@@ -318,7 +318,7 @@ def test_a_signal_during_evaluation_leaves_no_files(by_decile, tmp_path, tmp_pat
     """
     ends = {
         "os.kill(os.getpid(), signal.SIGINT)": (130, "", INTERRUPTED),
-        "Removed()": (130, "", INTERRUPTED),  # where Python drops errors
+        "Removed()": (130, "", INTERRUPTED),  # Python ignores errors in __del__
         "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),
         "os.kill(os.getpid(), signal.SIGHUP)": (129, "", ""),  # the terminal is closed
     }

@@ -31,7 +31,7 @@ def trec(tmp_path):
     """
     source = random.Random(7)
     documents = [f"WT{source.randrange(100)}-{number}" for number in range(55)] + ["é", "ẞ", "𝒳", "Z", "a-1"]
-    scores = [0.5, 0.5 + 1e-9, 1.0, -3.0, 1e39, 2e39, 0.0, 0.75, 2.25]  # some are equal in single precision alone
+    scores = [0.5, 0.5 + 1e-9, 1.0, -3.0, 1e39, 2e39, 0.0, 0.75, 2.25]  # some are equal only in single precision
     qrels = {
         f"q{query}": {document: source.choice([-2, 0, 0, 1, 2, 3]) for document in source.sample(documents, 25)}
         for query in range(1, 41)
@@ -112,7 +112,7 @@ def test_min_gain_equals_the_level_of_trec_eval(trec, evaluated, tmp_path, level
     [
         ("run", "comes last by name", "b", ()),
         ("csv", "comes first by name", "a", ()),
-        ("csv", "comes last by name", "b", ("y.qrels",)),  # one TREC file numbers the names of all
+        ("csv", "comes last by name", "b", ("y.qrels",)),  # one TREC file decides the order of names in all files
     ],
 )
 def test_the_warning_of_ties_says_which_name_is_ranked_first(evaluated, tmp_path, form, winner, item, training):
@@ -148,7 +148,7 @@ def test_buckets_include_names_that_only_training_has(trec, config, evaluated, t
     words = ["--config", config(("RecallAtK", "{k: 5, buckets: deciles}")), *files_of(tmp_path)]
     report = evaluated(*words, "--train-target", tmp_path / "train.qrels")
     counted_report = evaluated(*words, "--label-counts", tmp_path / "counts.csv")
-    assert counted_report == {**report, "readings": report["readings"][:2]}  # counts have no reading of their own
+    assert counted_report == {**report, "readings": report["readings"][:2]}  # counts are not among the readings
     assert sum(bucket["labels"] for bucket in report["buckets"]) >= len(counts)
     assert sum(bucket["occurrences"] for bucket in report["buckets"]) == sum(counts.values())
 

@@ -174,7 +174,7 @@ def test_sampled_negatives_reverse_the_order_of_two_models() -> None:
     ranks = a.where(torch.arange(rows) % 5 > 0, 1), torch.randint(1, 101, (rows,), generator=generator)
     for rank_of, among_all, sampled in zip(ranks, (0.2, 0.1), (0.28, 1.0), strict=True):
         assert float((rank_of <= 10).double().mean()) == pytest.approx(among_all, abs=0.03)
-        scores_of_relevant = 1 - (rank_of[:, None] - 0.5) / labels  # the share of all labels below it
+        scores_of_relevant = 1 - (rank_of[:, None] - 0.5) / labels  # the share of labels with lower scores
         scores = torch.cat([scores_of_relevant, torch.rand(rows, 100, generator=generator)], dim=1)
         metric = RecallAtK(k=10)
         with pytest.warns(UserWarning, match="label of each row is 0, as where it stands beside 100 sampled negatives"):

@@ -46,7 +46,9 @@ DEFAULT = "tailmetrics[all]"
 
 def requirements_of(page: str) -> frozenset[str]:
     """Return the requirements that a page installs."""
-    text = re.sub(r"pip install .*--index-url.*", "", (ROOT / page).read_text())  # another build of a package
+    text = re.sub(
+        r"pip install .*--index-url.*", "", (ROOT / page).read_text()
+    )  # such lines install another build of a package
     requirements = set()
     for line in INSTALLED.findall(text):
         for word in line.split():

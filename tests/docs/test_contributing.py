@@ -109,8 +109,10 @@ def test_the_metric_of_the_guide_passes_doctest_and_ruff(package: Path) -> None:
     ruff(package)
 
 
-def test_make_commands_of_the_guide_are_targets_of_the_makefile() -> None:
-    """Every `make` command of the guide that is a main target exists in the Makefile."""
+def test_the_guide_names_the_main_targets_of_the_makefile() -> None:
+    """The guide names the commands `make test`, `lint`, `types`, `docs` and `wheel`, and the Makefile has these
+    targets.
+    """
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     commands = {word for line in re.findall(r"\bmake ([a-z ]+)", GUIDE) for word in line.split()}
     assert {"test", "lint", "types", "docs", "wheel"} <= commands & targets

@@ -175,7 +175,7 @@ def test_the_commands_of_the_page_give_the_values_of_the_blocks(
         listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(names[file])]
         Path(f"{file}.csv").write_text("\n".join([f"user_id,{role}", *listed]) + "\n")
     words = names["words"].clone()
-    words[4:].clamp_(min=-1)  # half of the padding by -100, half by -1
+    words[4:].clamp_(min=-1)  # half of the padding is -100, half is -1
     for name, array in (("logits", names["logits"].float()), ("words", words), ("counts", names["counts"])):
         np.save(f"{name}.npy", array.numpy())
     for file in ("answers", "right", "known"):

@@ -99,7 +99,7 @@ def test_the_command_of_the_page_gives_the_report_of_one_process(folder, engine)
     words[words.index("--engine") + 1] = engine
     words[words.index("--shares") + 1] = "8"
     run("-m", "tailmetrics", *words)
-    assert batches(folder) > 5  # as many as there are row groups
+    assert batches(folder) > 5  # one batch for each row group
 
     place = words.index("--engine")
     del words[place : place + len(["--engine", engine, "--shares", "8"])]

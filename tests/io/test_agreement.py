@@ -50,7 +50,7 @@ def test_one_name_written_in_two_ways_is_refused(csv):
     assert "--string-ids true" in caught.value.hint
     read(preds, csv("y.csv", "query,item", "ann,7", "ann,123"), string_ids=True)
     two_labels = csv("two.csv", "query,item", "ann,7", "ann,007", "ann,123")
-    assert recall(read(preds, two_labels)) == pytest.approx(1 / 3)  # 7 and 007 are two labels where a file has both
+    assert recall(read(preds, two_labels)) == pytest.approx(1 / 3)  # a file with both 7 and 007 has two labels
     with pytest.raises(DataFileError, match="has the query '1' where .*p.csv has '1.0'"):
         read(csv("p.csv", "query,item,score", "1.0,a,1", "b,a,1"), csv("y.csv", "query,item", "1,a", "b,a"))
 
@@ -104,7 +104,10 @@ def test_lists_are_joined_by_their_column_of_queries(tmp_path, as_text):
     assert (list(dataset.row_names), dataset.unmatched_queries) == (["2", "1"], 1)
     same_order = lists(tmp_path / "s.parquet", [1, 2, 3], "labels", label([[7], [8], [6]]))
     dataset = read(preds, same_order)
-    assert (recall(dataset), list(dataset.row_names)) == (pytest.approx(2 / 3), ["1", "2", "3"])  # in order already
+    assert (recall(dataset), list(dataset.row_names)) == (
+        pytest.approx(2 / 3),
+        ["1", "2", "3"],
+    )  # the rows are in the order of the target
 
 
 def test_lists_are_joined_with_lines_by_query(tmp_path, csv):

@@ -82,7 +82,7 @@ def test_padded_ids_as_wide_as_the_labels_get_one_more_column(tmp_path):
     (batch,) = read(save(tmp_path / "ids.npy", IDS), save(tmp_path / "ids2.npy", IDS), num_labels=3)
     assert batch.target.shape == (4, 4)
     with pytest.raises(DataFileError, match="row 0: holds the gain -1") as caught:
-        list(read_target(tmp_path / "ids2.npy", num_labels=3))  # as LabelFrequency(3) would read it
+        list(read_target(tmp_path / "ids2.npy", num_labels=3))  # LabelFrequency(3) would read these ids as multi-hot
     assert "one more column of -1" in caught.value.hint
 
 

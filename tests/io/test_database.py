@@ -242,7 +242,7 @@ def test_batches_of_compressed_lists_fit_into_the_memory(tmp_path, form, options
     np.save(tmp_path / "y.npy", np.zeros(400, int))
     assert path.stat().st_size < 20_000
     dataset = read(path, tmp_path / "y.npy", num_labels=9, memory="64MiB")
-    assert dataset.batch_rows * 5000 <= loading.BATCH_CELLS * 2**26 / 10**9  # as much less as the memory is
+    assert dataset.batch_rows * 5000 <= loading.BATCH_CELLS * 2**26 / 10**9  # in proportion to the memory
 
 
 def test_a_parquet_list_larger_than_the_memory_is_refused_unread(tmp_path, scarce, monkeypatch):

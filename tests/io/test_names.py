@@ -462,10 +462,10 @@ def test_lists_whose_scores_rise_are_refused(write, form):
 @pytest.mark.parametrize(
     "scores",
     [
-        [[0.1, 0.5, 0.9], [0.7, 0.2], [0.3]],  # one list rises, and one falls
+        [[0.1, 0.5, 0.9], [0.7, 0.2], [0.3]],  # one list rises and one falls
         [[0.9, 0.5, 0.1], [0.7, 0.2], [0.3]],
         [[0.5, 0.9, 0.1], [0.2, 0.7], [0.3]],
-        [[0.5, 0.5, 0.5], [0.2, 0.7], [0.3]],  # one step is chance
+        [[0.5, 0.5, 0.5], [0.2, 0.7], [0.3]],  # a single rising step may be chance
     ],
 )
 def test_lists_whose_scores_do_not_all_rise_are_read(write, form, scores):

@@ -199,7 +199,7 @@ def test_gains_keep_their_precision(tmp_path, kind):
     preds = pd.DataFrame({"query": ["u", "u"], "item": ["a", "b"], "score": [0.9, 0.1]})
     lines = pd.DataFrame({"query": ["u"], "item": ["a"], "gain": np.array([0.7], kind)})
     targets = [lines]
-    for nullable in (True, False):  # Spark writes lists that cannot hold a null
+    for nullable in (True, False):  # Spark writes lists that cannot hold nulls
         gains = pa.list_(pa.field("element", pa.from_numpy_dtype(kind), nullable))
         targets.append(pa.table({"query": ["u"], "labels": [["a"]], "gains": pa.array([[0.7]], gains)}))
     if kind != "float16":

@@ -180,7 +180,9 @@ def test_rows_without_a_group_count_only_overall() -> None:
         loader_evaluation.add(output, "validation_step")
     report = loader_evaluation.report("", ())
     assert report.rows == 4
-    assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [[0, -1]]  # of texts, unchanged
+    assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [
+        [0, -1]
+    ]  # numbers of sequences are returned unchanged
     assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]
 
 

@@ -14,7 +14,6 @@ from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.lightning.split_rows import SamplerPadding
 
 pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
-ALL = [1] * ROWS
 
 
 def recall_at(k: int, **arguments: Any) -> HeadToTailReport:
@@ -23,8 +22,9 @@ def recall_at(k: int, **arguments: Any) -> HeadToTailReport:
 
 
 def test_callbacks_with_names_have_their_own_keys_and_files(tmp_path: Path) -> None:
-    """Callbacks with names have their own keys, files and entries of the checkpoint, and a resumed run restores
-    each.
+    """Callbacks with names have their own keys and files.
+
+    A run that is resumed from a checkpoint with the callbacks in another order gives each its own report.
     """
     run = trainer(tmp_path, recall_at(1, name="one"), recall_at(2, name="two"), recall_at(4))
     run.fit(Model(), loader(), loader())

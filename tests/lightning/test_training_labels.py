@@ -153,7 +153,7 @@ def test_ignore_index_of_metrics_is_not_counted(tmp_path: Path) -> None:
     rows count.
     """
     texts = torch.tensor([[0, 1, -100], [1, -100, -100]])
-    padded_texts = torch.nn.functional.pad(texts, (0, ROWS - 3), value=-100)  # a block as long as the vocabulary
+    padded_texts = torch.nn.functional.pad(texts, (0, ROWS - 3), value=-100)  # as many columns as labels
     for target in (texts, texts.reshape(-1), texts.to(torch.int32), padded_texts):
         metrics = [RecallAtK(k=5, buckets="deciles", ignore_index=-100)]
         report = callback(metrics, train_target=lambda batch, target=target: target)
@@ -351,7 +351,7 @@ def test_counting_shows_its_progress_and_names_label_counts(
     """Counting shows a progress bar on a terminal and logs a line, which both name label_counts= as the way to avoid
     it.
     """
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich assume a terminal
     report = callback()
     trainer(tmp_path, report, enable_progress_bar=True).fit(Model(), loader())
     printed = capfd.readouterr().err

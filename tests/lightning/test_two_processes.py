@@ -31,7 +31,7 @@ def test_two_processes_give_the_values_of_one(outcomes: Any) -> None:
     report = outcomes["report"]
     test_callback.same(values_of(report), test_callback.expected())
     assert report["rows"] == 41
-    for process in (0, 1):  # what Lightning keeps is loaded as weights only
+    for process in (0, 1):  # the saved values are loaded with weights_only=True
         values = torch.load(Path(report["folder"]) / f"values_{process}.pt", weights_only=True)
         assert {type(key) for key in values} == {str}
         assert float(values["test/precision@1"]) == pytest.approx(values_of(report)["precision@1"], rel=2**-23)

@@ -70,7 +70,7 @@ def test_areas_of_groups_buckets_and_gaps_have_error_bounds() -> None:
             assert record.error_bound > finer.error_bound >= 0
             assert abs(record.value - finer.value) <= record.error_bound + finer.error_bound
             assert record.decimals < 4
-    assert num_bounded == 3 * (3 + 2)  # of all rows and two groups: all labels, two buckets, gap, spread
+    assert num_bounded == 3 * (3 + 2)  # all rows and two groups, each with all labels, two buckets, gap and spread
 
 
 def test_an_area_without_a_correct_digit_is_shown_as_a_range() -> None:

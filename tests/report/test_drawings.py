@@ -71,7 +71,7 @@ def test_references_are_in_data_files_and_on_request_in_tables():
     line = "| tail | 0.2000 | 0.0500 | 0.0000 | 0.9000 |"
     assert line in markdown(WITH_REFERENCES, references=True)
     assert line not in markdown(WITH_REFERENCES)
-    paper = latex(WITH_REFERENCES, references=True)  # in two tables, each of which names the metric of its columns
+    paper = latex(WITH_REFERENCES, references=True)  # two tables, whose columns name their metric
     assert "recall@5 chance & recall@5 popularity" in paper and "tail & 0.2000 & 0.0500 & 0.0000" in paper
     assert "bucket & recall@5 attainable" in paper and "tail & 0.9000" in paper
     assert "Beside chance, popularity and the attainable" in Tags(page(WITH_REFERENCES)).text

@@ -415,7 +415,7 @@ def test_an_average_over_labels_without_relevant_labels_has_no_value(resamples):
     assert (table.lines[-1][:4], table.lines[-1][-7:]) == (["unseen", "2", "0", "0"], ["–"] * 7)
     lines = [line for line in csv.DictReader(StringIO(csv_text(report.csv_tables()[""]))) if line["bucket"] == "unseen"]
     assert {line["value"] for line in lines} == {""}
-    no_target = torch.zeros(40, 6, dtype=torch.bool)  # over all labels as well, and in a group of rows
+    no_target = torch.zeros(40, 6, dtype=torch.bool)  # the same over all labels, and in a group of rows
     scalars = evaluate(
         torch.rand(40, 6), no_target, metrics=[*metrics, F1AtThreshold(0.9)], intervals=resamples
     ).scalars
@@ -513,7 +513,7 @@ def test_ties_are_shown_by_the_report_also_at_depth(recwarn):
     assert report.ties == {1: 0, 4: 1}
     assert "tie (100.0% at rank 4)" in " ".join(report.warnings)
     assert report.tie_bounds["worst"]["recall_depth4@1/tail"] == 0
-    assert report.tie_bounds["best"]["recall_depth4@1/tail"] == 2 / 3  # of the labels 3, 4 and 5
+    assert report.tie_bounds["best"]["recall_depth4@1/tail"] == 2 / 3  # two of the labels 3, 4 and 5
     expected = evaluate(scores, target, metrics=[recall_by_bucket(ties="expected")], intervals=False)
     assert (expected.ties, expected.tie_bounds) == ({}, {})
     assert not [warning for warning in recwarn if "equal scores" in str(warning.message)]

@@ -203,7 +203,7 @@ def test_a_wide_table_of_a_page_is_split():
     report = report_of_values("", scalars, buckets=[BucketRow(name, 1, 1, 1) for name in names])
     (table,) = (section for section in report.document().tables if section.name == "buckets")
     assert len(table.parts) > 2
-    # "metric_" is 7 letters wide, of 8.2 pixels, with 14 between two columns: 13 of them beside the names of buckets
+    # "metric_" has 7 letters of 8.2 pixels, and 14 pixels are between columns: 13 columns fit beside the names
     assert all(part.header[0] == "bucket" and len(part.header) <= 14 for part in table.parts)
     assert [name for part in table.parts for name in part.header if name != "bucket"] == table.header[1:]
 

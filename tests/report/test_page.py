@@ -88,7 +88,7 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
     assert table.lines[0] == ["all", "20", "60", "60", *overall_cells]
     for row, line in zip(report.buckets, table.lines[1:], strict=True):
         cells = [number(values[row.name], report.facts(metric).is_place) for metric, values in report.by_bucket.items()]
-        # with one label per row, as many rows count in a bucket as it has positives
+        # each row has one label, so that a bucket has as many rows as positives
         assert line == [row.name, f"{row.labels:,}", *[f"{row.positives:,}"] * 2, *cells]
     for line in (line for part in table.parts for line in part.lines):
         assert "".join(line) in text

@@ -443,7 +443,7 @@ def test_names_are_escaped_in_every_format(evil, tmp_path, request):
     """Names of metrics, buckets, groups, labels and runs that hold markup, formulas or control characters are shown as
     text in every format.
     """
-    if "$" not in evil:  # which matplotlib would read as mathematics
+    if "$" not in evil:  # matplotlib would read $ as mathematics
         request.getfixturevalue("blank_pictures")
     visible = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")
     columns = {"support": torch.tensor([2]), "predicted": torch.tensor([1]), "hits": torch.tensor([0])}
@@ -480,7 +480,7 @@ def test_names_are_escaped_in_every_format(evil, tmp_path, request):
         assert "<img" not in texts[".md"]
         assert not any(line.startswith("# b") for line in texts[".md"].splitlines())
         assert r"\input" not in texts[".tex"]
-        assert not findall(r"(?:\\\\|rule)\s*[\[*]", texts[".tex"])  # an argument of the end of the line
+        assert not findall(r"(?:\\\\|rule)\s*[\[*]", texts[".tex"])  # brackets would be an argument of the line end
     (line,) = csv.DictReader(StringIO(report.labels.csv()))
     assert line["name"].removeprefix("'") == visible.replace("a # b | c |", r"a\n# b\n| c |")
     assert line["name"][:1] not in ("=", "@")
