@@ -1,4 +1,4 @@
-"""One table of metrics and their arguments, read by the oracle, law and contract tests; and the data they run on."""
+"""The table of metrics and their arguments for the tests of oracle, laws and contract, and the data they run on."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ NUM_TRAIN = 200
 
 @cache
 def training_counts() -> Tensor:
-    """A long tail over ids in no order of frequency, the last labels never seen."""
+    """Return counts of a long tail over ids in no order of frequency, with the last labels never seen."""
     generator = torch.Generator().manual_seed(5)
     counts = (120 / torch.arange(1, NUM_LABELS + 1) ** 1.2).long()
     counts[-8:] = 0
@@ -33,7 +33,7 @@ TREE = LabelTree([(label * 7 % (label + 1)) - 1 if label % 9 else -1 for label i
 
 @dataclass(frozen=True)
 class Case:
-    """A metric with arguments, and what the oracle has to know of them."""
+    """A metric with arguments, and the setting of the oracle for them."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -177,7 +177,7 @@ def _further_cases() -> list[Case]:
 
 
 EVERY_CASE = [*CASES, *_further_cases()]
-"""Those whose values of each version are kept in tests/golden."""
+"""Cases whose values of each version are in tests/golden."""
 
 
 def _cases_of_arguments() -> list[Case]:
@@ -204,7 +204,7 @@ def _cases_of_arguments() -> list[Case]:
 
 
 ALL_CASES = [*EVERY_CASE, *_cases_of_arguments()]
-"""With all that an argument may be, for the comparison with the oracle."""
+"""With more values of arguments, for the comparison with the oracle."""
 
 FEW = list({(case.name, case.by): case for case in reversed(EVERY_CASE)}.values())
 """One case per metric and way of bucketing, for tests that are slow per case."""
@@ -212,7 +212,7 @@ FEW = list({(case.name, case.by): case for case in reversed(EVERY_CASE)}.values(
 
 @dataclass(frozen=True)
 class Data:
-    """A batch in tensors and, row by row, for the oracle."""
+    """A batch as tensors, and as rows for the oracle."""
 
     scores: Tensor
     target: Tensor
@@ -220,14 +220,16 @@ class Data:
 
     @property
     def ids(self) -> Tensor:
-        """The scores as ranked ids."""
+        """Return the scores as ranked ids."""
         width = max((len(row.ranked) for row in self.rows), default=0)
         padded = [row.ranked + [-1] * (width - len(row.ranked)) for row in self.rows]
         return torch.tensor(padded, dtype=torch.int64).view(len(self.rows), width)
 
 
 def data(seed: int = 0, num_rows: int = 61, graded: bool = False, ties: bool = True) -> Data:
-    """Random rows: empty targets, short lists, tied scores, unseen labels, rows without any retrieved label."""
+    """Return random rows: empty targets, short lists, tied scores, unseen labels, and a row without any retrieved
+    label.
+    """
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(num_rows, NUM_LABELS, generator=generator)
     if ties:
@@ -244,7 +246,7 @@ def data(seed: int = 0, num_rows: int = 61, graded: bool = False, ties: bool = T
 
 
 def rows_of(scores: Tensor, gains: Tensor) -> list[Row]:
-    """The rows as the oracle reads them."""
+    """Return the rows in the form of the oracle."""
     return [
         Row(
             rank_scores(row_scores.tolist()),
@@ -256,25 +258,25 @@ def rows_of(scores: Tensor, gains: Tensor) -> list[Row]:
 
 
 def fed(metric: Any, *batch: Any, **other_arguments: Any) -> Any:
-    """The metric after one update."""
+    """Return the metric after one update."""
     metric.update(*batch, **other_arguments)
     return metric
 
 
 def fed_with(metric: Any, batches: Iterable[Data]) -> Any:
-    """The metric after several batches."""
+    """Return the metric after several batches."""
     for batch in batches:
         metric.update(batch.scores, batch.target)
     return metric
 
 
 def floats(value: Tensor) -> list[float]:
-    """Every value of a tensor of any shape, as a flat list."""
+    """Return every value of a tensor of any shape, as a flat list."""
     return [float(number) for number in value.flatten().tolist()]
 
 
 def padded_ids(target: Tensor) -> Tensor:
-    """A multi-hot target as label ids, -1 padded."""
+    """Return a multi-hot target as label ids, padded with -1."""
     relevant = [row.nonzero().squeeze(1).tolist() for row in target > 0]
     width = max(map(len, relevant), default=0)
     return torch.tensor([ids + [-1] * (width - len(ids)) for ids in relevant], dtype=torch.int64).view(

@@ -1,4 +1,4 @@
-"""Paths that the tests share, in which order they run, and what they are not to be disturbed by."""
+"""Paths that the tests share, the order in which they run, and settings that keep them undisturbed."""
 
 import gc
 import os
@@ -21,13 +21,13 @@ from pictures import blank_pictures as blank_pictures
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
 processes.context()  # before any test starts the server: what it loads, it loads once
 
-MANY = 20
-"""From this number of cases on, `make quick` tries about a fifth of them."""
+MANY_CASES = 20
+"""From this number of cases on, `make quick` runs about a fifth of them."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while ten thousand tests are collected: they stay, and each look goes through all of them."""
+    """Collect no garbage while ten thousand tests are collected: all of them stay, and each pass would visit all."""
     gc.disable()
     try:
         return (yield)
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test_cases in cases.values():
-        if len(test_cases) >= MANY or "case" in test_cases[0].callspec.params:
+        if len(test_cases) >= MANY_CASES or "case" in test_cases[0].callspec.params:
             for item in test_cases[1:]:
                 if crc32(item.nodeid.encode()) % 5:
                     item.add_marker("slow")
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads, and lose much where several test runs share the cores."""
+    """Use one thread: small tensors gain nothing from several, and lose much if several test runs share the cores."""
     import torch  # not above: beside the workers of pytest-xdist their master reads this file, and needs no torch
 
     before = torch.get_num_threads()

@@ -1,7 +1,7 @@
-"""How many of a sample of small mistakes do the tests see? ``make mutants`` prints it; ``N=60 SEED=1`` choose the sample.
+"""The share of small mistakes that the tests detect. ``make mutants`` prints it; ``N=60 SEED=1`` choose the sample.
 
-A mutant is the package with one node of one file changed: another comparison, another sign, a number one larger, a condition
-turned around. It survives if every test that runs its line passes. A line that runs at import is run by every test.
+A mutant is the package with one node of one file changed: another comparison, another sign, a number one larger, a
+condition negated. It survives if every test that runs its line passes. A line that runs at import is run by every test.
 """
 
 import ast
@@ -18,7 +18,7 @@ from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tailmetrics"
-WHERE = ("ranking", "metrics", "evaluation", "significance", "buckets.py", "frequency.py", "collection")
+PLACES = ("ranking", "metrics", "evaluation", "significance", "buckets.py", "frequency.py", "collection")
 TESTS = (
     "golden",
     "test_metrics_by_oracle.py",
@@ -38,7 +38,7 @@ TESTS += (
     "report/test_plot.py",
     "report/test_comparison_page.py",
 )
-OF_SIGNIFICANCE = ("significance", "evaluation")
+TESTS_OF_SIGNIFICANCE = ("significance", "evaluation")
 PAIRS = [
     (ast.Lt, ast.LtE),
     (ast.Gt, ast.GtE),
@@ -124,11 +124,11 @@ def run(tests: list[str], *options: str, path: Path = SOURCE, text: str = "", fo
 
 def tests_of_lines(folder: str) -> dict[tuple[str, int], list[str]]:
     """Return the tests that run each line, by file and number; raise if a test fails without a mistake."""
-    every = [f"tests/{name}" for name in dict.fromkeys((*TESTS, *OF_SIGNIFICANCE))]
-    measured = Path(folder, "coveragerc")  # all folders, unlike the measurement of coverage
-    measured.write_text("[run]\nsource = tailmetrics\n")
-    options = ["--numprocesses=2", f"--cov-config={measured}", "--cov", "--cov-context=test", "--cov-report="]
-    if run(every, *options, folder=folder):
+    tests = [f"tests/{name}" for name in dict.fromkeys((*TESTS, *TESTS_OF_SIGNIFICANCE))]
+    configuration = Path(folder, "coveragerc")  # all folders, unlike the measurement of coverage
+    configuration.write_text("[run]\nsource = tailmetrics\n")
+    options = ["--numprocesses=2", f"--cov-config={configuration}", "--cov", "--cov-context=test", "--cov-report="]
+    if run(tests, *options, folder=folder):
         raise SystemExit("The tests fail without a mistake: repair that first.")
     data = CoverageData(str(Path(folder, "lines")))
     data.read()
@@ -137,15 +137,15 @@ def tests_of_lines(folder: str) -> dict[tuple[str, int], list[str]]:
         for line, contexts in data.contexts_by_lineno(file).items():
             # a name is FILE::TEST[CASE]|PHASE; "" is what runs at import
             names = {name.partition("|")[0].partition("[")[0] for name in contexts}
-            tests_by_line[file.rpartition("tailmetrics/")[2], line] = every if "" in names else sorted(names)
+            tests_by_line[file.rpartition("tailmetrics/")[2], line] = tests if "" in names else sorted(names)
     return tests_by_line
 
 
 def main() -> None:
     """Make mutants, test each, and print which survive and how many die."""
     chance, count = random.Random(int(os.environ.get("SEED", "0"))), int(os.environ.get("N", "30"))
-    files = [SOURCE / place for place in WHERE if place.endswith(".py")]
-    files += [path for place in WHERE for path in sorted((SOURCE / place).rglob("*.py"))]
+    files = [SOURCE / place for place in PLACES if place.endswith(".py")]
+    files += [path for place in PLACES for path in sorted((SOURCE / place).rglob("*.py"))]
     with TemporaryDirectory() as folder:
         tests_by_line = tests_of_lines(folder)
     nodes = [(path, place) for path in files for place in range(len(candidates(parsed(path))))]
@@ -153,14 +153,17 @@ def main() -> None:
     for path, place in chance.sample(nodes, count):
         tree = parsed(path)
         chosen = candidates(tree)[place]
-        what, line = ast.unparse(chosen) or type(chosen).__name__, getattr(chosen, "lineno", 0)
+        description, line = ast.unparse(chosen) or type(chosen).__name__, getattr(chosen, "lineno", 0)
         text = ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree)))
         tests = tests_by_line.get((str(path.relative_to(SOURCE)), line), [])
         with TemporaryDirectory() as folder:
-            lives = not tests or run(tests, path=path, text=text, folder=folder) == 0
-        survived += lives
+            survives = not tests or run(tests, path=path, text=text, folder=folder) == 0
+        survived += survives
         reason = "no test runs it" if not tests else f"{len(tests)} tests run it"
-        print(f"{'SURVIVED' if lives else 'died    '} {path.relative_to(SOURCE)}:{line}: {what} ({reason})", flush=True)
+        print(
+            f"{'SURVIVED' if survives else 'died    '} {path.relative_to(SOURCE)}:{line}: {description} ({reason})",
+            flush=True,
+        )
     print(f"{count - survived} of {count} mutants died.")
 
 

@@ -1,7 +1,7 @@
-"""A second reading of every metric, in plain loops over lists, sets, dicts and exact fractions.
+"""A second implementation of every metric, in plain loops over lists, sets, dicts and exact fractions.
 
-It shares no line with the library: slow, free of tensors, and plain enough to be checked by eye.
-Counts are kept as `Fraction` until the last step and real sums go through `math.fsum`.
+It shares no line with the library: slow, free of tensors, and plain enough to be checked by eye. Counts are kept as
+`Fraction` until the last step, and real sums use `math.fsum`.
 """
 
 import math
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a metric is constructed with; `denominator=None` is the metric's own default."""
+    """The arguments of a metric; `denominator=None` is the metric's own default."""
 
     k: int | None
     assignment: list[int] | None = None
@@ -61,7 +61,9 @@ class Setting:
 
 
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[float]:
-    """Value of the metric class `name`: one float, or with buckets one float each (NaN for a bucket without a label or a row)."""
+    """Return the value of the metric class `name`: one float, or with buckets one for each (NaN for a bucket without a
+    label or a row).
+    """
     default = "macro" if name in ("LabelAUC", "LabelAP") else "micro" if name.endswith("AtThreshold") else "samples"
     setting = replace(setting, average=setting.average or default)
     if setting.min_gain is not None:
@@ -90,13 +92,13 @@ def _above(row: Row, threshold: float | Sequence[float]) -> list[int]:
 
 
 def rank_scores(scores: Sequence[float]) -> list[int]:
-    """Label ids by falling score, the lower id first in a tie; a score of -inf is not retrieved."""
+    """Return label ids by falling score, the lower id first in a tie; a score of -inf is not retrieved."""
     retrieved = [label for label, score in enumerate(scores) if score != -math.inf]
     return sorted(retrieved, key=lambda label: (-scores[label], label))
 
 
 def deciles(counts: Sequence[int]) -> list[int]:
-    """Bucket of each label: 0 is decile_10 (most frequent), 9 is decile_1, 10 is unseen."""
+    """Return the bucket of each label: 0 is decile_10 (most frequent), 9 is decile_1, 10 is unseen."""
     assignment = [10] * len(counts)
     unplaced = sum(counts)
     bucket, mass, at_opening = 0, 0, unplaced
@@ -140,7 +142,7 @@ def _evaluate_labels(name: str, rows: Sequence[Row], setting: Setting, labels: s
 
 
 def _lacks(name: str, view: Row) -> bool:
-    """Whether a row has no value of its own: nothing to find, of fall-out nothing to avoid, of an area no pair."""
+    """Return whether a row has no value: nothing relevant, for fall-out nothing irrelevant, for an area no pair."""
     if name in ("FallOutAtK", "RowAUC") and len(view.relevant) == len(view.among):
         return True
     if name == "JudgedAtK":
@@ -149,7 +151,7 @@ def _lacks(name: str, view: Row) -> bool:
 
 
 def _view(row: Row, setting: Setting, labels: set[int] | None, cut: bool = False) -> Row:
-    """Cut the row to what one bucket sees: the scope's list and the bucket's relevant labels."""
+    """Return the part of a row that one bucket sees: the list of the scope and the relevant labels of the bucket."""
     relevant = {label: gain for label, gain in row.relevant.items() if labels is None or label in labels}
     ranked = row.ranked
     if cut or (labels is not None and setting.scope == "bucket"):
@@ -509,7 +511,7 @@ def _label_value(name: str, tally: _Tally, beta: float) -> Fraction:
 
 
 def _shown(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> list[int]:
-    """Ids among all rows' global top k, restricted to the bucket only after the cut; every row counts."""
+    """Return the ids in the global top k of all rows, restricted to the bucket after the cut; every row counts."""
     return [label for row in rows for label in _top(row, setting.k) if labels is None or label in labels]
 
 
@@ -569,7 +571,7 @@ def _novelty(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> 
 
 
 def _popularity_lift(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
-    """Mean training count of what is shown over that of what is relevant."""
+    """Return the mean training count of listed labels over that of relevant labels."""
     counts = _needed(setting.counts)
     shown = [counts[label] for label in _shown(rows, setting, labels)]
     relevant_counts = [counts[label] for row in rows for label in row.relevant if labels is None or label in labels]
@@ -578,13 +580,13 @@ def _popularity_lift(rows: Sequence[Row], setting: Setting, labels: set[int] | N
 
 
 def _personalization(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
-    """One minus the mean overlap of two rows' lists."""
+    """Return one minus the mean overlap of the lists of two rows."""
     overlaps = [len(first & second) for first, second in combinations([{*_top(row, setting.k)} for row in rows], 2)]
     return float(1 - Fraction(sum(overlaps), _needed(setting.k) * len(overlaps))) if overlaps else NAN
 
 
 def _calibration_error(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
-    """Mean over bins, by how much is in them, of |share right - mean probability| of what is shown."""
+    """Return the mean over bins, by their size, of |share right - mean probability| of the listed labels."""
     bins: dict[int, list[float]] = {}
     count = 0
     for row in rows:
@@ -604,7 +606,7 @@ def _label_auc(better: Sequence[float], worse: Sequence[float]) -> Fraction | No
 
 
 def _label_ap(better: Sequence[float], worse: Sequence[float]) -> Fraction | None:
-    """Mean over the relevant cells of the precision at their score; equal scores are found together."""
+    """Return the mean over relevant cells of the precision at their score; equal scores are found together."""
     total = Fraction(0)
     for score in better:
         hits, shown = sum(other >= score for other in better), sum(other >= score for other in [*better, *worse])

@@ -1,4 +1,4 @@
-"""What a terminal shows of a report or a comparison."""
+"""The text that a terminal shows of a report or a comparison."""
 
 from io import StringIO
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tables of made-up data, written to files in each format that has columns."""
+"""Tables of small data, written to files in each format that has columns."""
 
 import json
 
@@ -10,7 +10,7 @@ SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
 def objects_of(columns):
-    """The lines of a table, one dict for each."""
+    """Return the lines of a table, one dict for each."""
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Labels grouped by frequency."""
+"""Buckets of labels by frequency."""
 
 import copy
 import pickle
@@ -15,13 +15,13 @@ from tailmetrics import LabelBuckets, LabelFrequency, NoveltyAtK, PrecisionAtK, 
 from tailmetrics.buckets import buckets_of
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**55), max_size=80)
-"""Also masses that float sums round."""
+"""Counts of labels, with masses that float sums would round."""
 
 
 @given(counts_of_labels)
 @settings(max_examples=300, deadline=None)
 def test_deciles_follow_the_rule_label_by_label(counts: list[int]) -> None:
-    """A bucket closes once its mass m has m·b >= R: the same as walking the labels one by one."""
+    """Deciles equal a walk over the labels one by one, in which a bucket closes once its mass m has m·b >= R."""
     buckets = LabelBuckets.deciles(torch.tensor(counts, dtype=torch.int64))
     assert buckets.assignment.tolist() == deciles(counts)
 
@@ -29,32 +29,40 @@ def test_deciles_follow_the_rule_label_by_label(counts: list[int]) -> None:
 @given(counts_of_labels, st.integers(1, 12))
 @settings(max_examples=200, deadline=None)
 def test_no_bucket_is_empty_while_labels_last(counts: list[int], n: int) -> None:
-    """Also where one label alone holds more than its share; unseen labels are in the last bucket, and nowhere else."""
+    """Seen labels fill the first buckets without an empty one between, also if one label exceeds its share; unseen
+    labels are in the last bucket, and nowhere else.
+    """
     buckets = LabelBuckets.quantiles(torch.tensor(counts, dtype=torch.int64), n)
-    seen = sum(count > 0 for count in counts)
-    filled = len({bucket for bucket, count in zip(buckets.assignment.tolist(), counts, strict=True) if count})
-    assert filled <= min(n, seen)
+    num_seen = sum(count > 0 for count in counts)
+    num_filled = len({bucket for bucket, count in zip(buckets.assignment.tolist(), counts, strict=True) if count})
+    assert num_filled <= min(n, num_seen)
     assert (buckets.assignment == n).tolist() == [count == 0 for count in counts]
-    if seen:
-        assert set(buckets.assignment[torch.tensor(counts) > 0].tolist()) == set(range(filled))
+    if num_seen:
+        assert set(buckets.assignment[torch.tensor(counts) > 0].tolist()) == set(range(num_filled))
 
 
 def test_equal_counts_can_stay_together() -> None:
-    """Counts 4, 2, 2, 2, 2 in two buckets: split after 4 + 2 of 12; together, the boundary moves behind the 2s."""
+    """ties="together" keeps labels of equal counts in one bucket.
+
+    Counts 4, 2, 2, 2, 2 in two buckets are split after 4 + 2 of 12, and together the boundary moves behind the 2s.
+    """
     counts = torch.tensor([4, 2, 2, 2, 2])
     assert LabelBuckets.quantiles(counts, 2).assignment.tolist() == [0, 0, 1, 1, 1]
     assert LabelBuckets.quantiles(counts, 2, ties="together").assignment.tolist() == [0, 0, 0, 0, 0]
 
 
 def test_by_labels_every_seen_label_weighs_one() -> None:
-    """Six seen labels in three buckets of two, by falling count."""
+    """With by="labels" every seen label weighs one: six seen labels are in three buckets of two, by falling count."""
     buckets = LabelBuckets.quantiles(torch.tensor([1, 100, 7, 7, 3, 0, 50]), 3, by="labels")
     assert buckets.assignment.tolist() == [2, 0, 1, 1, 2, 3, 0]
     assert buckets.names == ("quantile_3", "quantile_2", "quantile_1", "unseen")
 
 
-def test_a_text_names_every_kind_with_its_arguments() -> None:
-    """A text makes what a call makes; names are those given, head first, and as many as there are buckets."""
+def test_buckets_text_equals_the_call() -> None:
+    """A text such as "quantiles:3:labels" makes the buckets of the call, with names head first, one for each bucket.
+
+    Other texts are refused.
+    """
     counts = [150, 100, 101, 20, 3, 3, 0]
     for text, buckets in {
         "deciles": LabelBuckets.deciles(counts),
@@ -80,16 +88,18 @@ def test_a_text_names_every_kind_with_its_arguments() -> None:
 
 @pytest.mark.parametrize("names", ["tail,torso,head", "few-shot,medium-shot,many-shot", "mid,rare,Frequent"])
 def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) -> None:
-    """Edges ascend, names go from the most frequent to the rarest: ``tail`` would be the labels from 51."""
-    right = ",".join(reversed(names.split(",")))
-    with pytest.raises(ValueError, match=rf"to the bucket 51\+; edges ascend, .*: pass {right}\.$"):
+    """Names of thresholds that start at the rare end are refused with the reversed names: edges ascend and names
+    descend, so that ``tail`` would be the labels from 51.
+    """
+    reversed_names = ",".join(reversed(names.split(",")))
+    with pytest.raises(ValueError, match=rf"to the bucket 51\+; edges ascend, .*: pass {reversed_names}\.$"):
         buckets_of(f"thresholds:1,6,51:{names}", [60, 7, 1])
-    assert buckets_of(f"thresholds:1,6,51:{right}", [60, 7, 1]).assignment.tolist() == [0, 1, 2]
+    assert buckets_of(f"thresholds:1,6,51:{reversed_names}", [60, 7, 1]).assignment.tolist() == [0, 1, 2]
     assert buckets_of("thresholds:1,6,51:a,b,tail", [60]).names == ("a", "b", "tail", "unseen")
 
 
 @pytest.mark.parametrize(
-    ("names", "wrong", "right"),
+    ("names", "problem", "corrected_names"),
     [
         ("1-19,20-100,101+", "'1-19' to the bucket 101+", "101+,20-100,1-19"),
         ("<20,20-100,>100", "'<20' to the bucket 101+", ">100,20-100,<20"),
@@ -98,23 +108,36 @@ def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) 
         ("100+,5-99,1-4", "'5-99' to the bucket 20-100", "101+,20-100,1-19"),
     ],
 )
-def test_names_of_thresholds_that_state_other_counts_are_refused(names: str, wrong: str, right: str) -> None:
-    """Written as the edges ascend, ``1-19`` would name the labels from 101: head and tail change places in silence."""
+def test_names_of_thresholds_that_state_other_counts_are_refused(
+    names: str, problem: str, corrected_names: str
+) -> None:
+    """Names of thresholds that state other counts are refused with corrected names: written in the order of the edges,
+    ``1-19`` would be the labels from 101.
+    """
     with pytest.raises(
-        ValueError, match=f"gives the name {re.escape(wrong)}; edges ascend, .* labels: pass {re.escape(right)}\\.$"
+        ValueError,
+        match=f"gives the name {re.escape(problem)}; edges ascend, .* labels: pass {re.escape(corrected_names)}\\.$",
     ):
         buckets_of(f"thresholds:1,20,101:{names}", [101, 20, 19])
-    assert buckets_of(f"thresholds:1,20,101:{right}", [101, 20, 19]).names == (*right.split(","), "unseen")
+    assert buckets_of(f"thresholds:1,20,101:{corrected_names}", [101, 20, 19]).names == (
+        *corrected_names.split(","),
+        "unseen",
+    )
 
 
 @pytest.mark.parametrize("names", ["100+,20-100,1-20", "101-5000,20-100,0-19", "tier 1,tier 2,tier 3", "1,2,3"])
-def test_names_of_thresholds_that_state_their_counts_or_none_are_taken(names: str) -> None:
-    """A bound may be off by one, as "more than 100" is the edge 101; the last bound of the head is free."""
+def test_names_of_thresholds_that_state_their_counts_or_none_are_accepted(names: str) -> None:
+    """Names of thresholds that state their counts, or none, are accepted.
+
+    A bound may be off by one, as "more than 100" is the edge 101, and the last bound of the head is free.
+    """
     assert buckets_of(f"thresholds:1,20,101:{names}", [101]).names == (*names.split(","), "unseen")
 
 
 def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:
-    """Edges 5 and 100: 100 and more, 5 to 99, 1 to 4, never."""
+    """Thresholds put a label into the bucket of the last edge that its count reaches: edges 5 and 100 give 100 and
+    more, 5 to 99, 1 to 4, and unseen.
+    """
     counts = torch.tensor([0, 1, 4, 5, 99, 100, 7000])
     buckets = LabelBuckets.thresholds(counts, [5, 100])
     assert (
@@ -126,8 +149,12 @@ def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:
     assert buckets.assignment.tolist() == [3, 2, 2, 1, 1, 0, 0]
 
 
-def test_quantiles_have_the_names_they_are_given() -> None:
-    """The most frequent first, one for each bucket; a name that means rare labels does not come before a frequent one."""
+def test_quantiles_take_names() -> None:
+    """Quantiles and deciles take a name for each bucket, the most frequent first.
+
+    A name that means rare labels before one that means frequent labels is refused, and so are missing and repeated
+    names.
+    """
     counts = [9, 5, 1, 1, 0]
     named = LabelBuckets.quantiles(counts, 2, names=("popular", "rare"))
     assert named.names == ("popular", "rare", "unseen")
@@ -152,8 +179,10 @@ def test_quantiles_have_the_names_they_are_given() -> None:
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])
-def test_buckets_are_made_on_the_cpu_whatever_the_default_device_is(device: str) -> None:
-    """Models are often built under ``torch.device("meta")``, where a table would have no values."""
+def test_buckets_are_on_the_cpu_for_any_default_device(device: str) -> None:
+    """Buckets are on the CPU for any default device, such as ``torch.device("meta")``, under which models are often
+    built.
+    """
     with torch.device(device):
         buckets = LabelBuckets.thresholds([9, 5, 1, 0], [2, 6], ["a", "b", "c"])
         deciles = LabelBuckets.deciles([9, 5, 1, 0])
@@ -164,8 +193,8 @@ def test_buckets_are_made_on_the_cpu_whatever_the_default_device_is(device: str)
     assert deciles.of(torch.tensor([0, 3, -1])).tolist() == [0, 10, 11]
 
 
-def test_copies_of_metrics_share_one_table() -> None:
-    """Clone and deepcopy keep the very object; pickle keeps what it says."""
+def test_copies_of_metrics_share_their_buckets() -> None:
+    """clone and deepcopy of a metric keep the same buckets object; pickled buckets are equal."""
     buckets = LabelBuckets.deciles(torch.arange(50))
     metric = PrecisionAtK(k=1, buckets=buckets)
     assert metric.clone().buckets is buckets
@@ -174,7 +203,7 @@ def test_copies_of_metrics_share_one_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("factory", "message"),
     [
         (lambda: LabelBuckets.deciles(torch.tensor([1.5])), "whole numbers, one per label"),
         (lambda: LabelBuckets.deciles(torch.tensor([-1])), "counts cannot be negative"),
@@ -202,42 +231,49 @@ def test_copies_of_metrics_share_one_table() -> None:
         ),
     ],
 )
-def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message: str) -> None:
-    """One clear error, of the argument at fault."""
+def test_invalid_arguments_of_buckets_are_refused(factory: object, message: str) -> None:
+    """Invalid arguments of buckets and counts raise one error that names the argument and the reason."""
     with pytest.raises((TypeError, ValueError), match=message):
-        make()  # type: ignore[operator]
+        factory()  # type: ignore[operator]
 
 
-def test_no_counts_are_counts_of_no_labels() -> None:
-    """An empty list has no type of numbers that could be wrong."""
+def test_empty_counts_are_accepted() -> None:
+    """Empty counts make buckets of no labels, as a list without a type of numbers as well."""
     assert LabelBuckets.deciles([]) == LabelBuckets.deciles(torch.zeros(0, dtype=torch.int64))
 
 
 def test_counts_of_a_series_follow_its_index() -> None:
-    """``value_counts()`` sorts by frequency and leaves labels out: counts go by the index, or the error says how to fill it."""
+    """Counts in a Series follow its index, because ``value_counts()`` sorts by frequency.
+
+    An index that lacks labels is refused, and the error says how to fill it.
+    """
     pandas = pytest.importorskip("pandas")
     counts = pandas.Series([2, 2, 2, 0, 1]).value_counts()
     assert list(counts.index) != [0, 1, 2]
     assert LabelBuckets.deciles(counts).counts.tolist() == [1, 1, 3]
     counts = pandas.Series([2, 2, 2, 0, 5]).value_counts()
-    for make in (LabelBuckets.deciles, lambda series: LabelFrequency.from_counts(series, num_rows=5)):
+    for factory in (LabelBuckets.deciles, lambda series: LabelFrequency.from_counts(series, num_rows=5)):
         with pytest.raises(ValueError, match=r"whose index is not the labels 0 to 2; pass counts\.reindex\(range"):
-            make(counts)
+            factory(counts)
     with pytest.raises(ValueError, match="whose index is not the labels 0 to 1"):
         LabelBuckets.deciles(pandas.Series([3, 1], index=["a", "b"]))
 
 
-def test_repr_says_how_many_labels_in_how_many_buckets() -> None:
-    """In one line: all names of a few buckets, the first and the last of many."""
-    few = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
-    assert repr(few) == "LabelBuckets(3 labels in 2 buckets: head, tail)"
-    many = LabelBuckets.deciles(torch.arange(50))
-    assert repr(many) == "LabelBuckets(50 labels in 11 buckets: decile_10 … decile_1, unseen)"
+def test_repr_of_buckets_shows_numbers_and_names() -> None:
+    """repr of buckets shows, in one line, the numbers of labels and buckets, and all names or the first and the last of
+    many.
+    """
+    two_buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
+    assert repr(two_buckets) == "LabelBuckets(3 labels in 2 buckets: head, tail)"
+    deciles = LabelBuckets.deciles(torch.arange(50))
+    assert repr(deciles) == "LabelBuckets(50 labels in 11 buckets: decile_10 … decile_1, unseen)"
     assert repr(LabelFrequency(50)) == "LabelFrequency(num_labels=50)"
 
 
-def test_frequency_counts_every_form_of_target_alike() -> None:
-    """Ids, multi-hot, integers of width L, gains, CSR and a ranking: counts 2, 0, 1, 1, and 3 rows; buckets are of them."""
+def test_frequency_counts_are_equal_for_every_form_of_target() -> None:
+    """LabelFrequency counts ids, multi-hot, integers of width L, gains, CSR and rankings equally: counts 2, 0, 1, 1 and
+    3 rows. Buckets may be made of it.
+    """
     hot = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]])
     ids = torch.tensor([[0, 2], [3, 0], [-1, -1]])
     ranking = Ranking.from_scores(torch.rand(3, 4), target_mask=hot.bool())
@@ -249,8 +285,10 @@ def test_frequency_counts_every_form_of_target_alike() -> None:
         assert LabelBuckets.deciles(frequency) == LabelBuckets.deciles([2, 0, 1, 1])
 
 
-def test_tokens_of_width_l_are_ids_where_a_label_is_ignored() -> None:
-    """A byte model may have blocks as long as its vocabulary: what is ignored says that each label is a row."""
+def test_tokens_of_width_l_are_ids_with_ignore_index() -> None:
+    """Tokens as wide as there are labels are ids if ignore_index is passed, and each token is a row; lists passed as
+    target_ids are a row each.
+    """
     tokens = torch.tensor([[0, 1, 1, 3], [2, 1, -100, -100]])  # as wide as there are labels
     frequency = LabelFrequency(4)
     frequency.update(tokens, ignore_index=-100)
@@ -261,9 +299,12 @@ def test_tokens_of_width_l_are_ids_where_a_label_is_ignored() -> None:
     assert frequency.num_rows == 6 + 2 + 1 + 4  # lists given as ids are a row each
 
 
-def test_tokens_that_were_counted_as_labels_of_few_rows_are_told() -> None:
-    """Novelty divides by rows: 6 tokens are 6 rows, of which label 0 is 3; as 2 rows it would say that 0 is in all."""
-    tokens, shown = torch.tensor([[0, 0, 1], [0, 1, 2]]), torch.tensor([[0]])
+def test_novelty_warns_of_tokens_counted_as_lists() -> None:
+    """Binding a metric that divides by training rows warns if a label occurs more often than there are rows.
+
+    Novelty of 6 tokens as 6 rows, 3 of label 0, is -log2(3 / 6); as 2 rows label 0 would be in all.
+    """
+    tokens, preds = torch.tensor([[0, 0, 1], [0, 1, 2]]), torch.tensor([[0]])
     novelty, frequency = NoveltyAtK(k=1), LabelFrequency(4)
     frequency.update(tokens)
     PrecisionAtK(k=1, buckets="deciles").bind(frequency)  # counts are right, and it divides by no rows
@@ -275,13 +316,16 @@ def test_tokens_that_were_counted_as_labels_of_few_rows_are_told() -> None:
     for batch, keywords in ((tokens, {"ignore_index": -100}), (tokens.flatten(), {})):
         novelty, frequency = NoveltyAtK(k=1), LabelFrequency(4)
         frequency.update(batch, **keywords)
-        novelty.bind(frequency).update(shown, torch.tensor([0]))
+        novelty.bind(frequency).update(preds, torch.tensor([0]))
         assert (frequency.num_rows, float(novelty.compute())) == (6, 1.0)  # -log2(3 / 6)
 
 
 @pytest.mark.parametrize("form", ["bool", "float", "csr", "ranking"])
-def test_a_label_that_does_not_count_is_left_out_of_every_target(form: str) -> None:
-    """Label 0 is ignored: of four rows the one that holds it alone does not count, the one without labels does."""
+def test_frequency_leaves_the_ignored_label_out_of_every_form(form: str) -> None:
+    """ignore_index leaves a label out of every form of target.
+
+    Of four rows the one with label 0 alone does not count, and the one without labels does.
+    """
     target = torch.tensor([[1, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 1]])
     targets = {
         "bool": target.bool(),
@@ -294,19 +338,23 @@ def test_a_label_that_does_not_count_is_left_out_of_every_target(form: str) -> N
     assert (frequency.compute().tolist(), frequency.num_rows) == ([0, 1, 1, 0, 1], 3)
 
 
-def test_padded_tokens_are_told_of_ignore_index_first() -> None:
-    """Clamped to -1, each text would be one row: that is the repair of rows of several labels alone."""
+def test_error_of_padded_tokens_offers_ignore_index_first() -> None:
+    """The error about targets padded with -100 offers ignore_index first, and clamping only for rows of several labels,
+    because clamped texts would be one row each.
+    """
     with pytest.raises(
         ValueError, match=r"ignore_index=-100, which .*LabelFrequency.update\(\) take; if it pads rows of"
     ):
         LabelFrequency(9).update(torch.tensor([[0, 1, 1], [2, -100, -100]]))
 
 
-@pytest.mark.parametrize("holds", [2, -100])
-def test_integers_that_may_be_ids_or_gains_are_refused(holds: int) -> None:
-    """Read as gains, tokens would count each label about as often as any other: a flattering tail, with no word."""
-    ambiguous = torch.tensor([[0, 1, 1], [holds, 0, 1]])
-    message = f"LabelFrequency: target is .*, as wide as there are labels, and holds {holds}: these may be label ids"
+@pytest.mark.parametrize("integer", [2, -100])
+def test_integers_that_may_be_ids_or_gains_are_refused(integer: int) -> None:
+    """Integer targets as wide as there are labels that may be ids or gains are refused; a bool matrix, a flat vector
+    and target_ids are accepted. Read as gains, tokens would count all labels about equally.
+    """
+    ambiguous = torch.tensor([[0, 1, 1], [integer, 0, 1]])
+    message = f"LabelFrequency: target is .*, as wide as there are labels, and holds {integer}: these may be label ids"
     with pytest.raises(ValueError, match=message):
         LabelFrequency(3).update(ambiguous)
     ways_out = [(ambiguous > 0,), (ambiguous.clamp(min=-1).reshape(-1),)]
@@ -315,14 +363,16 @@ def test_integers_that_may_be_ids_or_gains_are_refused(holds: int) -> None:
     LabelFrequency(3).update(target_ids=ambiguous.clamp(min=-1))
 
 
-def test_buckets_stay_what_they_were_made_of() -> None:
-    """Neither a tensor that the caller changes later nor an attribute that is set makes other buckets of them."""
+def test_buckets_are_immutable() -> None:
+    """Buckets never change: neither by tensors that the caller changes later, nor by changes of the tensors that they
+    return; attributes cannot be set.
+    """
     counts, assignment = torch.tensor([9, 5, 1]), torch.tensor([0, 1, 1])
     buckets = LabelBuckets.from_assignment(assignment, ["head", "tail"], counts)
-    same = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"], [9, 5, 1])
+    equal_buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"], [9, 5, 1])
     counts.zero_(), assignment.zero_()
-    assert buckets == same
-    assert buckets.digest == same.digest
+    assert buckets == equal_buckets
+    assert buckets.digest == equal_buckets.digest
     assert buckets.counts is not None
     assert buckets.counts.tolist() == [9, 5, 1]
     for name in ("names", "assignment"):
@@ -337,11 +387,13 @@ def test_buckets_stay_what_they_were_made_of() -> None:
     assert buckets.assignment.tolist() == [0, 1, 1]
     assert buckets.of(torch.tensor([0, 1, 2])).tolist() == [0, 1, 1]
     assert LabelBuckets.from_assignment(buckets.assignment, buckets.names).digest == before
-    assert pickle.loads(pickle.dumps(buckets)) == same
+    assert pickle.loads(pickle.dumps(buckets)) == equal_buckets
 
 
 @pytest.mark.parametrize("name", ["", "gap", "adjusted_gap", "spread"])
-def test_names_that_mean_something_else_are_no_names_of_buckets(name):
-    """recall@10/gap is the gap of all buckets, and recall@10 the value over all labels."""
+def test_reserved_names_of_buckets_are_refused(name):
+    """Names that keys use otherwise are refused as names of buckets: recall@10/gap is the gap of all buckets, and
+    recall@10 the value over all labels.
+    """
     with pytest.raises(ValueError, match=f"a bucket cannot be called '{name}'"):
         LabelBuckets.from_assignment([0, 1], ["head", name])

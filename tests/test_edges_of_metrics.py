@@ -1,4 +1,4 @@
-"""Where formulas end: infinities, counts as large as data get, several threads, vectors of weights that change."""
+"""Edge cases of formulas: infinities, counts as large as data can be, threads, and vectors of weights that change."""
 
 import math
 import sys
@@ -32,8 +32,8 @@ from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._target_ranks import weights_at_targets
 
 
-def test_a_row_that_weighs_nothing_counts_nothing() -> None:
-    """Not even where its loss is infinite: the other row has ln 2."""
+def test_row_without_weight_does_not_count() -> None:
+    """A row of weight 0 does not count, even if its loss is infinite: the other row has ln 2."""
     metric = CrossEntropy(weighted=True)
     scores = torch.tensor([[0.0, -torch.inf], [0.0, 0.0]])
     metric.update(scores, torch.tensor([1, 1]), row_weights=torch.tensor([0.0, 1.0]))
@@ -42,25 +42,33 @@ def test_a_row_that_weighs_nothing_counts_nothing() -> None:
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
 @pytest.mark.parametrize("rows", [10, 10**6, 10**10, 7 * 10**11])
-def test_label_areas_of_as_many_cells_as_there_are(average: str, rows: int) -> None:
-    """States set to the counts of up to 10^12 cells, Amazon-3M's 2.8 million labels times 700,000 rows, give Python's."""
+def test_label_areas_are_exact_for_the_largest_counts(average: str, rows: int) -> None:
+    """Areas and their bounds equal exact fractions for states of up to 10^12 cells, Amazon-3M's 2.8 million labels
+    times 700,000 rows.
+    """
     relevant = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1], [0, 0, 0, 0]]) * (rows // 10)
-    seen = relevant + torch.tensor([[rows, rows // 2, rows // 3, 1]])
+    counts = relevant + torch.tensor([[rows, rows // 2, rows // 3, 1]])
     metric = LabelAUC(average=average, bins=4, num_labels=3)
-    for name, state in (("scores", seen), ("relevant", relevant)):
+    for name, state in (("scores", counts), ("relevant", relevant)):
         metric.states_of_groups()[0][name].copy_(state)
     metric._update_count = 1
-    ours, others = relevant.tolist(), (seen - relevant).tolist()
+    positives, negatives = relevant.tolist(), (counts - relevant).tolist()
     if average == "micro":
-        ours, others = ([[sum(column) for column in zip(*side, strict=True)]] for side in (ours, others))
+        positives, negatives = (
+            [[sum(column) for column in zip(*side, strict=True)]] for side in (positives, negatives)
+        )
     areas, weights = [], []
-    for own, other in zip(ours, others, strict=True):
-        if not sum(own):
+    for positive, negative in zip(positives, negatives, strict=True):
+        if not sum(positive):
             continue
-        below = [0, *accumulate(other)][:-1]
-        right, tied, pairs = sum(map(mul, own, below)), sum(map(mul, own, other)), sum(own) * sum(other)
+        below = [0, *accumulate(negative)][:-1]
+        right, tied, pairs = (
+            sum(map(mul, positive, below)),
+            sum(map(mul, positive, negative)),
+            sum(positive) * sum(negative),
+        )
         areas.append([Fraction(right, pairs), Fraction(2 * right + tied, 2 * pairs), Fraction(right + tied, pairs)])
-        weights.append(sum(own) if average == "weighted" else 1)
+        weights.append(sum(positive) if average == "weighted" else 1)
     low, middle, high = (
         float(sum(map(mul, side, weights)) / sum(weights)) for side in map(list, zip(*areas, strict=True))
     )
@@ -69,7 +77,9 @@ def test_label_areas_of_as_many_cells_as_there_are(average: str, rows: int) -> N
 
 
 def test_products_of_large_counts_do_not_overflow() -> None:
-    """A label with 10^8 training rows, shown 10^11 times, has the popularity 10^8."""
+    """Products of large counts do not overflow: a label with 10^8 training rows, shown 10^11 times, has the popularity
+    10^8.
+    """
     shown, counts = torch.tensor([10**11, 0]), torch.tensor([10**8, 5])
     assert functional.popularity(shown, counts) == 10**8
     metric = PopularityAtK(k=1, label_counts=counts)
@@ -79,7 +89,7 @@ def test_products_of_large_counts_do_not_overflow() -> None:
 
 
 def test_threads_lose_no_row() -> None:
-    """Four threads of 300 batches of 5 rows each count 6,000 rows and labels."""
+    """Four threads of 300 batches of 5 rows count 6,000 rows and their labels."""
     frequency = LabelFrequency(4, validate_args=False)
     batch = torch.tensor([0, 1, 1, 2, 3])
 
@@ -88,7 +98,7 @@ def test_threads_lose_no_row() -> None:
             frequency.update(batch)
 
     threads = [Thread(target=count) for _ in range(4)]
-    often = sys.getswitchinterval()
+    switch_interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         for thread in threads:
@@ -96,19 +106,19 @@ def test_threads_lose_no_row() -> None:
         for thread in threads:
             thread.join()
     finally:
-        sys.setswitchinterval(often)
+        sys.setswitchinterval(switch_interval)
     assert (frequency.num_rows, frequency.compute().tolist()) == (6000, [1200, 2400, 1200, 1200])
 
 
 @pytest.mark.parametrize("form", [nullcontext, force_plain])
-def test_weights_in_a_vector_are_not_taken_for_those_of_an_earlier_one(form: Any) -> None:
-    """Three vectors that take one another's place in memory, and one whose numbers change."""
+def test_weights_are_read_anew_from_each_vector(form: Any) -> None:
+    """Weights are read anew from each vector, also if it has the memory of an earlier one or its numbers have changed."""
     with form():
         ranking = rank(torch.eye(2, 4), torch.tensor([0, 1]))
-        kept = torch.ones(4)
+        reused = torch.ones(4)
         for weight in (1.0, 5.0, 7.0):
-            kept.fill_(weight)
-            for vector in (torch.full((4,), weight), kept):
+            reused.fill_(weight)
+            for vector in (torch.full((4,), weight), reused):
                 weights = LabelWeights.of(vector)
                 assert ranking.best(1, weights).tolist() == [[weight], [weight]]
                 assert weights_at_targets(ranking, weights)[:, 0].tolist() == [weight, weight]
@@ -122,8 +132,10 @@ PROPENSITY_SCORED = [
 
 
 @pytest.mark.parametrize("formula", PROPENSITY_SCORED)
-def test_weighted_hits_never_exceed_what_is_attainable(formula: Any) -> None:
-    """Of 3,000 random lists none, and a list that begins with all relevant labels attains it to the last bit."""
+def test_weighted_hits_never_exceed_the_attainable_ones(formula: Any) -> None:
+    """Weighted hits of 3,000 random lists never exceed the attainable ones, and a list that begins with all relevant
+    labels attains them to the last bit.
+    """
     draw = torch.Generator().manual_seed(0)
     weights = 1 + 9 * torch.rand(30, generator=draw, dtype=torch.float64)
     scores = torch.rand(3000, 30, generator=draw)
@@ -135,14 +147,14 @@ def test_weighted_hits_never_exceed_what_is_attainable(formula: Any) -> None:
     for k in (3, 30):
         n = relevant.sum(dim=1)
         hits, best = formula(relevant * (20 + order), relevant, k=k, weights=weights)
-        whole = (n <= k) | (order is weights)
+        attains_all = (n <= k) | (order is weights)
         if formula is functional.propensity_scored_recall_at_k:
-            whole = n <= k
-        assert torch.equal(hits[whole], best[whole])
+            attains_all = n <= k
+        assert torch.equal(hits[attains_all], best[attains_all])
 
 
-def test_the_entropy_of_equal_shares_is_no_more_than_that_of_all_labels() -> None:
-    """For 1 to 300 labels that are shown equally often: ln L, to 1e-15 and never above."""
+def test_entropy_of_equal_shares_is_at_most_the_logarithm_of_labels() -> None:
+    """The entropy of 1 to 300 labels shown equally often is ln L, to 2e-15 and never above."""
     for num_labels in range(1, 301):
         shown = torch.full((num_labels,), 7)
         assert functional.entropy(shown) <= math.log(num_labels)
@@ -151,17 +163,19 @@ def test_the_entropy_of_equal_shares_is_no_more_than_that_of_all_labels() -> Non
 
 @pytest.mark.parametrize("beta", [1e9, 1.3e154, 1e155, 1e300])
 def test_f_beta_of_a_huge_beta_is_recall(beta: float) -> None:
-    """1 of 2 relevant labels among 3 predictions: 1/2, also as a macro average and in the formula alone."""
+    """F-beta of a huge beta is recall: 1/2 for 1 of 2 relevant labels among 3 predictions, as every average and in the
+    formula alone.
+    """
     scores, target = torch.tensor([[0.9, 0.5, 0.4, 0.1]]), torch.tensor([[0, 3]])
-    for average, wanted in (("samples", 0.5), ("micro", 0.5), ("macro", 0.5)):
+    for average, expected in (("samples", 0.5), ("micro", 0.5), ("macro", 0.5)):
         metric = FBetaAtK(k=3, beta=beta, average=average, num_labels=4)
         metric.update(scores, target)
-        assert float(metric.compute()) == pytest.approx(wanted)
+        assert float(metric.compute()) == pytest.approx(expected)
     assert float(functional.f_beta_at_k(scores, target, k=3, beta=beta)) == pytest.approx(0.5)
 
 
 GRADES = torch.tensor([[3.0, 0.0]])
-WRONG_NUMBERS: list[tuple[Any, str]] = [
+INVALID_NUMBERS: list[tuple[Any, str]] = [
     (lambda: functional.err_at_k(torch.rand(1, 2), GRADES, k=1, max_gain=2), "holds the gain 3, above max_gain=2"),
     (lambda: functional.err_at_k(rank(torch.rand(1, 2), GRADES), 1, 2), "holds the gain 3, above max_gain=2"),
     (lambda: functional.rbp_at_k(torch.rand(1, 2), GRADES, k=1, persistence=1.5), "persistence=1.5 is out of range"),
@@ -180,15 +194,15 @@ WRONG_NUMBERS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "words"), WRONG_NUMBERS)
-def test_formulas_check_the_numbers_that_metrics_check(call: Any, words: str) -> None:
-    """With arrays and with a ranking; the error names the formula."""
-    with pytest.raises(ValueError, match=words):
+@pytest.mark.parametrize(("call", "message"), INVALID_NUMBERS)
+def test_formulas_check_the_numbers_that_metrics_check(call: Any, message: str) -> None:
+    """Formulas of arrays and of rankings refuse the numbers that metrics refuse."""
+    with pytest.raises(ValueError, match=message):
         call()
 
 
-def test_weights_of_labels_stand_beside_training_counts() -> None:
-    """Of a metric alone, in a collection that is bound, and in evaluate: 2 of 2 + 1, whatever the counts."""
+def test_weights_of_labels_win_over_training_counts() -> None:
+    """Weights of labels win over training counts, in a metric, in a bound metric, and in evaluate: 2 of 2 + 1."""
     scores, target = torch.tensor([[0.1, 0.9]]), torch.tensor([[True, True]])
     weights = torch.tensor([1.0, 2.0], dtype=torch.float64)
     metrics = [
@@ -203,7 +217,10 @@ def test_weights_of_labels_stand_beside_training_counts() -> None:
 
 
 def test_thresholds_of_labels_may_be_made_under_a_16_bit_default() -> None:
-    """Of three labels with thresholds of .5 the first one is predicted, and relevant with another: 2/3."""
+    """Thresholds of labels may be made under a 16-bit default type.
+
+    Of three labels with thresholds of 0.5 the first is predicted, and relevant with another: 2/3.
+    """
     torch.set_default_dtype(torch.bfloat16)
     try:
         metric = F1AtThreshold(torch.tensor([0.5, 0.5, 0.5]))
@@ -215,7 +232,7 @@ def test_thresholds_of_labels_may_be_made_under_a_16_bit_default() -> None:
 
 @pytest.mark.parametrize("labels", ["present", "union", "all"])
 def test_a_macro_average_of_no_counted_row_is_nan(labels: str) -> None:
-    """Also over all labels, where each label would have the value 0; one counted row without a hit is 0."""
+    """A macro average without a counted row is NaN, also over all labels; with one counted row without a hit it is 0."""
     metric = RecallAtK(k=1, average="macro", labels=labels, num_labels=3, empty_target_action="skip")
     metric.update(torch.rand(2, 3), torch.tensor([-1, -1]))
     assert metric.compute().isnan()
@@ -227,7 +244,9 @@ def test_a_macro_average_of_no_counted_row_is_nan(labels: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("level", [0.1, 0.3, 0.7, 0.9])
 def test_a_gain_that_equals_min_gain_is_relevant_in_every_type(level: float, dtype: torch.dtype, plain: bool) -> None:
-    """As a matrix, as CSR, beside ids and of documents: the level is rounded to the type of the gains."""
+    """A gain that equals min_gain is relevant in every type and form, because min_gain is rounded to the type of the
+    gains.
+    """
     scores = torch.tensor([[0.9, 0.1]])
     gains = torch.tensor([[level, 0.0]], dtype=dtype)
     with force_plain() if plain else nullcontext():

@@ -1,4 +1,4 @@
-"""Each example runs end to end on one package, yields finite values, and computes what its docstrings say."""
+"""Each example runs from end to end on one package, has finite values, and computes what its docstrings state."""
 
 import json
 import math
@@ -59,7 +59,7 @@ def third():
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def package(tmp_path, monkeypatch):
     """Put a small package on the path, and return its name."""
     for path, text in SOURCES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -69,31 +69,34 @@ def made(tmp_path, monkeypatch):
 
 
 def assert_finite(report: Report) -> None:
-    """Every value is a number, but in buckets that the cut leaves without a positive or a label."""
+    """Assert that every value is finite, except in buckets without a positive or a label."""
     empty = {bucket.name for bucket in report.buckets if not bucket.positives}
     assert report.overall
     assert all(math.isfinite(value) for value in report.overall.values())
     for metric, values in report.by_bucket.items():
-        kept = (value for bucket, value in values.items() if bucket not in empty)
-        assert all(math.isfinite(value) for value in kept) or metric.startswith("near_miss")  # where none is missed
+        bucket_values = (value for bucket, value in values.items() if bucket not in empty)
+        if not metric.startswith("near_miss"):  # NaN if no label is missed
+            assert all(math.isfinite(value) for value in bucket_values)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", [recommender, next_item])
-def test_compares_two_models(example, capsys):
-    """Both models are reported from head to tail with finite values, and printed."""
-    found = example.main(CUT)
-    assert len(found) == 2
-    for report in found.values():
+def test_examples_compare_two_models(example, capsys):
+    """The recommender and next-item examples report two models from head to tail with finite values, and print them."""
+    reports = example.main(CUT)
+    assert len(reports) == 2
+    for report in reports.values():
         assert_finite(report)
         assert [row.name for row in report.buckets] == [*(f"decile_{n}" for n in range(10, 0, -1)), "unseen"]
     printed = capsys.readouterr().out
-    assert all(name in printed for name in (*found, "decile_10", "unseen"))
+    assert all(name in printed for name in (*reports, "decile_10", "unseen"))
 
 
 @pytest.mark.slow
 def test_retrieval_agrees_with_trec_eval(tmp_path, monkeypatch, capsys):
-    """The commands succeed; recall@10 in the report is trec_eval's mean over the queries of the files written."""
+    """The commands of the retrieval example succeed, and recall@10 in its reports is trec_eval's mean over the queries
+    of the files.
+    """
     monkeypatch.chdir(ROOT)
     assert retrieval.main(CUT, tmp_path) == 0
     assert "bm25-prior against bm25" in capsys.readouterr().out
@@ -115,34 +118,34 @@ def test_retrieval_agrees_with_trec_eval(tmp_path, monkeypatch, capsys):
 
 
 def test_next_item_uses_the_preset():
-    """What is reported overall is what configs/next_location.yaml lists."""
+    """The next-item example reports overall the metrics of configs/next_location.yaml."""
     keys = [key for metric in next_item.metrics().members().values() if not metric.buckets for key in metric.keys()]  # noqa: SIM118
     assert [key.replace("weighted_f1@1", "weighted_f1") for key in keys] == at_cutoffs(
         KEYS["next_location"].partition(" / ")[0]
     )
 
 
-def test_imports_are_read_by_full_name(made):
-    """Relative imports are resolved and nested ones found; a file with fewer than two shown or none hidden is left out."""
+def test_imports_are_read_by_full_name(package):
+    """The recommender example reads imports by their full names, resolves relative imports, and finds nested ones."""
     from examples.recommender.data import _imports
 
-    found = dict(_imports(made))
-    assert found["made/near.py"] == {"os.path", "sys", "made", "made.deep.er", "math"}
-    assert found["made/deep/er.py"] == {"made.near"}
+    imports = dict(_imports(package))
+    assert imports["made/near.py"] == {"os.path", "sys", "made", "made.deep.er", "math"}
+    assert imports["made/deep/er.py"] == {"made.near"}
 
 
 @pytest.mark.slow
-def test_nothing_hidden_is_shown():
-    """The recommender never learns what it is asked for, and every row has something to find."""
+def test_recommender_does_not_train_on_targets():
+    """The recommender example never trains on its targets; every row has a target and at least two items to train on."""
     data = read_interactions(CUT)
-    asked = data.hidden >= 0
-    assert asked.any(dim=1).all()
-    assert data.shown.gather(1, data.hidden.clamp(min=0))[asked].sum() == 0
+    is_target = data.hidden >= 0
+    assert is_target.any(dim=1).all()
+    assert data.shown.gather(1, data.hidden.clamp(min=0))[is_target].sum() == 0
     assert (data.shown.sum(dim=1) >= 2).all()
 
 
 def test_ease_is_ridge_regression_without_the_item_itself():
-    """Each item's weights solve the ridge regression on all other items, one least-squares problem at a time."""
+    """EASE gives each item the weights of the ridge regression on all other items, solved one by one."""
     shown = (torch.rand(40, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
     expected = np.zeros((40, 6))
     for item in range(6):
@@ -154,15 +157,19 @@ def test_ease_is_ridge_regression_without_the_item_itself():
     np.testing.assert_allclose(ease(shown, penalty=3.0).numpy(), expected, rtol=0, atol=1e-9)
 
 
-def test_calls_are_read_in_order(made):
-    """Calls come in the order in which they are made, by their last name; what has no name or is alone is left out."""
-    data = read_sessions((made,))
+def test_calls_are_read_in_order(package):
+    """The next-item example reads calls in the order in which they are made, by their last name, and leaves out calls
+    without a name and sessions of one call.
+    """
+    data = read_sessions((package,))
     sessions = [[data.names[item] for item in session] for session in (*data.train, *data.test)]
     assert sessions == [["h", "g", "k"]]
 
 
 def test_markov_chain_blends_counts_with_popularity():
-    """P(next | state) is (count + weight · P) / (total + weight), by hand; popularity has its pseudo-count."""
+    """P(next | state) of the Markov chain is (count + weight · P) / (total + weight), by hand, where popularity P has
+    its pseudo-count.
+    """
     train = [[0, 1, 0, 1], [0, 2]]
     prior = popularity(train, 4, pseudo_count=1.0)
     assert prior.tolist() == pytest.approx([4 / 10, 3 / 10, 2 / 10, 1 / 10])
@@ -171,17 +178,19 @@ def test_markov_chain_blends_counts_with_popularity():
     assert after_3 == pytest.approx(prior.tolist())
 
 
-def test_links_are_read_from_see_also(made):
-    """Names before the colon, without their module, if they are documents; the section itself is not searched."""
-    collection = read_collection((made,))
+def test_links_are_read_from_see_also(package):
+    """The retrieval example reads links from See Also: the names before the colon, without their module, if they are
+    documents. The section is not searched.
+    """
+    collection = read_collection((package,))
     assert collection.links == {"made/first": ["made/second", "made/third"]}
     assert collection.queries == {"made/first": "first Say it."}
     assert "Both" not in collection.documents["made/first"]
     assert "Notes" in collection.documents["made/first"]
 
 
-def test_bm25_by_hand():
-    """Okapi's formula, word by word, with k1 = 1.2 and b = 0.75 on documents of 2, 1 and 3 words."""
+def test_bm25_equals_okapis_formula():
+    """BM25 equals Okapi's formula by hand, with k1 = 1.2 and b = 0.75 on documents of 2, 1 and 3 words."""
     documents = ["red fish", "fish", "red red boat"]
     expected = []
     for text in documents:
@@ -194,21 +203,26 @@ def test_bm25_by_hand():
 
 @pytest.mark.slow
 def test_a_language_model_is_better_than_counting_words(monkeypatch, capsys):
-    """On a tenth of the text: finite values from head to tail, and a table with a line for each decile."""
+    """The language model has a lower cross-entropy than a unigram model on a tenth of the text, with finite values in a
+    table with a line for each decile.
+    """
     monkeypatch.setattr(language_model_data, "MOST", 12_000)
-    found = language_model.main(CUT, epochs=1)
-    unigram, network = found.values()
+    values_by_model = language_model.main(CUT, epochs=1)
+    unigram, network = values_by_model.values()
     assert network["cross_entropy"] < unigram["cross_entropy"]
     assert all(
-        math.isfinite(value) for values in found.values() for key, value in values.items() if "unseen" not in key
+        math.isfinite(value)
+        for values in values_by_model.values()
+        for key, value in values.items()
+        if "unseen" not in key
     )
     printed = capsys.readouterr().out
     assert all(f"\ndecile_{number} " in printed for number in range(1, 11))
 
 
-def test_words_of_held_out_files_are_no_targets_unless_known(made):
-    """Words that the training files hold once are the word that stands for all others, which is never a target."""
-    text = language_model_data.read_text((made,))
+def test_rare_words_are_no_targets(package):
+    """Words that the training files hold once become the word for all others, which is never a target."""
+    text = language_model_data.read_text((package,))
     assert text.words[0] == "<other>"
     counts = torch.bincount(text.train, minlength=len(text.words))
     assert (counts[1:] > 1).all()

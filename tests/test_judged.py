@@ -1,4 +1,4 @@
-"""``JudgedAtK``: the share of the top k that somebody judged, relevant or not."""
+"""``JudgedAtK`` is the share of the top k with a judgement, relevant or not."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def _csr() -> Any:
 
 
 def _padded() -> dict[str, torch.Tensor]:
-    """Return the judgments as ids with gains, -1 behind the last one."""
+    """Return the judgments as ids with gains, padded with -1."""
     ids = np.full((NUM_ROWS, NUM_LABELS), -1)
     gains = np.zeros((NUM_ROWS, NUM_LABELS))
     for row in range(NUM_ROWS):
@@ -44,13 +44,13 @@ def _padded() -> dict[str, torch.Tensor]:
 
 
 def _shares(k: int, labels: Any = None, scope: str = "global") -> list[float]:
-    """Return the share of each list by a loop; rows without a list are left out within a bucket."""
+    """Return the share of each list by a loop; within a bucket rows without a list are left out."""
     shares = []
     for row, ranked in enumerate(LISTS):
-        shown = [label for label in ranked if labels is None or scope == "global" or label in labels][:k]
-        judged = [label for label in shown if JUDGED[row, label] and (labels is None or label in labels)]
-        if shown or labels is None:
-            shares.append(len(judged) / len(shown) if shown else 0.0)
+        listed = [label for label in ranked if labels is None or scope == "global" or label in labels][:k]
+        judged = [label for label in listed if JUDGED[row, label] and (labels is None or label in labels)]
+        if listed or labels is None:
+            shares.append(len(judged) / len(listed) if listed else 0.0)
     return shares
 
 
@@ -61,7 +61,9 @@ def _preds() -> torch.Tensor:
 @pytest.mark.parametrize("form", ["csr", "ids", "flat"])
 @pytest.mark.parametrize("plain", [False, True])
 def test_judged_labels_are_those_with_an_entry(form: str, plain: bool) -> None:
-    """Of CSR with stored zeros, of ids with gains of 0, and of flat queries, all of whose documents are judged."""
+    """A label is judged if the target has an entry for it: a stored zero of CSR, an id with a gain of 0, or any
+    document of a flat query.
+    """
     metric = tm.JudgedAtK(KS)
     expected = [np.mean(_shares(k)) for k in KS]
     if plain:
@@ -79,16 +81,18 @@ def test_judged_labels_are_those_with_an_entry(form: str, plain: bool) -> None:
 
 
 @pytest.mark.parametrize("scope", ["bucket", "global"])
-def test_judged_labels_by_bucket(scope: Any) -> None:
-    """Of the labels of a bucket that a row lists, or of its whole list, the share that is judged and in the bucket."""
+def test_judged_share_by_bucket(scope: Any) -> None:
+    """By bucket, JudgedAtK is the share of listed labels that are judged and in the bucket: of the bucket's own list,
+    or with scope="global" of the whole list.
+    """
     metric = tm.JudgedAtK(3, buckets=BUCKETS, scope=scope)
     metric.update(_preds(), _csr())
     expected = [np.mean(_shares(3, range(5), scope)), np.mean(_shares(3, range(5, 12), scope))]
     assert metric.compute().tolist() == pytest.approx(expected)
 
 
-def test_queries_and_judgments_by_name() -> None:
-    """evaluate of a run and qrels: as the definition of ir_measures, a list shorter than k divides by its length."""
+def test_judged_share_of_run_and_qrels() -> None:
+    """evaluate of a run and qrels has JudgedAtK as ir_measures defines it: a list shorter than k divides by its length."""
     run = {
         f"q{row}": {f"d{label}": SCORES[row, label] for label in ranked} for row, ranked in enumerate(LISTS) if ranked
     }
@@ -106,7 +110,7 @@ def test_queries_and_judgments_by_name() -> None:
 
 
 def test_relevance_does_not_depend_on_judgments_of_other_metrics() -> None:
-    """Beside JudgedAtK recall has the value that it has alone, with min_gain too."""
+    """Beside JudgedAtK other metrics have the values that they have alone, also with min_gain."""
     metrics = [tm.RecallAtK(3), tm.RecallAtK(3, min_gain=2), tm.NDCGAtK(3)]
     alone = []
     for metric in metrics:
@@ -118,8 +122,10 @@ def test_relevance_does_not_depend_on_judgments_of_other_metrics() -> None:
     assert [float(value) for value in collection.compute().values()][1:] == alone
 
 
-def test_a_matrix_does_not_tell_what_was_judged() -> None:
-    """Its relevant labels alone count, and the first batch warns; the function does the same."""
+def test_judged_share_of_a_matrix_counts_relevant_labels_with_a_warning() -> None:
+    """A dense target does not say which labels were judged: JudgedAtK counts its relevant labels, with a warning in the
+    first batch. The function of CSR gives the shares of the loop.
+    """
     metric = tm.JudgedAtK(3)
     with pytest.warns(UserWarning, match="target is a matrix, which does not tell labels that were judged"):
         metric.update(_preds(), torch.tensor(GAINS))

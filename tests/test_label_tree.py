@@ -1,4 +1,4 @@
-"""The tree of labels: what it refuses, and predictions and targets one level up, against plain loops."""
+"""The tree of labels: what it refuses, and predictions and targets one level up, compared with plain loops."""
 
 import pickle
 import random
@@ -33,19 +33,19 @@ PARENTS = TREE.parents.tolist()
 
 
 def path_to(label: int, parents: Sequence[int]) -> list[int]:
-    """The nodes from the root to a label, one by one."""
+    """Return the nodes from the root to a label, one by one."""
     above = parents[label]
     return [*(path_to(above, parents) if above >= 0 else []), label]
 
 
-def up(label: int, level: int) -> int:
-    """The ancestor of a label at a level."""
+def ancestor_at(label: int, level: int) -> int:
+    """Return the ancestor of a label at a level."""
     return path_to(label, PARENTS)[: level + 1][-1]
 
 
-def listed(ids: Sequence[int], level: int) -> list[int]:
-    """The first of each ancestor, in the order of a list."""
-    return list(dict.fromkeys(up(label, level) for label in ids if label >= 0))
+def listed_ancestors(ids: Sequence[int], level: int) -> list[int]:
+    """Return the first of each ancestor, in the order of a list."""
+    return list(dict.fromkeys(ancestor_at(label, level) for label in ids if label >= 0))
 
 
 # the tree
@@ -53,7 +53,7 @@ def listed(ids: Sequence[int], level: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ancestors_and_levels_are_those_of_a_walk(seed: int) -> None:
-    """In random forests whose labels stand in any order, some of them behind the labels."""
+    """Ancestors and levels equal a walk up the tree, in random forests whose nodes are in any order."""
     draw = random.Random(seed)
     order = draw.sample(range(50), 50)
     parents = [-1] * 50
@@ -67,7 +67,7 @@ def test_ancestors_and_levels_are_those_of_a_walk(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("factory", "message"),
     [
         (lambda: LabelTree([1, 2, 0, -1]), "circle, '"),
         (lambda: LabelTree([0]), "circle, '0' → '0'"),
@@ -93,25 +93,31 @@ def test_ancestors_and_levels_are_those_of_a_walk(seed: int) -> None:
         (lambda: tailmetrics.evaluate([["a"]], [["a"]], label_tree=TREE), "from_edges"),
     ],
 )
-def test_what_is_no_tree_is_refused_by_name(make: Any, words: str) -> None:
-    """A circle, a parent that is no label, two parents; and a tree of other labels."""
-    with pytest.raises((TypeError, ValueError), match=words):
-        make()
+def test_invalid_trees_are_refused(factory: Any, message: str) -> None:
+    """A tree with a circle, a parent out of range or two parents is refused by name, and so is a tree of other labels."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        factory()
 
 
 def test_names_beside_the_labels_become_further_nodes() -> None:
-    """Chapters are no labels of the model, but ancestors of labels; labels in another order are the same tree."""
+    """Names of edges that are no labels become further nodes, such as chapters.
+
+    The same tree with labels in another order has the same digest of edges.
+    """
     tree = LabelTree.from_edges({"b": "one", "a": "one", "one": "", "c": None}, ["a", "b", "c"])
     assert (tree.num_labels, tree.label_names, tree.names) == (3, ("a", "b", "c"), ("a", "b", "c", "one"))
-    turned = tree.of_labels(["c", "b", "a"])
-    assert turned.parents.tolist() == [-1, 3, 3, -1]
-    assert turned.digest_of_edges == tree.digest_of_edges
-    assert turned != tree
+    reordered = tree.of_labels(["c", "b", "a"])
+    assert reordered.parents.tolist() == [-1, 3, 3, -1]
+    assert reordered.digest_of_edges == tree.digest_of_edges
+    assert reordered != tree
     assert tree.at_level(0).tree.label_names == ("c", "one")
 
 
-def test_chapters_are_buckets() -> None:
-    """One bucket for each ancestor at a level, named by the tree or by the caller."""
+def test_ancestors_at_a_level_are_buckets() -> None:
+    """LabelBuckets.from_tree makes a bucket for each ancestor at a level, named by the tree or by the caller.
+
+    Such buckets have no gap and no spread.
+    """
     tree = LabelTree.from_edges({"b": "one", "a": "one"}, ["a", "b", "c"])
     buckets = LabelBuckets.from_tree(tree, counts=[3, 1, 1])
     assert (buckets.names, buckets.assignment.tolist()) == (("c", "one"), [1, 1, 0])
@@ -126,36 +132,37 @@ def test_chapters_are_buckets() -> None:
 
 
 def unpadded(ids: Tensor) -> list[list[int]]:
-    """The ids of each row without padding."""
+    """Return the ids of each row without padding."""
     return [[label for label in row if label >= 0] for row in ids.tolist()]
 
 
 @pytest.mark.parametrize("level", [0, 2, 30])
 def test_rolled_up_lists_keep_the_first_of_each_ancestor(level: int) -> None:
-    """In each form of preds and of targets, with a row left out; scores keep the largest, targets the largest gain."""
+    """roll_up keeps the first of each ancestor in lists, the largest score in scores and the largest gain in targets.
+
+    This holds for ids, candidates and dense scores, dense and CSR targets, with a masked row.
+    """
     tree_level, mask = TREE.at_level(level), torch.arange(30) != 4
-    nodes = sorted({up(label, level) for label in range(NUM_LABELS)})
+    nodes = sorted({ancestor_at(label, level) for label in range(NUM_LABELS)})
     gains = torch.zeros(30, len(nodes), dtype=torch.float64)
     for row, row_of_batch in enumerate(BATCH.rows):
         for label, gain in row_of_batch.relevant.items():
-            place = nodes.index(up(label, level))
+            place = nodes.index(ancestor_at(label, level))
             gains[row, place] = max(float(gains[row, place]), gain) if row != 4 else 0.0
-    wanted = [listed(row.ranked, level) for row in BATCH.rows]
-    wanted[4] = []
+    expected = [listed_ancestors(row.ranked, level) for row in BATCH.rows]
+    expected[4] = []
     places = torch.arange(NUM_LABELS).expand(30, -1)
-    for preds in (BATCH.ids, (BATCH.scores, places), BATCH.scores.masked_fill(BATCH.scores.isinf(), 0).to_sparse_csr()):
-        if isinstance(preds, Tensor) and preds.is_sparse_csr:
-            continue  # read as candidates are
+    for preds in (BATCH.ids, (BATCH.scores, places)):
         for target in (BATCH.target, BATCH.target.to_sparse_csr()):
             ranking = TREE.roll_up(preds, target, level=level, row_mask=mask)
-            assert [[nodes[label] for label in ids] for ids in unpadded(ranking.ids)] == wanted
+            assert [[nodes[label] for label in ids] for ids in unpadded(ranking.ids)] == expected
             dense = torch.zeros_like(gains)
             entries = ranking.targets.entries
             dense[entries.rows, entries.ids] = entries.gains
             assert torch.equal(dense, gains)
     best = torch.full((30, len(nodes)), -torch.inf)
     for label in range(NUM_LABELS):
-        column = nodes.index(up(label, level))
+        column = nodes.index(ancestor_at(label, level))
         best[:, column] = torch.maximum(best[:, column], BATCH.scores[:, label])
     ranking = TREE.roll_up(BATCH.scores, padded_ids(BATCH.target), level=level)
     assert unpadded(ranking.ids) == [rank_scores(scores) for scores in best.tolist()]
@@ -163,21 +170,23 @@ def test_rolled_up_lists_keep_the_first_of_each_ancestor(level: int) -> None:
     assert tree_level.tree.label_names == tuple(map(str, nodes))
 
 
-def test_a_cut_list_is_rolled_up_as_deep_as_it_is_known() -> None:
-    """Behind the end of the shortest list another ancestor may come first: a deeper cut-off is refused."""
+def test_rolled_up_cut_list_refuses_deeper_cutoffs() -> None:
+    """A cut list that is rolled up refuses cut-offs beyond the end of its shortest row, where another ancestor may come
+    first.
+    """
     tree = LabelTree([-1, 0, 0, -1])
-    cut = Ranking.from_ids(
+    ranking = Ranking.from_ids(
         torch.tensor([[1, 2, 3], [3, 1, 2]]), num_labels=4, target_ids=torch.tensor([2, 3]), complete=False
     )
-    rolled = tree.roll_up(cut)
+    rolled = tree.roll_up(ranking)
     assert (rolled.ids.tolist(), rolled.complete) == ([[0, 1], [1, 0]], False)
     assert fed(RecallAtK(k=1), rolled).compute() == 1
     with pytest.raises(ValueError, match="deeper than the ranking"):
         RecallAtK(k=3).update(rolled)
 
 
-def test_a_class_of_each_row_stays_a_class() -> None:
-    """And rows keep their weights and groups."""
+def test_roll_up_keeps_classes_weights_and_groups() -> None:
+    """roll_up of one class per row gives one class per row, and keeps weights and groups of rows."""
     row_arguments = {"row_weights": torch.tensor([1.0, 3.0]), "row_groups": torch.tensor([0, 1])}
     rolled = LabelTree([-1, 0, -1]).roll_up(
         torch.tensor([[0.1, 0.9, 0.2], [0.3, 0.2, 0.9]]), torch.tensor([0, 1]), **row_arguments
@@ -187,12 +196,14 @@ def test_a_class_of_each_row_stays_a_class() -> None:
 
 
 def test_an_evaluation_of_a_ranking_rolled_up_is_that_of_data_rolled_up_by_hand() -> None:
-    """Any metric, by deciles of the summed counts, and those of the tree; with intervals and labels."""
+    """evaluate of a ranking that is rolled up equals that of data rolled up by hand: any metric, by deciles of the
+    summed counts, with intervals and labels.
+    """
     level = TREE.at_level(1)
-    nodes = sorted({up(label, 1) for label in range(NUM_LABELS)})
+    nodes = sorted({ancestor_at(label, 1) for label in range(NUM_LABELS)})
     counts = torch.zeros(len(nodes), dtype=torch.int64)
     for label, count in enumerate(training_counts().tolist()):
-        counts[nodes.index(up(label, 1))] += count
+        counts[nodes.index(ancestor_at(label, 1))] += count
     top = LabelTree([nodes.index(PARENTS[node]) if PARENTS[node] >= 0 else -1 for node in nodes])
     members = [
         RecallAtK(k=3),
@@ -200,12 +211,14 @@ def test_an_evaluation_of_a_ranking_rolled_up_is_that_of_data_rolled_up_by_hand(
         HierarchicalF1AtK(k=3),
         NearMissAtK(k=2),
     ]
-    lists = [[nodes.index(node) for node in listed(row.ranked, 1)] for row in BATCH.rows]
-    relevant = [sorted({nodes.index(up(label, 1)) for label in row.relevant}) for row in BATCH.rows]
+    lists = [[nodes.index(node) for node in listed_ancestors(row.ranked, 1)] for row in BATCH.rows]
+    relevant = [sorted({nodes.index(ancestor_at(label, 1)) for label in row.relevant}) for row in BATCH.rows]
     padded = [torch.tensor([row + [-1] * (len(nodes) - len(row)) for row in rows]) for rows in (lists, relevant)]
-    wanted = TopKCollection([m.empty_copy(**({"tree": top} if "tree" in vars(m) else {})) for m in members])
-    wanted.bind(LabelFrequency.from_counts(counts, 100))
-    wanted.update(*padded)
+    expected = TopKCollection(
+        [member.empty_copy(**({"tree": top} if "tree" in vars(member) else {})) for member in members]
+    )
+    expected.bind(LabelFrequency.from_counts(counts, 100))
+    expected.update(*padded)
 
     preds = (BATCH.scores, torch.arange(NUM_LABELS).expand(30, -1))
     report = tailmetrics.evaluate(
@@ -217,7 +230,7 @@ def test_an_evaluation_of_a_ranking_rolled_up_is_that_of_data_rolled_up_by_hand(
         labels=True,
     )
 
-    for key, value in wanted.compute().items():
+    for key, value in expected.compute().items():
         assert report.scalars[key] == pytest.approx(float(value), nan_ok=True), key
     assert report.intervals["hierarchical_f1@3"].low < report.scalars["hierarchical_f1@3"]
     assert report.intervals["near_miss@2"].low < report.scalars["near_miss@2"]
@@ -227,17 +240,17 @@ def test_an_evaluation_of_a_ranking_rolled_up_is_that_of_data_rolled_up_by_hand(
 
 
 def test_a_near_miss_is_a_sibling_the_parent_or_a_child() -> None:
-    """Not a cousin, not a grandparent, and two roots are no siblings."""
+    """A near miss is a sibling, the parent or a child, and not a cousin or a grandparent; two roots are no siblings."""
     tree = LabelTree([-1, 0, 0, 1, 2, -1])
     relatives = {0: {1, 2}, 1: {0, 2, 3}, 2: {0, 1, 4}, 3: {1}, 4: {2}, 5: set()}
     for missed in range(6):
-        for shown in {*range(6)} - {missed}:
-            metric = fed(NearMissAtK(k=1, tree=tree), torch.tensor([[shown]]), torch.tensor([missed]))
-            assert float(metric.compute()) == (shown in relatives[missed]), (missed, shown)
+        for predicted in {*range(6)} - {missed}:
+            metric = fed(NearMissAtK(k=1, tree=tree), torch.tensor([[predicted]]), torch.tensor([missed]))
+            assert float(metric.compute()) == (predicted in relatives[missed]), (missed, predicted)
 
 
-def test_a_label_of_its_own_tree_adds_nothing_but_itself() -> None:
-    """Without parents the three metrics are precision, recall and F1."""
+def test_hierarchical_metrics_without_parents_equal_the_flat_ones() -> None:
+    """In a tree without parents the hierarchical metrics are precision, recall and F1."""
     flat = LabelTree([-1] * NUM_LABELS)
     batch = BATCH.scores, BATCH.target > 0
     for name, plain in (
@@ -254,7 +267,10 @@ def test_a_label_of_its_own_tree_adds_nothing_but_itself() -> None:
 
 
 def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
-    """Names that are no labels are their ancestors; the metrics of the tree need no argument beside it."""
+    """The command line takes a label tree from a file, in which names that are no labels are ancestors.
+
+    Metrics of the tree need no other argument, and are refused without a tree.
+    """
     files = {
         "preds.csv": "query,item,score\nq1,cat,.9\nq1,dog,.5\nq2,bus,.3\nq2,dog,.6\n",
         "target.csv": "query,item\nq1,dog\nq2,bus\nq2,car\n",
@@ -264,7 +280,7 @@ def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    usual = [
+    options = [
         "evaluate",
         "--preds",
         str(tmp_path / "preds.csv"),
@@ -273,33 +289,33 @@ def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
         "--no-intervals",
         "--verbose",
     ]
-    usual += ["--metrics+=RecallAtK", "--metrics.k=1"]
+    options += ["--metrics+=RecallAtK", "--metrics.k=1"]
     tree = ["--label-tree", str(tmp_path / "tree.csv")]
     tree_metrics = ["--metrics+=HierarchicalF1AtK", "--metrics.k=1", "--metrics+=NearMissAtK", "--metrics.k=1"]
-    assert main([*usual, *tree_metrics, *tree]) == 0
+    assert main([*options, *tree_metrics, *tree]) == 0
     printed = capsys.readouterr().out
     # q1: of cat and animal, animal is relevant, as of dog and animal; q2: nothing. Of dog, bus and car dog is near.
     assert "hierarchical_f1@1 │ 0.2500" in printed
     assert "near_miss@1       │ 0.3333" in printed
-    for arguments, words in (
-        ([*usual, *tree_metrics], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
-        ([*usual, "--label-tree", str(tmp_path / "two.csv")], "'dog' has two parents, 'animal' and 'vehicle'"),
-        ([*usual, "--label-tree", str(tmp_path / "other.csv")], "columns 'code', 'above'"),
+    for arguments, message in (
+        ([*options, *tree_metrics], "NearMissAtK: needs the parents|HierarchicalF1AtK: needs the parents"),
+        ([*options, "--label-tree", str(tmp_path / "two.csv")], "'dog' has two parents, 'animal' and 'vehicle'"),
+        ([*options, "--label-tree", str(tmp_path / "other.csv")], "columns 'code', 'above'"),
     ):
         assert main(arguments) == 2
         error = capsys.readouterr().err
-        assert any(word in error for word in words.split("|")), error
+        assert any(word in error for word in message.split("|")), error
 
 
 @pytest.mark.parametrize("parents", [[None, 0, 0], "abc", ["-1", "0"], [0.5, -1.0]])
 def test_parents_that_are_no_numbers_are_refused(parents):
-    """They became a tree without labels, which was found far later."""
+    """Parents that are no whole numbers are refused at once."""
     with pytest.raises(TypeError, match="LabelTree: parents is .*pass a whole number per label"):
         tm.LabelTree(parents)
 
 
-def test_trees_that_cannot_be_are_refused_in_their_own_words():
-    """A name twice, and buckets of something else than a tree."""
+def test_repeated_names_and_non_trees_are_refused():
+    """LabelTree refuses a repeated name, and LabelBuckets.from_tree refuses an object that is no tree."""
     with pytest.raises(ValueError, match="LabelTree: names holds a name twice"):
         tm.LabelTree([-1, 0], ["a", "a"])
     with pytest.raises(TypeError, match=r"from_tree: tree=\[-1, 0\] is no tree; pass LabelTree"):
@@ -307,8 +323,10 @@ def test_trees_that_cannot_be_are_refused_in_their_own_words():
 
 
 @pytest.mark.parametrize("metric", [tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1)])
-def test_the_largest_scores_of_ancestors_have_no_softmax(metric):
-    """The probability of an ancestor is the sum of those of its labels: their logsumexp is right, the maximum is refused."""
+def test_metrics_of_probabilities_refuse_rolled_up_scores(metric):
+    """Metrics of probabilities refuse scores that are rolled up, because the probability of an ancestor is the sum of
+    those of its labels. Their logsumexp is accepted.
+    """
     tree, scores = tm.LabelTree([-1, -1, 0, 0, 1, 1]), torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
     target = torch.arange(9) % 6
     with pytest.raises(ValueError, match="of which a softmax is no probability.*torch.logsumexp"):
@@ -320,8 +338,8 @@ def test_the_largest_scores_of_ancestors_have_no_softmax(metric):
     assert metric.compute().isfinite()
 
 
-def test_a_tree_stays_what_it_was_made_of() -> None:
-    """What it gives out are copies, and its attributes cannot be set: the digest stays that of its parents."""
+def test_label_tree_is_immutable() -> None:
+    """A label tree never changes: the tensors that it returns are copies, and its attributes cannot be set."""
     parents = torch.tensor([-1, 0, 0, 2])
     tree = LabelTree(parents)
     for tensor in (parents, tree.parents, tree.ancestors, tree.depths, tree.level(1)):
@@ -335,8 +353,10 @@ def test_a_tree_stays_what_it_was_made_of() -> None:
             setattr(tree, name, None)
 
 
-def test_a_tree_is_made_on_the_cpu_whatever_the_default_device_is() -> None:
-    """Models are often built under ``torch.device("meta")``, where a table would have no values."""
+def test_label_tree_is_on_the_cpu_for_any_default_device() -> None:
+    """A label tree is on the CPU for any default device, such as ``torch.device("meta")``, under which models are often
+    built.
+    """
     with torch.device("meta"):
         tree = LabelTree([-1, 0, 0, 2], ["a", "b", "c", "d"])
         assert tree.level(1).tolist() == [0, 1, 2, 2]

@@ -1,4 +1,4 @@
-"""Every metric equals a plain-loop reading of its definition."""
+"""Every metric equals the plain loops of its definition."""
 
 import math
 from contextlib import nullcontext
@@ -19,7 +19,7 @@ RUNS += [
     for number, case in enumerate(case for case in ALL_CASES if "empty_target_action" not in case.arguments)
     if case.name in OF_GAINS or "min_gain" in case.arguments or number % 3 == 0
 ]
-"""How empty rows count does not meet the gains, which enter where rows are read: a third of the others reads them."""
+"""Graded targets for the metrics that use gains, and for a third of the others, which use them only to read rows."""
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ RUNS += [
     ],
 )
 def test_metric_equals_the_plain_loop(case: Case, graded: bool) -> None:
-    """On random rows with empty targets, short lists, ties and unseen labels, to 1e-12; areas, within their bounds.
+    """A metric equals the plain loop to 1e-12 on random rows with empty targets, short lists, ties and unseen labels; areas lie within their bounds.
 
-    In the form of the CPU, and in the one that devices run.
+    Both the form of the CPU and that of devices are tested.
     """
     batch = BATCHES[graded, case.name not in ("CrossEntropy", "CalibrationErrorAtK")]
     expected = [evaluate(case.name, batch.rows, case.setting(k)) for k in case.cutoffs()]
@@ -41,20 +41,22 @@ def test_metric_equals_the_plain_loop(case: Case, graded: bool) -> None:
     metric = case.metric()
     for form in (nullcontext, force_plain):
         metric.reset()
-        wanted = torch.tensor(expected, dtype=torch.float64)
+        expected_values = torch.tensor(expected, dtype=torch.float64)
         with form():
             metric.update(batch.scores, batch.target)
-            computed = metric.compute().reshape(wanted.shape)
+            computed = metric.compute().reshape(expected_values.shape)
         if case.name in ("LabelAUC", "LabelAP"):
-            low, high = (bound.reshape(wanted.shape) for bound in metric.error_bounds())
-            assert bool(((low <= computed) & (computed <= high) | wanted.isnan()).all())
-            computed = torch.where(computed.isnan(), computed, wanted.clamp(low, high))
-        torch.testing.assert_close(computed, wanted, rtol=1e-12, atol=1e-12, equal_nan=True)
+            low, high = (bound.reshape(expected_values.shape) for bound in metric.error_bounds())
+            assert bool(((low <= computed) & (computed <= high) | expected_values.isnan()).all())
+            computed = torch.where(computed.isnan(), computed, expected_values.clamp(low, high))
+        torch.testing.assert_close(computed, expected_values, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_tie_rate_equals_the_plain_loop(seed: int) -> None:
-    """It reads scores, not lists: on scores rounded until they tie, some of them not retrieved."""
+    """TieRateAtK, which reads scores, equals the plain loop on scores that are rounded until they tie, some of them not
+    retrieved.
+    """
     scores = (torch.randn(40, 12, generator=torch.Generator().manual_seed(seed)) * 2).round()
     scores[scores == -2] = -torch.inf
     cutoffs = [1, 2, 5, 11, 12, 20]

@@ -1,4 +1,4 @@
-"""Every preset opens with the command that uses it, loads by class path, and computes what its field calls for."""
+"""Every preset opens with its command, loads by class path, and computes the metrics of its field."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def load(name: str) -> list[TopKMetric]:
 
 
 def evaluate(name: str) -> dict[str, float]:
-    """Return what a preset says of 100 rows of scores after training on 400."""
+    """Return the values of a preset for 100 rows of scores, after training on 400."""
     generator = torch.Generator().manual_seed(0)
     popularity = torch.rand(NUM_LABELS, generator=generator) ** 4
     training, target = (torch.rand(rows, NUM_LABELS, generator=generator) < popularity * 0.1 for rows in (400, 100))
@@ -58,7 +58,7 @@ KEYS = {
     "language_model": "accuracy@1,5,10 mrr cross_entropy / accuracy@1,5,10 mrr cross_entropy",
     "map12": "map@12 precision@12 relevance@1,2,3",
 }
-"""The metrics of each preset with their cut-offs, and behind a slash those by decile."""
+"""The metrics of each preset with their cut-offs, and after a slash those by decile."""
 
 
 def at_cutoffs(text: str) -> list[str]:
@@ -74,8 +74,10 @@ def keys(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_opens_with_its_command(name: str) -> None:
-    """The first line can be typed, but for the files; deciles and propensities ask for training targets, and for bind."""
+def test_preset_opens_with_its_command(name: str) -> None:
+    """The first line of a preset is its command, except for the files; it asks for training targets exactly if a metric
+    needs counts.
+    """
     first = (CONFIGS / f"{name}.yaml").read_text().splitlines()[0]
     files = "--preds … --target …" + (" --train-target …" if name in COUNTED else "")
     assert first == f"# tailmetrics evaluate --config configs/{name}.yaml {files}"
@@ -84,8 +86,8 @@ def test_opens_with_its_command(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_loads_and_computes(name: str) -> None:
-    """The keys are those listed; every value is a number within the bounds of its class, but for labels never seen."""
+def test_preset_has_the_documented_keys_within_bounds(name: str) -> None:
+    """A preset has the keys of the table, and each value lies within the bounds of its class, except for unseen labels."""
     values = evaluate(name)
     assert list(values) == keys(name)
     for metric in load(name):
@@ -95,9 +97,9 @@ def test_loads_and_computes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_no_value_stands_there_twice(name: str) -> None:
-    """Overall, with what deciles add, no two values differ only in what becomes of rows without a label."""
-    every, _ = with_values_over_all(TopKCollection(load(name)))
-    keys = [key for metric in every.members().values() if metric.buckets is None for key in list(metric.keys())]
-    bare = [re.sub("_(skip|neg|pos)(?=@|$)", "", key) for key in keys]
-    assert sorted(bare) == sorted(set(bare))
+def test_preset_has_no_value_twice(name: str) -> None:
+    """No two overall values of a preset differ only in how they count rows without a label."""
+    collection, _ = with_values_over_all(TopKCollection(load(name)))
+    keys = [key for metric in collection.members().values() if metric.buckets is None for key in list(metric.keys())]
+    stems = [re.sub("_(skip|neg|pos)(?=@|$)", "", key) for key in keys]
+    assert sorted(stems) == sorted(set(stems))

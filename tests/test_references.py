@@ -1,4 +1,4 @@
-"""References: chance, popularity and what is attainable, without a run."""
+"""References: chance, popularity and the attainable value, without a run."""
 
 import pickle
 from collections.abc import Iterator
@@ -50,7 +50,9 @@ def _metrics(scope: str | None, depth: int, **further_arguments: object) -> list
     ("scope", "depth"), [SETTINGS[0], *(pytest.param(*setting, marks=pytest.mark.slow) for setting in SETTINGS[1:])]
 )
 def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) -> None:
-    """8,000 matrices of uniform scores: each value within 4 standard errors, in lists that are cut too."""
+    """Chance is the mean over 8,000 matrices of uniform scores, within 4.5 standard errors for each value, also for cut
+    lists.
+    """
     draw, collection = (
         torch.Generator().manual_seed(2),
         tm.TopKCollection(_metrics(scope, depth), references=["chance"]),
@@ -64,53 +66,60 @@ def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) ->
     chance = collection.references()["chance"]
     assert chance.keys() == values_by_key.keys()
     for key, values in values_by_key.items():
-        drawn = torch.tensor(values, dtype=torch.float64)
-        error = max(1e-12, drawn.std().item() / len(values) ** 0.5)
-        assert chance[key].item() == pytest.approx(drawn.mean().item(), abs=4.5 * error, nan_ok=True), key
+        values_of_draws = torch.tensor(values, dtype=torch.float64)
+        error = max(1e-12, values_of_draws.std().item() / len(values) ** 0.5)
+        assert chance[key].item() == pytest.approx(values_of_draws.mean().item(), abs=4.5 * error, nan_ok=True), key
 
 
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize(("scope", "depth"), SETTINGS)
 def test_popularity_is_a_metric_of_counts_as_scores(scope: str | None, depth: int, graded: bool) -> None:
-    """As a mean over all orders of equal counts."""
+    """Popularity is the metric of the counts as scores, as a mean over all orders of equal counts."""
     target = _target(graded)
     collection = tm.TopKCollection(_metrics(scope, depth), references=["popularity"])
     collection.bind(_frequency()).update(torch.rand(target.shape), target)
-    wanted = tm.TopKCollection(_metrics(scope, depth, ties="expected"))
-    wanted.update(COUNTS.float().expand(target.shape), target)
+    expected = tm.TopKCollection(_metrics(scope, depth, ties="expected"))
+    expected.update(COUNTS.float().expand(target.shape), target)
     references = collection.references()["popularity"]
-    for key, value in zip(references, wanted.compute().values(), strict=True):
+    for key, value in zip(references, expected.compute().values(), strict=True):
         assert references[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
 
 
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize(("scope", "depth"), SETTINGS)
 def test_attainable_is_the_value_of_the_targets_as_scores(scope: str | None, depth: int, graded: bool) -> None:
-    """In each bucket that of a ranking that has the relevant labels of this bucket first, by gain or by weight."""
+    """The attainable value is that of the targets as scores: in each bucket, of a ranking with the relevant labels of
+    the bucket first, by gain or by weight.
+    """
     target, scores = _target(graded), torch.rand(NUM_ROWS, NUM_LABELS)
     collection = tm.TopKCollection(_metrics(scope, depth), references=["attainable"])
     collection.bind(_frequency()).update(scores, target)
     references = collection.references()["attainable"]
     weights = tm.functional.inverse_propensities(COUNTS, 500)
     for number in range(len(BUCKETS) if scope else 1):
-        own = (BUCKETS.assignment == number) if scope else torch.ones(NUM_LABELS, dtype=torch.bool)
+        in_bucket = (BUCKETS.assignment == number) if scope else torch.ones(NUM_LABELS, dtype=torch.bool)
         for by_weight in (False, True):
-            wanted = tm.TopKCollection(_metrics(scope, depth))
-            # where the list is cut, the others are so spread over the buckets that it is as long as that of the row
-            others = torch.where(own, scores - 1, scores) if scope == "bucket" else scores
+            expected = tm.TopKCollection(_metrics(scope, depth))
+            # other labels keep their order, so that a cut list of the bucket is as long as that of the row
+            others = torch.where(in_bucket, scores - 1, scores) if scope == "bucket" else scores
             first = 2 + ((target > 0) * weights if by_weight else target.float())
-            wanted.update(torch.where((target > 0) & own, first.float(), others), target)
-            for key, value in wanted.compute().items():
-                divided = "precision" in key or "f1" in key  # lengths of lists count, which differ where they are cut
-                here = key.endswith(BUCKETS.names[number]) if scope else True
-                if here and key in references and ("psp" in key) == by_weight and not (divided and depth < NUM_LABELS):
+            expected.update(torch.where((target > 0) & in_bucket, first.float(), others), target)
+            for key, value in expected.compute().items():
+                depends_on_length = "precision" in key or "f1" in key  # lengths of cut lists differ
+                is_of_bucket = key.endswith(BUCKETS.names[number]) if scope else True
+                if (
+                    is_of_bucket
+                    and key in references
+                    and ("psp" in key) == by_weight
+                    and not (depends_on_length and depth < NUM_LABELS)
+                ):
                     assert references[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), key
 
 
 def _forms(draw: torch.Generator, half: int) -> Iterator[tuple[Any, torch.Tensor]]:
     """Yield three rows of good scores of all labels, of some labels, and lists that end anywhere.
 
-    With gains or without in turns: the other half of these pairs has it the other way round.
+    Forms alternate between targets with and without gains; the other half swaps them.
     """
     target = torch.rand(3, LABELS_OF_CASES, generator=draw) < 0.6 * torch.rand(3, 1, generator=draw)
     gains = target * torch.randint(1, 4, target.shape, generator=draw).float()
@@ -123,7 +132,7 @@ def _forms(draw: torch.Generator, half: int) -> Iterator[tuple[Any, torch.Tensor
 
 
 def _kind(case: Case) -> tuple[Any, ...]:
-    """What tells whether a metric has a best value."""
+    """Return what decides whether a metric has a best value."""
     return case.name, case.by, case.arguments.get("average")
 
 
@@ -143,24 +152,26 @@ def _cases_and_halves() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("case", "half"), list(_cases_and_halves()))
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_no_value_is_above_what_is_attainable(case: Case, half: int) -> None:
-    """In both scopes, whole and (in the second half) cut lists, with gains and weights, by bucket and over all labels."""
-    cut = {}
+def test_no_value_exceeds_the_attainable_value(case: Case, half: int) -> None:
+    """No value exceeds the attainable value: in both scopes, for whole and cut lists, with gains and weights, by bucket
+    and over all labels. Metrics of which less is better have no attainable value.
+    """
+    depth_argument = {}
     if half == 1 and "depth" in arguments(REGISTRY[case.name]) and "depth" not in case.arguments:
-        cut["depth"] = 7
+        depth_argument["depth"] = 7
     draw = torch.Generator().manual_seed(half)
-    collection = tm.TopKCollection([case.metric(weighted=True, **cut)], references=["attainable"])
+    collection = tm.TopKCollection([case.metric(weighted=True, **depth_argument)], references=["attainable"])
     is_loss = collection.members().popitem()[1].higher_is_better is False
     for preds, target in _forms(draw, half):
         collection.reset()
         try:
             collection.update(preds, target, row_weights=torch.rand(3, generator=draw))
-        except ValueError as error:  # of the forms that this metric does not read
+        except ValueError as error:  # the metric does not read this form
             assert "scores" in str(error)
             continue
-        most, values = collection.references()["attainable"], collection.compute()
-        assert bool(most) != is_loss
-        for key, largest in most.items():
+        attainable, values = collection.references()["attainable"], collection.compute()
+        assert bool(attainable) != is_loss
+        for key, largest in attainable.items():
             assert values[key] <= largest + 1e-9 or (values[key].isnan() and largest.isnan()), key
 
 
@@ -170,8 +181,10 @@ def _frequency() -> tm.LabelFrequency:
     return frequency
 
 
-def test_padding_takes_no_place_of_what_is_attainable() -> None:
-    """Gains of 1/2 and 1/4 in a padded row: the best list begins with them, in the form for devices too."""
+def test_attainable_value_ignores_padding() -> None:
+    """The attainable value ignores padding: the best list of a padded row with gains of 1/2 and 1/4 begins with them,
+    on CPUs and devices.
+    """
     ids, gains = torch.tensor([[0, -1, 2, -1], [1, 0, 3, 2]]), torch.tensor([[0.5, 0, 0.25, 0], [0.5, 0.25, 0.75, 1]])
     for form in (nullcontext, force_plain):
         with form():
@@ -180,8 +193,8 @@ def test_padding_takes_no_place_of_what_is_attainable() -> None:
             assert list(map(float, metrics.references()["attainable"].values())) == [(0.5 + 1) / 2, (0.75 + 1.75) / 2]
 
 
-def test_of_all_labels_chance_is_k_of_them() -> None:
-    """Recall and fall-out at k of 60 labels are k / 60, in lists of ids as in scores; rows of a mask do not count."""
+def test_chance_of_recall_and_fall_out_is_k_over_labels() -> None:
+    """Chance of recall and fall-out at k of 60 labels is k / 60, also for lists of ids; masked rows do not count."""
     metrics = [metric_class([1, 6], num_labels=NUM_LABELS) for metric_class in (tm.RecallAtK, tm.FallOutAtK)]
     collection = tm.TopKCollection(metrics, references=["chance"])
     collection.update(torch.arange(10).view(2, 5), torch.tensor([[3, 50], [7, -1]]), torch.tensor([True, False]))
@@ -194,30 +207,33 @@ def test_of_all_labels_chance_is_k_of_them() -> None:
     "further_arguments", [{}, {"empty_target_action": "neg"}, {"ignore_index": -100}, {"weighted": True}]
 )
 @pytest.mark.parametrize(("scope", "depth"), SETTINGS)
-def test_references_of_dropped_rows_are_those_of_the_rows_left(
-    scope: str | None, depth: int, further_arguments: dict[str, Any]
-) -> None:
-    """A row of a mask, of ``ignore_index`` or of weight 0 adds to no sum, whatever a metric makes of an empty row."""
-    kept, target = torch.tensor([True, False, True, True, False]), torch.tensor([3, 7, 50, 11, 9])
+def test_references_leave_out_dropped_rows(scope: str | None, depth: int, further_arguments: dict[str, Any]) -> None:
+    """Rows dropped by a mask, by ``ignore_index`` or by a weight of 0 add nothing to references, whatever the action
+    for empty rows.
+    """
+    is_kept, target = torch.tensor([True, False, True, True, False]), torch.tensor([3, 7, 50, 11, 9])
     references = []
-    for rows in (slice(None), kept):
+    for rows in (slice(None), is_kept):
         collection = tm.TopKCollection(
             _metrics(scope, depth, **further_arguments), references=["chance", "popularity", "attainable"]
         )
         collection.bind(_frequency())
-        row_arguments: dict[str, Any] = {"row_mask": kept[rows]}
+        row_arguments: dict[str, Any] = {"row_mask": is_kept[rows]}
         if "weighted" in further_arguments:
-            row_arguments = {"row_weights": kept[rows].double()}
+            row_arguments = {"row_weights": is_kept[rows].double()}
         part_target = target
         if "ignore_index" in further_arguments:
-            part_target, row_arguments = target.where(kept, -100), {}
+            part_target, row_arguments = target.where(is_kept, -100), {}
         collection.update(torch.arange(5 * NUM_LABELS).view(5, -1)[rows].float(), part_target[rows], **row_arguments)
         references.append(collection.references())
     torch.testing.assert_close(*references, rtol=0, atol=0, equal_nan=True)
 
 
 def test_random_scores_have_no_adjusted_gap() -> None:
-    """In scope "bucket" their gap is that of the buckets' sizes; adjusted for chance it is 0 within its error."""
+    """Random scores have an adjusted gap of 0, within its error.
+
+    Their plain gap in scope="bucket" comes from the sizes of the buckets.
+    """
     counts = (1000 / torch.arange(1, 1001)).long()
     collection = tm.TopKCollection(
         [tm.RecallAtK(10, buckets=tm.LabelBuckets.deciles(counts))], references=["chance", "attainable"]
@@ -233,25 +249,25 @@ def test_random_scores_have_no_adjusted_gap() -> None:
 
 @pytest.mark.slow
 def test_references_travel_with_their_collection() -> None:
-    """Merged, saved, pickled, copied and reset with it; batches in any split have the same bits."""
+    """References are merged, saved, pickled, copied and reset with their collection, to the same bits for any batches."""
 
-    def made() -> tm.TopKCollection:
+    def make_collection() -> tm.TopKCollection:
         return tm.TopKCollection(
             _metrics("bucket", 20), references=["chance", "popularity", "attainable"], prefix="val/"
         )
 
     target, scores = _target(), torch.rand(NUM_ROWS, NUM_LABELS)
-    whole, first, second, loaded = made(), made(), made(), made()
+    whole, first, second, loaded = make_collection(), make_collection(), make_collection(), make_collection()
     whole.update(scores, target)
     first.update(scores[:2], target[:2])
     second.update(scores[2:], target[2:])
     first.merge_state(second)
     whole.persistent(True)
     loaded.load_state_dict(whole.state_dict())
-    wanted = whole.references()
-    assert all(key.startswith("val/") for values in wanted.values() for key in values)
+    expected = whole.references()
+    assert all(key.startswith("val/") for values in expected.values() for key in values)
     for collection in (first, loaded, pickle.loads(pickle.dumps(whole)), deepcopy(whole), whole.to("cpu")):
-        torch.testing.assert_close(collection.references(), wanted, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(collection.references(), expected, rtol=0, atol=0, equal_nan=True)
     whole.reset()
     whole.update(scores[:1], target[:1])
     assert (
@@ -260,8 +276,10 @@ def test_references_travel_with_their_collection() -> None:
     )
 
 
-def test_what_is_not_known_is_said() -> None:
-    """No number of labels, no such reference; popularity without counts is left out."""
+def test_references_without_needed_numbers_are_refused_or_left_out() -> None:
+    """References without the number of labels, and unknown references, are refused; popularity without counts is left
+    out.
+    """
     collection = tm.TopKCollection([tm.RecallAtK(2)], references=["chance"])
     with pytest.raises(ValueError, match="needs the number of labels"):
         collection.update(torch.tensor([[1, 2]]), torch.tensor([1]))
@@ -273,7 +291,10 @@ def test_what_is_not_known_is_said() -> None:
 
 
 def test_references_are_of_the_rows_of_every_update_and_forward() -> None:
-    """Two rows by update, one by forward: attainable recall@1 is (1/2 + 1 + 1) / 3, chance 1/4; a batch that fails adds none."""
+    """References count the rows of update and forward, and none of a batch that fails.
+
+    With two rows by update and one by forward, attainable recall@1 is (1/2 + 1 + 1) / 3 and chance 1/4.
+    """
     scores = torch.tensor([[0.9, 0.5, 0.1, 0.0]])
     collection = tm.TopKCollection([tm.RecallAtK(k=1)], references=["chance", "attainable"])
     collection.update(scores, torch.tensor([[0, 2]]))
@@ -291,16 +312,16 @@ def test_references_are_of_the_rows_of_every_update_and_forward() -> None:
     }
 
 
-class _Cells(TorchDispatchMode):
-    """How many cells the results of steps of torch have, views left out."""
+class _CellCounter(TorchDispatchMode):
+    """Counts the cells of the results of torch operations, without views."""
 
     def __init__(self, step: str = "") -> None:
-        """Count the steps whose name holds ``step``."""
+        """Count the operations whose name holds ``step``."""
         super().__init__()
         self.step, self.number = step, 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count the cells of one step, and take it."""
+        """Count the cells of one operation, and run it."""
         result = function(*args, **(kwargs or {}))
         is_counted = self.step in str(function) and isinstance(result, torch.Tensor)
         if is_counted and function._schema.returns[0].alias_info is None:
@@ -308,8 +329,10 @@ class _Cells(TorchDispatchMode):
         return result
 
 
-def test_references_take_steps_for_relevant_labels_alone() -> None:
-    """Of 1,000 and of 100,000 labels a batch makes as many cells, but for a tenth; the first one makes tables."""
+def test_cost_of_references_does_not_depend_on_the_number_of_labels() -> None:
+    """After the first batch, which makes tables, references compute as many cells for 100,000 labels as for 1,000,
+    within a tenth.
+    """
     cell_counts = []
     for num_labels in (1_000, 100_000):
         buckets = tm.LabelBuckets.from_assignment(torch.arange(num_labels) % 5, list("abcde"))
@@ -322,19 +345,21 @@ def test_references_take_steps_for_relevant_labels_alone() -> None:
         target = torch.stack([torch.arange(row, row + 3) for row in range(30)])
         collection.update(ids, target)
         ranking = collection.rank(ids, target)
-        with _Cells() as cells:
+        with _CellCounter() as cells:
             collection.reference_models.note_amounts(Addition(), ranking)
         cell_counts.append(cells.number)
     assert cell_counts[1] == pytest.approx(cell_counts[0], rel=0.1)
     assert cell_counts[0] > 10_000
 
 
-def test_a_reciprocal_rank_of_ties_takes_steps_for_different_rows_alone() -> None:
-    """Where all 5,000 labels tie, the products of 1 and of 50 queries with three relevant labels have as many cells."""
+def test_expected_reciprocal_rank_computes_equal_ties_once() -> None:
+    """The expected reciprocal rank computes the product of equal ties once: as many cells for 50 equal rows as for one,
+    where all 5,000 labels tie.
+    """
     cell_counts = []
     for num_rows in (1, 50):
         target = torch.arange(3).expand(num_rows, 3).contiguous()
-        with _Cells("cumprod") as cells:
+        with _CellCounter("cumprod") as cells:
             tm.MRR(ties="expected").update(torch.zeros(num_rows, 5_000), target)
         cell_counts.append(cells.number)
     assert cell_counts[0] == cell_counts[1] >= 5_000 - 2

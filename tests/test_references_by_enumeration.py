@@ -1,4 +1,4 @@
-"""References of small catalogues, held to loops over all orders of their labels."""
+"""References of small catalogues equal loops over all orders of their labels."""
 
 from itertools import pairwise, permutations
 from math import isnan, log2, nan
@@ -43,7 +43,7 @@ def _average_precision(hits: list[bool], k: int, n: int) -> float:
 
 
 def _row_value(name: str, ranked: list[int], gains: dict[int, float], k: int, size: int) -> float:
-    """The value of one list, by the table of docs/definitions.md; ``size`` is the number of labels there are."""
+    """Return the value of one list, by the table of docs/definitions.md; ``size`` is the number of labels."""
     hits = [label in gains for label in ranked]
     num_hits, n, length = sum(hits[:k]), len(gains), min(k, len(ranked))
     listed_gains = [gains.get(label, 0.0) for label in ranked]
@@ -149,15 +149,17 @@ def _expected(
 @pytest.mark.parametrize(("scope", "depth"), [(None, NUM_LABELS), ("bucket", NUM_LABELS), ("bucket", 3), ("global", 5)])
 @pytest.mark.parametrize("kind", GAINS)
 def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth: int) -> None:
-    """For every metric and ``min_gain``, by bucket and over all labels, in batches of any size, all metrics in one collection."""
+    """References equal loops over all orders of labels, for every metric and ``min_gain``, by bucket and over all
+    labels, in batches of any size, with all metrics in one collection.
+    """
     arguments: dict[str, Any] = {"num_labels": NUM_LABELS}
     if scope is not None:
         arguments = {"buckets": BUCKETS, "scope": scope, "depth": depth}
     metrics, expected = {}, {}
     for min_gain in (2, None, 1, 3):
-        for name, make in METRICS.items():
+        for name, factory in METRICS.items():
             member = f"{name}_{min_gain}"
-            metrics[member] = make(min_gain=min_gain, **arguments)
+            metrics[member] = factory(min_gain=min_gain, **arguments)
             expected[member] = _expected(name, GAINS[kind], min_gain, scope, depth)
 
     references_of_batches = []
@@ -178,13 +180,15 @@ def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth:
                     assert key not in references_of_batches[0][reference]
                     continue
                 for references in references_of_batches:
-                    ours = float(references[reference][key])
-                    assert ours == pytest.approx(value, abs=1e-12, nan_ok=True), (reference, key)
-                    assert isnan(ours) or ours == float(references_of_batches[0][reference][key])
+                    actual = float(references[reference][key])
+                    assert actual == pytest.approx(value, abs=1e-12, nan_ok=True), (reference, key)
+                    assert isnan(actual) or actual == float(references_of_batches[0][reference][key])
 
 
-def test_the_only_place_of_a_short_list_is_the_first_one() -> None:
-    """No list of one place has a relevant label at rank 2; with two relevant labels the best list has two places."""
+def test_attainable_relevance_at_a_rank_beyond_a_short_list_is_zero() -> None:
+    """The attainable relevance at rank 2 is 0 for a list of one place and one relevant label; with two relevant labels
+    the best list has two places.
+    """
     collection = tm.TopKCollection([tm.RelevanceAtK(k=[1, 2])], references=["attainable"])
     collection.update(torch.tensor([[1, -torch.inf, -torch.inf]]), torch.tensor([[0, 1, 0]]))
     assert [float(value) for value in collection.references()["attainable"].values()] == [1.0, 0.0]

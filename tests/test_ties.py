@@ -1,4 +1,4 @@
-"""Equal scores: means, worst and best over all their orders, held to every order one by one."""
+"""Equal scores: the mean, the worst and the best over all their orders equal those of every order one by one."""
 
 import math
 import warnings
@@ -28,7 +28,7 @@ WEIGHTS = torch.tensor([1.0, 2.5, 4.0, 1.5, 3.0, 9.0, 2.0], dtype=torch.float64)
 
 @cache
 def rows(count: int) -> list[tuple[Tensor, Tensor]]:
-    """Scores of 7 labels, few distinct ones, some not retrieved; gains of 1 to 3 relevant labels."""
+    """Return scores of 7 labels, with few distinct values and some not retrieved, and gains of 1 to 3 relevant labels."""
     source, batches = Random(1), []
     for _ in range(count):
         levels = source.choice([1, 2, 3, 7])
@@ -42,7 +42,7 @@ def rows(count: int) -> list[tuple[Tensor, Tensor]]:
 
 @cache
 def all_orders(*values: float) -> Tensor:
-    """Every list there can be of labels with these scores, a row each."""
+    """Return every list of labels with these scores, a row each."""
     levels = sorted({value for value in values if value > -torch.inf}, reverse=True)
     spans = [[label for label in range(7) if values[label] == level] for level in levels]
     lists = [list(chain(*parts)) for parts in product(*map(permutations, spans))]
@@ -50,15 +50,15 @@ def all_orders(*values: float) -> Tensor:
 
 
 @pytest.mark.parametrize("tied", [1, 2, 5])
-def test_long_spans_are_read_in_parts(tied: int) -> None:
-    """The mean reciprocal rank of ``tied`` relevant labels among 9,000 equal ones, added up in exact fractions."""
+def test_expected_reciprocal_rank_of_long_ties_is_exact(tied: int) -> None:
+    """The expected reciprocal rank of ``tied`` relevant labels among 9,000 equal ones equals exact fractions."""
     size, above = 9000, 3
     scores = torch.zeros(1, size + above)
     scores[0, :above] = 1
     whole = comb(size, tied)
-    wanted = sum(float(Fraction(comb(size - j, tied - 1), whole)) / (above + j) for j in range(1, size - tied + 2))
+    expected = sum(float(Fraction(comb(size - j, tied - 1), whole)) / (above + j) for j in range(1, size - tied + 2))
     value = tailmetrics.MRR(ties="expected")(scores, torch.arange(above, above + tied)[None])
-    assert float(value) == pytest.approx(wanted, rel=1e-12)
+    assert float(value) == pytest.approx(expected, rel=1e-12)
 
 
 BUCKETS = tailmetrics.LabelBuckets.from_assignment([0, 1, 0, 1, 1, 0, 1], ["a", "b"])
@@ -79,10 +79,10 @@ UNBOUNDED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_every_metric_that_knows_its_mean_is_tried() -> None:
-    """A metric of the registry that takes ``ties="expected"`` is among those held to all orders."""
-    knowing = {name for name in tailmetrics.REGISTRY if "expected" in registered(name).reading.tie_rules}
-    assert knowing == {name for name, _ in METRICS + UNBOUNDED}
+def test_every_metric_with_expected_ties_is_tested_here() -> None:
+    """The tables of this file hold every metric that takes ``ties="expected"``."""
+    names = {name for name in tailmetrics.REGISTRY if "expected" in registered(name).reading.tie_rules}
+    assert names == {name for name, _ in METRICS + UNBOUNDED}
 
 
 CUT = {"buckets": BUCKETS, "depth": 4}
@@ -90,14 +90,17 @@ CUT = {"buckets": BUCKETS, "depth": 4}
 
 @pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}, CUT], ids=str)
 @pytest.mark.parametrize(("name", "arguments"), METRICS + UNBOUNDED)
-def test_metrics_are_means_over_all_orders(name: str, arguments: dict[str, Any], by: dict[str, Any]) -> None:
-    """Overall and in both scopes, of dense scores, candidates and CSR, in any batches: to 1e-12, and the same bits."""
+def test_expected_ties_are_means_over_all_orders(name: str, arguments: dict[str, Any], by: dict[str, Any]) -> None:
+    """ties="expected" gives the mean over all orders to 1e-12, overall and in both scopes.
+
+    Dense scores and candidates have the same bits, in any batches.
+    """
     batch = [row for row in rows(25) if row[0].isfinite().any()]
     scores, gains = (torch.cat(side) for side in zip(*batch, strict=True))
     rule = {"empty_target_action": "neg", "num_labels": None if by else 7, **arguments, **by}
     listed = getattr(tailmetrics, name)(weighted=True, **rule)
-    for own, relevant in batch:
-        lists = all_orders(*own[0].tolist())
+    for row_scores, relevant in batch:
+        lists = all_orders(*row_scores[0].tolist())
         weights = torch.full((len(lists),), 1 / len(lists), dtype=torch.float64)
         listed.update(lists, relevant.expand(len(lists), 7), row_weights=weights)
     order = torch.rand(scores.shape, generator=torch.Generator().manual_seed(0)).argsort(dim=1)
@@ -115,8 +118,8 @@ def test_metrics_are_means_over_all_orders(name: str, arguments: dict[str, Any],
 
 
 @cache
-def in_every_order(number: int) -> Ranking:
-    """All lists of a row with its gains."""
+def all_orders_of_row(number: int) -> Ranking:
+    """Return all lists of a row with its gains."""
     scores, gains = rows(28)[number]
     lists = all_orders(*scores[0].tolist())
     return Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7)
@@ -129,27 +132,29 @@ DEPTHS = [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))]
 @pytest.mark.parametrize(("name", "arguments"), [*METRICS, *UNBOUNDED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
 @pytest.mark.slow
 def test_worst_and_best_are_those_of_all_orders(name: str, arguments: dict[str, Any], ties: Any) -> None:
-    """Of each row and bucket the least and the largest value of all orders, also where a list ends among equal scores."""
+    """ties="worst" and ties="best" give the worst and the best value of all orders, for each row and bucket, also if a
+    list ends among equal scores.
+    """
     rules = [{"empty_target_action": "neg", **({} if by else {"num_labels": 7}), **arguments, **by} for by in DEPTHS]
     pairs = [[getattr(tailmetrics, name)(**rule, **order) for order in ({}, {"ties": ties})] for rule in rules]
     for number, (scores, gains) in enumerate(rows(28)):
         if not scores.isfinite().any():
             continue
         listed, metric = pairs[number % len(DEPTHS)]
-        every = listed.row_values(in_every_order(number))
+        every = listed.row_values(all_orders_of_row(number))
         row_values = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))
-        largest = (ties == "best") == metric.higher_is_better
+        is_largest = (ties == "best") == metric.higher_is_better
         for key, own_values in zip(every, row_values.values(), strict=True):
             ours, orders = (two[0] if isinstance(two, tuple) else two for two in (own_values, every[key]))
-            wanted = float(orders.max() if largest else orders.min())
-            assert float(ours) == pytest.approx(wanted, abs=1e-12), (key, scores, gains)
+            expected = float(orders.max() if is_largest else orders.min())
+            assert float(ours) == pytest.approx(expected, abs=1e-12), (key, scores, gains)
 
 
 @pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}], ids=str)
-def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict[str, Any]) -> None:
-    """In the metric's own sense of better, for each row: worst <= listed <= best <= attainable, and chance too.
+def test_values_lie_between_worst_and_best_and_below_the_attainable_value(by: dict[str, Any]) -> None:
+    """For each row, worst <= value <= best <= attainable in the metric's own direction, and chance <= attainable.
 
-    Where less is better, nothing is said of what is attainable.
+    Metrics of which less is better have no attainable value.
     """
     metrics = []
     for number, (name, arguments) in enumerate(METRICS + UNBOUNDED):
@@ -161,30 +166,32 @@ def test_values_lie_between_worst_and_best_and_below_what_is_attainable(by: dict
         collection.update(scores.clamp(min=-1), gains)
         listed, orders, references = collection.compute(), collection.orders(), collection.references()
         for key, value in listed.items():
-            most = references["attainable"].get(key, torch.tensor(signs[key] * math.inf))
-            low, own, high, most = (
-                signs[key] * float(number) for number in (orders["worst"][key], value, orders["best"][key], most)
+            attainable = references["attainable"].get(key, torch.tensor(signs[key] * math.inf))
+            low, middle, high, attainable = (
+                signs[key] * float(number) for number in (orders["worst"][key], value, orders["best"][key], attainable)
             )
-            assert (most == math.inf) == (signs[key] < 0)
-            if own == own:
-                assert low - 1e-12 <= own <= high + 1e-12 <= most + 2e-12, (key, scores, gains)
-                assert signs[key] * float(references["chance"][key]) <= most + 1e-12, key
+            assert (attainable == math.inf) == (signs[key] < 0)
+            if middle == middle:
+                assert low - 1e-12 <= middle <= high + 1e-12 <= attainable + 2e-12, (key, scores, gains)
+                assert signs[key] * float(references["chance"][key]) <= attainable + 1e-12, key
 
 
-def test_a_relevant_label_is_at_one_rank_in_some_order_or_in_all() -> None:
-    """Two equal scores, one of them relevant: at rank 2 in one of two orders; two relevant ones: in both."""
-    for target, wanted in ([[0, -1]], [0, 0.5, 1, 1]), ([[0, 1]], [1, 1, 1, 1]), ([[2, -1]], [0, 0, 0, 1]):
+def test_orders_of_relevance_at_a_rank() -> None:
+    """Relevance at rank 2 of two equal scores, one of them relevant, is 0 in the worst order, 1/2 expected and 1 in the
+    best; with two relevant ones it is 1 in every order.
+    """
+    for target, expected in ([[0, -1]], [0, 0.5, 1, 1]), ([[0, 1]], [1, 1, 1, 1]), ([[2, -1]], [0, 0, 0, 1]):
         collection = tailmetrics.TopKCollection(
             [tailmetrics.RelevanceAtK(k=2)], references=["attainable"]
         ).with_orders()
         collection.update(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor(target))
         scalars = [*(collection.orders()[name] for name in ("worst", "expected", "best"))]
         scalars.append(collection.references()["attainable"])
-        assert [float(values["relevance@2"]) for values in scalars] == wanted
+        assert [float(values["relevance@2"]) for values in scalars] == expected
 
 
-def test_a_list_without_an_error_has_a_mean_of_one() -> None:
-    """Relevant labels alone are tied at the top: rounding does not lift the nDCG of any depth above 1."""
+def test_expected_ndcg_of_relevant_ties_is_one() -> None:
+    """The expected nDCG is 1, and never more by rounding, if only relevant labels are tied at the top, at any depth."""
     for n in range(2, 40):
         target = torch.arange(2 * n) < n
         value = tailmetrics.NDCGAtK(k=list(range(1, n + 1)), ties="expected")(target[None].float(), target[None])
@@ -192,29 +199,33 @@ def test_a_list_without_an_error_has_a_mean_of_one() -> None:
         assert value.tolist() == pytest.approx([1] * n, abs=1e-15)
 
 
-def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
-    """Ids, averages over labels, ERR and KForRecall's expectation."""
+def test_ties_argument_is_refused_without_scores_or_a_closed_form() -> None:
+    """ties= is refused for ids, and for metrics without a closed form: averages over labels, ERR, thresholds, and the
+    expected KForRecall. KForRecall has a worst and a best value.
+    """
     with pytest.raises(ValueError, match="preds are ids"):
         tailmetrics.RecallAtK(2, ties="expected").update(torch.tensor([[0, 1]]), torch.tensor([0]))
-    for make in (
+    for factory in (
         lambda: tailmetrics.RecallAtK(2, average="micro", ties="expected"),
         lambda: tailmetrics.ERRAtK(2, ties="expected"),
         lambda: tailmetrics.KForRecall(0.5, ties="expected"),
         lambda: tailmetrics.F1AtThreshold(0.5, ties="worst"),
     ):
         with pytest.raises((ValueError, TypeError), match="ties"):
-            make()
+            factory()
     scores = torch.zeros(1, 5)
-    for ties, wanted in (("worst", 5.0), ("best", 1.0)):
+    for ties, expected in (("worst", 5.0), ("best", 1.0)):
         metric = tailmetrics.KForRecall(1.0, ties=ties)
         metric.update(scores, torch.tensor([2]))
-        assert float(metric.compute()) == wanted
+        assert float(metric.compute()) == expected
 
 
 @pytest.mark.parametrize("name", ["RecallAtK", "NDCGAtK", "MAP", "MRR"])
 @pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}], ids=str)
 def test_odd_inputs_have_values_in_order_and_in_both_forms(name: str, by: dict[str, Any]) -> None:
-    """Few candidates or none, nothing retrieved, nothing relevant, no row: worst, expected and best, each in [0, 1]."""
+    """Worst, expected and best values are in order and in [0, 1], with the same bits in both forms, for few candidates
+    or none, nothing retrieved, nothing relevant, and no row.
+    """
     generator = torch.Generator().manual_seed(8)
     scores, gains = (torch.randint(0, 3, (9, 7), generator=generator).float() for _ in range(2))
     ids = torch.arange(7).expand(9, 7).contiguous()
@@ -241,15 +252,17 @@ def test_odd_inputs_have_values_in_order_and_in_both_forms(name: str, by: dict[s
 
 
 @pytest.mark.parametrize("by", [{}, {"buckets": "b"}, {"buckets": "b", "scope": "global"}], ids=str)
-def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 60 rows 7 have a first place that three labels share; no other row is ranked twice, and values are the same.
+def test_only_tied_rows_are_ranked_again(by: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rows with equal scores are ranked again: 7 of 60, with the values of ranking all rows again.
 
-    Of rows without equal scores none is, and no score is compared again.
+    Without equal scores no row is, and no score is compared again.
     """
-    read: list[int] = []
+    num_ranked_rows: list[int] = []
     ranking_of_rows, spans_of = _spans._ranking_of_rows, _spans.spans_of
     monkeypatch.setattr(
-        _spans, "_ranking_of_rows", lambda ranking, rows: read.append(len(rows)) or ranking_of_rows(ranking, rows)
+        _spans,
+        "_ranking_of_rows",
+        lambda ranking, rows: num_ranked_rows.append(len(rows)) or ranking_of_rows(ranking, rows),
     )
     generator = torch.Generator().manual_seed(9)
     scores = torch.rand(60, 40, generator=generator).argsort(dim=1).double()
@@ -263,18 +276,18 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
     for name in ("RecallAtK", "NDCGAtK", "MRR", "MAP"):
         for ties in ("expected", "worst"):
             values = []
-            for everything in (False, True):
+            for ranks_all_rows in (False, True):
                 metric = getattr(tailmetrics, name)(k=4, ties=ties, **rule)
-                if everything:
-                    with monkeypatch.context() as whole:
-                        whole.setattr(_readings, "spans_of", lambda *arguments: spans_of(*arguments[:4], True))
+                if ranks_all_rows:
+                    with monkeypatch.context() as patched:
+                        patched.setattr(_readings, "spans_of", lambda *arguments: spans_of(*arguments[:4], True))
                         metric.update(scores, target)
                 else:
                     metric.update(scores, target)
                 values.append(metric.compute().tolist())
             assert values[0] == pytest.approx(values[1], abs=1e-15)
-    assert max(read) <= 7
-    assert read
+    assert max(num_ranked_rows) <= 7
+    assert num_ranked_rows
     for name in ("_ranking_of_rows", "_spans_by_counting", "_counts"):
         monkeypatch.setattr(_spans, name, None)
     metric.reset()
@@ -282,7 +295,7 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
 
 
 def part_of(argument: Any, part: slice) -> Any:
-    """The rows of one argument of an update; of a pair, those of both of its tensors."""
+    """Return the rows of one argument of an update; of a pair, those of both of its tensors."""
     if isinstance(argument, tuple):
         return tuple(side[part] for side in argument)
     return argument[part]
@@ -290,9 +303,9 @@ def part_of(argument: Any, part: slice) -> Any:
 
 @pytest.mark.parametrize("turn", range(4))
 def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of batches with and without equal scores, dense and listed, in one piece and in several, every second metric by turns: the same bits.
+    """with_orders() of a collection has the bits of metrics with ties=, for batches with and without equal scores, dense and listed, in any parts.
 
-    Where no scores are equal, no order is looked at.
+    Every second metric is tested by turns. Without equal scores no order is computed.
     """
     generator = torch.Generator().manual_seed(3)
     tied, gains = (torch.cat(side) for side in zip(*(row for row in rows(25) if row[0].isfinite().any()), strict=True))
@@ -317,16 +330,18 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
             in_parts.update(*(part_of(argument, part) for argument in batch))
     assert str(in_parts.orders()) == str(collection.orders())
     for order, values in collection.orders().items():
-        wanted: dict[str, float] = {}
+        expected: dict[str, float] = {}
         for metric in (metric for metric in metrics if order in metric.reading.tie_rules):
             settings = metric.settings() | {"ties": order}
-            if settings.get("weights") is not None:  # these stand in the place of a and b
+            if settings.get("weights") is not None:  # weights replace a and b
                 del settings["a"], settings["b"]
-            alone = type(metric)(**settings)
+            metric_with_order = type(metric)(**settings)
             for batch in batches:
-                alone.update(*batch)
-            wanted |= zip(metric.keys(), map(float, alone.scalars().values()), strict=True)
-        assert {key: float(value) for key, value in values.items()} == pytest.approx(wanted, nan_ok=True, abs=0, rel=0)
+                metric_with_order.update(*batch)
+            expected |= zip(metric.keys(), map(float, metric_with_order.scalars().values()), strict=True)
+        assert {key: float(value) for key, value in values.items()} == pytest.approx(
+            expected, nan_ok=True, abs=0, rel=0
+        )
     shallow = tailmetrics.TopKCollection([metric for metric in metrics if metric.k is not None]).with_orders()
     for name in ("spans_of", "in_order"):
         monkeypatch.setattr(_readings, name, None)
@@ -334,8 +349,8 @@ def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypat
         shallow.update(*batch)
 
 
-def cut_inside_a_tie(scores: Tensor, cut: int) -> bool:
-    """Whether equal scores stand on both sides of a cut-off of one row, by a loop over its list."""
+def is_cut_inside_a_tie(scores: Tensor, cut: int) -> bool:
+    """Return whether equal scores are on both sides of a cut-off of one row, by a loop over its list."""
     retrieved = sorted((float(score) for score in scores if score > -torch.inf), reverse=True)
     return cut < len(retrieved) and retrieved[cut - 1] == retrieved[cut]
 
@@ -351,34 +366,37 @@ TIED_BY: list[dict[str, Any]] = [
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("by", TIED_BY, ids=str)
 def test_rows_with_equal_scores_at_a_cut_off_are_counted(by: dict[str, Any], plain: bool) -> None:
-    """As a loop over each list counts them; in batches, merged, masked and weighted; without the scores themselves.
+    """The warning states the share of rows with equal scores on both sides of a cut-off.
 
-    The share is that of the cut-off with most of them, among rows that list something.
+    It equals a loop: in batches, merged, masked and weighted, and without the scores themselves. The share is that of the
+    cut-off with most of them, among rows that list something.
     """
     batch = [scores for scores, _ in rows(60)]
     scores, target = torch.cat(batch), torch.arange(60) % 7
     depth = by.get("depth")
     cuts = [1, 3] if depth is None else [1, 3, depth]
-    flags = [[cut_inside_a_tie(row_scores, cut) for cut in cuts] for row_scores in scores]
-    cut = torch.tensor(flags, dtype=torch.float64)
+    flags = [[is_cut_inside_a_tie(row_scores, cut) for cut in cuts] for row_scores in scores]
+    is_tied = torch.tensor(flags, dtype=torch.float64)
     mask, weights = torch.arange(60) % 4 > 0, 1.0 + torch.arange(60) % 3
     with force_plain() if plain else nullcontext():
         metrics = [tailmetrics.NDCGAtK([1, 3], **by) for _ in range(2)]
         for metric, half in zip(metrics, (slice(0, 25), slice(25, 60)), strict=True):
             ranking = tailmetrics.rank(scores[half], target[half], depth or 3, mask[half])
-            metric.update(ranking if plain else replace(ranking, scores=None))  # the list alone knows
+            metric.update(ranking if plain else replace(ranking, scores=None))  # only the list
         metrics[0].merge_state(metrics[1])
-        with pytest.warns(UserWarning, match=f"{float(cut[mask].mean(dim=0).max()):.1%} of the rows have equal scores"):
+        with pytest.warns(
+            UserWarning, match=f"{float(is_tied[mask].mean(dim=0).max()):.1%} of the rows have equal scores"
+        ):
             metrics[0].compute()
         weighted = tailmetrics.NDCGAtK([1, 3], weighted=True, **by)
         weighted.update(scores, target, mask, row_weights=weights)
-    share = float((weights[:, None] * cut)[mask].sum(dim=0).max() / weights[mask].sum())
+    share = float((weights[:, None] * is_tied)[mask].sum(dim=0).max() / weights[mask].sum())
     with pytest.warns(UserWarning, match=f"{share:.1%} of the rows have equal scores"):
         weighted.compute()
 
 
-def told_of_ties(compute: Callable[[], Any]) -> list[str]:
-    """What is said of equal scores meanwhile."""
+def warnings_of_ties(compute: Callable[[], Any]) -> list[str]:
+    """Return the warnings of equal scores that a call gives."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compute()
@@ -386,10 +404,11 @@ def told_of_ties(compute: Callable[[], Any]) -> list[str]:
 
 
 def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
-    """Whether a relevant label, or the best of them, has the score of another label, by a loop over the row."""
-    own = [float(score) for score in scores[relevant] if score > -torch.inf]
+    """Return whether a relevant label, or the best of them, has the score of another label, by a loop over the row."""
+    relevant_scores = [float(score) for score in scores[relevant] if score > -torch.inf]
     return any(
-        sum(float(other) == score for other in scores) > 1 for score in ([max(own, default=0.5)] if first else own)
+        sum(float(other) == score for other in scores) > 1
+        for score in ([max(relevant_scores, default=0.5)] if first else relevant_scores)
     )
 
 
@@ -398,10 +417,10 @@ def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", ["MRR", "MAP", "NDCGAtK", "RPrecision", "KForRecall"])
 def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
-    """Metrics without a cut-off, as a loop counts them.
+    """The warning of metrics without a cut-off states the share of rows in which a relevant label ties, as a loop counts them.
 
-    In batches, merged and masked, at the scores of all labels, at lists of them, and by bucket: of the same rows in
-    every form, those that list a label. A matrix of relevant labels on a device is looked at for their best alone.
+    The rows are those that list a label, equal in every form: in batches, merged and masked, for scores of all labels,
+    for lists, and for targets as ids. A matrix of relevant labels on a device is only tested for the best one.
     """
     scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
     scores[[3, 8, 41]] = -torch.inf
@@ -419,73 +438,80 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
                 preds = scores[half], torch.arange(7).expand(preds.shape)
             metric.update(preds, target[half], mask[half])
         metrics[0].merge_state(metrics[1])
-        messages = told_of_ties(metrics[0].compute)
-    looked = [row for row in range(60) if mask[row] and scores[row].max() > -torch.inf]
+        messages = warnings_of_ties(metrics[0].compute)
+    counted_rows = [row for row in range(60) if mask[row] and scores[row].max() > -torch.inf]
     if plain and form == "dense" and not first and not listed:
         assert not messages
         return
-    share = sum(ties_with_another(scores[row], relevant[row], first) for row in looked) / len(looked)
+    share = sum(ties_with_another(scores[row], relevant[row], first) for row in counted_rows) / len(counted_rows)
     assert [warning.split(": ")[1].split(" of the rows")[0] for warning in messages] == [f"{share:.1%}"]
     assert "a relevant label and another label" in messages[0]
 
 
-def test_by_bucket_the_list_is_looked_at_to_its_depth() -> None:
-    """Scores 4, 2, 2, 1, 1 and depth 3: a tie below the list changes no value, and no tie stands across its end."""
+def test_ties_by_bucket_are_counted_down_to_the_depth() -> None:
+    """By bucket, ties are counted down to the depth of the list.
+
+    Scores 4, 2, 2, 1, 1: at depth 3 no tie is across the end and 25 % of rows have a tied relevant label; at depth 4
+    all rows are cut inside a tie.
+    """
     buckets = tailmetrics.LabelBuckets.from_assignment([0, 0, 1, 1, 1], ["head", "tail"])
     scores = torch.tensor([[4.0, 2, 2, 1, 1]]).expand(40, 5)
     target = torch.tensor([0, 3, 4, 1]).repeat(10)
-    for make in (tailmetrics.MAP, tailmetrics.MRR, lambda **options: tailmetrics.KForRecall(1.0, **options)):
-        metric = make(buckets=buckets, depth=3)
+    for factory in (tailmetrics.MAP, tailmetrics.MRR, lambda **options: tailmetrics.KForRecall(1.0, **options)):
+        metric = factory(buckets=buckets, depth=3)
         metric.update(scores, target)
-        (message,) = told_of_ties(metric.compute)
+        (message,) = warnings_of_ties(metric.compute)
         assert ": 25.0% of the rows have equal scores for a relevant label" in message
-        metric = make(buckets=buckets, depth=4)
+        metric = factory(buckets=buckets, depth=4)
         metric.update(scores, target)
-        (message,) = told_of_ties(metric.compute)
+        (message,) = warnings_of_ties(metric.compute)
         assert ": 100.0% of the rows have equal scores on both sides of a cut-off" in message
 
 
-def test_equal_scores_are_told_once_and_where_it_helps() -> None:
-    """Once for a metric or a collection, by compute and not by forward; never with ties=, of ids, or up to 1 %."""
+def test_warning_of_equal_scores_comes_once_above_one_percent() -> None:
+    """A metric or collection warns of equal scores once, in compute and not in forward.
+
+    It does not warn with ties=, for ids, or up to 1 % of the rows.
+    """
     distinct, target = torch.arange(400.0).view(100, 4), torch.zeros(100, dtype=torch.int64)
     tied = distinct.clone()
     tied[0, 1:3] = 1.0
     two_tied = tied.clone()
     two_tied[1, 1:3] = 5.0
-    for make, caller in (
+    for factory, caller in (
         (lambda: tailmetrics.RecallAtK(2), "RecallAtK"),
         (lambda: tailmetrics.TopKCollection([tailmetrics.RecallAtK(2), tailmetrics.MRR()]), "TopKCollection"),
     ):
-        metric = make()
+        metric = factory()
         metric.update(two_tied, target)
-        (message,) = told_of_ties(metric.compute)
+        (message,) = warnings_of_ties(metric.compute)
         assert message.startswith(f"{caller}: 2.0% of the rows")
         assert "ties='expected'" in message
         metric.reset()
         metric.update(two_tied, target)
-        assert not told_of_ties(metric.compute)
-        for few in (distinct, tied):
-            metric = make()
-            assert not told_of_ties(lambda metric=metric, few=few: metric(few, target))
-            assert not told_of_ties(metric.compute)
-        metric = make()
-        assert not told_of_ties(lambda metric=metric: metric(two_tied, target))
-        assert told_of_ties(metric.compute)
+        assert not warnings_of_ties(metric.compute)
+        for scores in (distinct, tied):
+            metric = factory()
+            assert not warnings_of_ties(lambda metric=metric, scores=scores: metric(scores, target))
+            assert not warnings_of_ties(metric.compute)
+        metric = factory()
+        assert not warnings_of_ties(lambda metric=metric: metric(two_tied, target))
+        assert warnings_of_ties(metric.compute)
     for metric, preds in (
         (tailmetrics.RecallAtK(2, ties="worst"), two_tied),
         (tailmetrics.MRR(), two_tied),
         (tailmetrics.RecallAtK(2, num_labels=4), torch.arange(4).expand(100, 4)),
     ):
         metric.update(preds, target)
-        assert not told_of_ties(metric.compute)
+        assert not warnings_of_ties(metric.compute)
     for average in ("macro", "none"):
         metric = tailmetrics.RecallAtK(2, average=average, num_labels=4)  # type: ignore[arg-type]
         metric.update(two_tied, target)
-        assert "float32" in told_of_ties(metric.compute)[0]
+        assert "float32" in warnings_of_ties(metric.compute)[0]
 
 
-def test_the_last_label_of_a_whole_list_ties_with_none_behind_it() -> None:
-    """Its score is that of no other label, although other labels of its row tie."""
+def test_last_label_of_a_whole_list_does_not_tie() -> None:
+    """The last label of a whole list does not tie, although other labels of the row do."""
     candidates = torch.tensor([[0.9, 0.9, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([[0, 1, 2], [0, 1, 2]])
     metric = fed(tailmetrics.MRR(), candidates, torch.tensor([2, 2]))
     assert metric.result().tied_shares == {None: 0.0}
@@ -494,8 +520,8 @@ def test_the_last_label_of_a_whole_list_ties_with_none_behind_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["MRR", "MAP", "RPrecision", "NDCGAtK", "DCGAtK", "CGAtK"])
-def test_the_share_of_ties_depends_on_no_split_into_batches(name: str) -> None:
-    """In the plain form, 64 rows of which a quarter ties: batches of 1, 8 and 64, and rows in another order, say 25.0 %."""
+def test_share_of_ties_does_not_depend_on_batches(name: str) -> None:
+    """The share of ties does not depend on batches or the order of rows, in the plain form: 25 % of 64 rows."""
     draw = torch.Generator().manual_seed(1)
     scores = torch.rand(64, 12, generator=draw).argsort(dim=1).float()
     scores[1::4] = 1.0
@@ -511,7 +537,7 @@ def test_the_share_of_ties_depends_on_no_split_into_batches(name: str) -> None:
 
 
 def test_ties_of_many_relevant_labels_are_counted_in_the_plain_form() -> None:
-    """Of 40 relevant labels among 50, the last one ties in every second row."""
+    """The plain form counts ties of many relevant labels: of 40 among 50, the last one ties in every second row."""
     scores = torch.arange(50.0).expand(6, 50).clone()
     scores[::2, 0] = scores[::2, 39]
     target = torch.arange(40).expand(6, 40).contiguous()

@@ -1,6 +1,7 @@
-"""Conventions by hand, where peers differ or have nothing: the oracle and the library give the number, in the same call.
+"""Conventions by hand where peers differ or are missing: oracle and library give the number in the same call.
 
-What peers compute as well is held to them in tests/parity; tests/test_metrics_by_oracle.py holds the library to the oracle.
+Conventions that peers share are compared with them in tests/parity; tests/test_metrics_by_oracle.py compares the library
+with the oracle.
 """
 
 import math
@@ -22,7 +23,7 @@ NAN = math.nan
 
 
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> Any:
-    """The value that the oracle gives, once a metric of that name has given the same."""
+    """Return the value of the oracle, after asserting that the metric of that name has the same."""
     expected = oracle.evaluate(name, rows, setting)
     settings = {field.name: getattr(setting, field.name) for field in fields(Setting)}
     init_arguments = {
@@ -53,7 +54,7 @@ def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> Any:
 
 
 def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
-    """The rows as a tensor, -1 behind the end of each."""
+    """Return the rows as a tensor, padded with -1."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.float64).view(
         len(rows), width
@@ -61,7 +62,7 @@ def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
 
 
 def by_rank(grades: Sequence[float]) -> Row:
-    """Give the label at rank j the j-th grade; labels are numbered by rank from 1."""
+    """Return a row in which the label at rank j has the j-th grade; labels are numbered by rank from 1."""
     ranked = list(range(1, len(grades) + 1))
     return Row(ranked, {label: grade for label, grade in zip(ranked, grades, strict=True) if grade > 0})
 
@@ -73,7 +74,7 @@ def value(name: str, rows: Sequence[Row], k: int | None = None, **conventions: A
 
 
 def curve(name: str, row: Row, upto: int, **conventions: Any) -> list[float]:
-    """Evaluate one row at k = 1 … upto."""
+    """Return the values of one row at k = 1 … upto."""
     return [value(name, [row], k, **conventions) for k in range(1, upto + 1)]
 
 
@@ -82,7 +83,7 @@ def floats(fractions: list[Fraction]) -> list[float]:
 
 
 def close(expected: object, printed: bool = False) -> object:
-    """Equal to 1e-15, or to the four decimals of a printed figure."""
+    """Return an approximation that is equal to 1e-15, or to the four decimals of a printed figure."""
     return pytest.approx(expected, rel=0, abs=5.1e-5 if printed else 1e-15, nan_ok=True)
 
 
@@ -90,7 +91,10 @@ BINARY = by_rank([1, 0, 1, 1, 0, 1, 0, 0])
 
 
 def test_attainable_average_precision() -> None:
-    """Six rankings against {a b c d e}: AP@4 over min(4, 5) is 1, 1, .479167, .416667, .416667, 1; mean .71875."""
+    """Average precision with denominator="attainable" divides by min(k, n).
+
+    Six rankings against {a b c d e}: AP@4 over min(4, 5) is 1, 1, 0.479167, 0.416667, 0.416667, 1; the mean is 0.71875.
+    """
     rankings = ["bcade", "abcde", "fbcde", "afegb", "afcgb", "dcbae"]
     rows = [Row([ord(letter) for letter in ranking], {ord(letter): 1.0 for letter in "abcde"}) for ranking in rankings]
     third, fourth = (Fraction(1, 2) + Fraction(2, 3) + Fraction(3, 4)) / 4, (1 + Fraction(2, 3)) / 4
@@ -105,14 +109,18 @@ def test_attainable_average_precision() -> None:
 
 
 def test_normalized_recall_is_not_precision() -> None:
-    """With k = 5 and n = 2, both found: precision 2/5, normalized recall 2/2; with n > k it is hits over k."""
+    """Normalized recall divides by min(k, n): with k = 5 and n = 2, both found, precision is 2/5 and normalized recall
+    2/2; with n > k it is hits over k.
+    """
     assert curve("PrecisionAtK", by_rank([1, 1, 0, 0, 0]), 5)[-1] == 2 / 5
     assert curve("NormalizedRecallAtK", by_rank([1, 1, 0, 0, 0]), 5) == [1, 1, 1, 1, 1]
     assert curve("NormalizedRecallAtK", BINARY, 8) == [1, 1 / 2, 2 / 3, 3 / 4, 3 / 4, 1, 1, 1]
 
 
 def test_pooled_normalized_recall_adds_up_before_it_divides() -> None:
-    """Hits 1 of min(2, 3), 1 of min(2, 1) and 0 of min(2, 2): (1 + 1 + 0) / (2 + 1 + 2), not the mean of 1/2, 1 and 0."""
+    """Micro normalized recall divides sums: hits 1 of min(2, 3), 1 of min(2, 1) and 0 of min(2, 2) give (1 + 1 + 0) /
+    (2 + 1 + 2), and not the mean of 1/2, 1 and 0.
+    """
     metric = NormalizedRecallAtK(k=2, average="micro")
     metric.update(torch.tensor([[0, 1], [0, 1], [0, 1]]), torch.tensor([[1, 2, 3], [0, -1, -1], [4, 5, -1]]))
     assert metric.scalars() == {"micro_normalized_recall@2": 2 / 5}
@@ -121,8 +129,11 @@ def test_pooled_normalized_recall_adds_up_before_it_divides() -> None:
     assert float(values.compute()) == (1 / 2 + 1 + 0) / 3
 
 
-def test_a_row_that_never_reaches_the_recall_counts() -> None:
-    """Rows reach the recall at 1 and 3, one shows nothing of the bucket (20 // 2), one has no target and is skipped."""
+def test_k_for_recall_counts_rows_that_never_reach_the_recall() -> None:
+    """KForRecall counts a row that never reaches the recall as half of the labels, or as miss_value.
+
+    Rows reach it at 1 and 3, one lists nothing of the bucket (20 // 2), and one without a target is skipped.
+    """
     assignment = [0] * 4 + [1] * 16
     rows = [
         Row([9, 0, 1], {0: 1.0}),
@@ -141,19 +152,24 @@ def test_a_row_that_never_reaches_the_recall_counts() -> None:
 
 @pytest.mark.parametrize("percent", [7, 14, 28, 55, 56])
 def test_recall_is_compared_as_a_quotient(percent: int) -> None:
-    """The first c of 100 hits reaches the recall c/100 at rank c, also where .01 c times 100 rounds above c."""
+    """KForRecall compares the recall as a quotient: the first c of 100 hits reaches the recall c/100 at rank c,
+    although 0.01 c times 100 rounds above c.
+    """
     assert math.ceil(percent / 100 * 100) == percent + 1
     setting = Setting(None, num_labels=100, min_recall=percent / 100)
     assert evaluate("KForRecall", [by_rank([1] * 100)], setting) == percent
 
 
 def test_rank_scores_breaks_ties_by_id_and_drops_minus_infinity() -> None:
-    """Equal scores, zeros of either sign included, stand in id order; -inf is not retrieved, a negative score is."""
+    """Equal scores, with zeros of either sign, are ranked by id.
+
+    A score of -inf is not retrieved, a negative score is.
+    """
     assert rank_scores([0.0, 2.0, -0.0, -math.inf, 2.0, -1.0]) == [1, 4, 0, 2, 5]
 
 
-def test_deciles_by_hand() -> None:
-    """A label above a tenth fills a bucket alone, the rest is shared anew, and unseen labels come last."""
+def test_deciles_share_the_remaining_labels() -> None:
+    """A label above a tenth fills a decile alone, the remaining mass is shared anew, and unseen labels come last."""
     assert deciles([1] * 20 + [0]) == [label // 2 for label in range(20)] + [10]
     assert deciles([0, 100, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]) == [10, *range(10), 10]
     assert deciles([5, 7, 5]) == [1, 0, 2]
@@ -176,7 +192,10 @@ def bucketed(name: str, k: int | None, **conventions: Any) -> list[float]:
 
 
 def test_bucket_scope_cuts_the_list_before_k() -> None:
-    """Bucket 0 sees [0 1 | {0}] and [0 | {0 1}]; bucket 1 sees [3 4 | {4 5}] and [5 3 | {3}]; depth cuts first."""
+    """With scope="bucket" the list is cut to the bucket before k, and depth cuts before both.
+
+    Bucket 0 has [0 1 | {0}] and [0 | {0 1}]; bucket 1 has [3 4 | {4 5}] and [5 3 | {3}].
+    """
     assert bucketed("PrecisionAtK", 2) == floats([(Fraction(1, 2) + 1) / 2, (Fraction(1, 2) + Fraction(1, 2)) / 2])
     assert bucketed("RecallAtK", 2) == floats([(1 + Fraction(1, 2)) / 2, (Fraction(1, 2) + 1) / 2])
     assert bucketed("F1AtK", 2) == floats(
@@ -189,7 +208,9 @@ def test_bucket_scope_cuts_the_list_before_k() -> None:
 
 
 def test_global_scope_keeps_the_whole_list() -> None:
-    """Of the top 2, [3 0], [1 2] and [0 3], bucket 0 has hits 1, -, 1 and bucket 1 hits 0, 0, -, over 2 ids shown."""
+    """With scope="global" the whole list counts: of the top 2, [3 0], [1 2] and [0 3], bucket 0 has hits 1, -, 1 and
+    bucket 1 hits 0, 0, -, over 2 ids each.
+    """
     assert bucketed("PrecisionAtK", 2, scope="global") == [1 / 2, 0]
     assert bucketed("F1AtK", 2, scope="global") == floats([(Fraction(2, 3) + Fraction(1, 2)) / 2, Fraction(0)])
     assert bucketed("MRR", None, scope="global") == floats(
@@ -199,13 +220,16 @@ def test_global_scope_keeps_the_whole_list() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_global_precision_adds_up_over_buckets(k: int) -> None:
-    """With the denominator k and empty rows counted as 0, the buckets' precisions sum to P@k."""
+    """With scope="global", the denominator k and empty rows as 0, the precisions of the buckets add up to P@k."""
     parts = bucketed("PrecisionAtK", k, scope="global", denominator="k", empty_target_action="neg")
     assert sum(parts) == close(evaluate("PrecisionAtK", ROWS, Setting(k, denominator="k")))
 
 
 def test_cross_entropy_by_hand() -> None:
-    """Scores ln 1, ln 2, ln 5 have the softmax 1/8, 2/8, 5/8; several targets are averaged; -inf costs inf."""
+    """Cross-entropy averages over several targets of a row, and is infinite for a target of -inf.
+
+    Scores ln 1, ln 2, ln 5 have the softmax 1/8, 2/8, 5/8.
+    """
     scores = [math.log(1), math.log(2), math.log(5)]
     row = Row([2, 1, 0], {1: 1.0, 2: 1.0}, scores)
     assert evaluate("CrossEntropy", [row], Setting(None)) == close((math.log(8 / 2) + math.log(8 / 5)) / 2)
@@ -214,8 +238,10 @@ def test_cross_entropy_by_hand() -> None:
     assert evaluate("CrossEntropy", [Row([0], {1: 1.0}, [0.0, -math.inf])], Setting(None)) == math.inf
 
 
-def test_what_the_predictions_show() -> None:
-    """The top 2, [3 0], [1 2] and [0 3], expose labels 0 … 5 twice, once, once, twice, never, never."""
+def test_metrics_of_exposure_by_hand() -> None:
+    """Metrics of exposure by hand: the top 2, [3 0], [1 2] and [0 3], show labels 0 … 5 twice, once, once, twice,
+    never, never.
+    """
     counts = [8, 4, 2, 1, 0, 0]
     assert bucketed("PredictionProportionAtK", 2) == floats([Fraction(4, 2 * 3), Fraction(2, 2 * 3)])
     assert bucketed("PredictionProportionAtK", 4) == floats([Fraction(5, 4 * 3), Fraction(5, 4 * 3)])
@@ -232,8 +258,10 @@ def test_what_the_predictions_show() -> None:
     assert evaluate("NoveltyAtK", ROWS, whole) == close((1 + 1 + 2 + 2 + 3 + 4 + 4 + 4 + 4 + 4) / 10)
 
 
-def test_rows_without_a_relevant_label() -> None:
-    """By default they count 0 overall and nothing within buckets, where a bucket without a row is NaN."""
+def test_rows_without_a_relevant_label_by_default_and_by_action() -> None:
+    """Rows without a relevant label count as 0 overall and are skipped within buckets by default, and follow
+    empty_target_action. A bucket without a row is NaN.
+    """
     rows = [Row([0, 1], {0: 1.0}), Row([0, 1], {})]
     outcomes = {None: 1 / 2, "neg": 1 / 2, "pos": 1, "skip": 1}
     for action, expected in outcomes.items():
@@ -245,7 +273,10 @@ def test_rows_without_a_relevant_label() -> None:
 
 
 def test_depth_cuts_buckets_and_k_for_recall_alone() -> None:
-    """Label 0 stands at rank 3 below depth 2: overall and global MRR see it, the bucket and k-for-recall do not."""
+    """depth cuts the lists of buckets and of KForRecall, and no others.
+
+    Label 0 is at rank 3, below depth 2: overall and global MRR count it, the bucket and KForRecall do not.
+    """
     rows = [Row([2, 1, 0], {0: 1.0})]
     buckets: dict[str, Any] = {"assignment": [0, 1, 1], "num_buckets": 2, "depth": 2}
     assert value("MRR", rows, depth=2) == 1 / 3

@@ -1,4 +1,4 @@
-"""What the JSON of a report says, by key."""
+"""Values in the JSON of a report, by key."""
 
 from typing import Any
 
