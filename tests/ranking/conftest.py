@@ -1,4 +1,4 @@
-"""The C file compiled for tests."""
+"""The C file, compiled for tests."""
 
 import os
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ OPTIONS = ("-DWORTH_A_THREAD=1", "-DBLOCK=1")
 
 @pytest.fixture(scope="module")
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The library in place of the installed one, compiled so that any work is worth a thread and blocks are short.
+    """Return a library in place of the installed one, compiled so that any work is worth a thread and blocks are short.
 
-    One that an earlier run has compiled from the same text in the same way is taken again.
+    A library that an earlier run has compiled from the same text in the same way is used again.
     """
-    way = [*FLAGS, *OPTIONS, *(os.environ.get(name, "") for name in ("CC", "CFLAGS", "TAILMETRICS_NATIVE"))]
-    key = sha256(SOURCE.read_bytes() + repr(way).encode()).hexdigest()[:16]
+    options = [*FLAGS, *OPTIONS, *(os.environ.get(name, "") for name in ("CC", "CFLAGS", "TAILMETRICS_NATIVE"))]
+    key = sha256(SOURCE.read_bytes() + repr(options).encode()).hexdigest()[:16]
     cache = getattr(request.config, "cache", None)  # not in a run without one
     folder = tmp_path_factory.mktemp("native") if cache is None else cache.mkdir(f"native-{key}")
     path = folder / "_native.so"

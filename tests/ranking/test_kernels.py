@@ -1,6 +1,6 @@
-"""Every step has its definition's bits in each of its forms: plain, on the CPU, and in C on any number of threads.
+"""Every step of ranking has the bits of its definition in each form: plain, on the CPU, and in C on any number of threads.
 
-And what the C file refuses, and whether it is used.
+Invalid arguments of the C file are refused, and a missing or damaged one is not used.
 """
 
 import os
@@ -74,13 +74,13 @@ SCORES = {
 
 @cache
 def _scores(kind: str, dtype: torch.dtype, rows: int, width: int) -> Tensor:
-    """Scores of a kind, made once for all forms of a step."""
+    """Return scores of a kind, created once for all forms of a step."""
     return SCORES[kind](_random(rows, width, seed=width)).to(dtype)
 
 
 @cache
 def _sorted(kind: str, dtype: torch.dtype, rows: int, width: int) -> tuple[Tensor, Tensor]:
-    """Values and ids of all labels, the best first."""
+    """Return values and ids of all labels, the best first."""
     return plain_top_k(_scores(kind, dtype, rows, width), width)
 
 
@@ -107,7 +107,9 @@ def _same_choice(kernels: Kernels, scores: Tensor, k: int, whole: tuple[Tensor, 
 def test_the_best_labels_are_those_of_a_stable_sort(
     kernels: Kernels, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values and ids, for widths around those of chunks, one label, some and all, in rounds of any size."""
+    """top_k returns the values and ids of a stable sort, for widths around those of chunks, for one label, some and
+    all, in rounds of any size.
+    """
     monkeypatch.setattr(_matrices, "SORTED", 64)
     for rows, width in ((3, 17), (5, 1003), (2, 5003)):
         scores, whole = _scores(kind, dtype, rows, width), _sorted(kind, dtype, rows, width)
@@ -117,7 +119,10 @@ def test_the_best_labels_are_those_of_a_stable_sort(
 
 @pytest.mark.parametrize("width", range(1, 12))
 def test_a_network_that_sorts_zeros_and_ones_sorts_all(width: int) -> None:
-    """All rows of zeros and ones. Source: Knuth, The Art of Computer Programming 3, 5.3.4, the zero-one principle."""
+    """The sorting network sorts all rows of zeros and ones, and so any rows.
+
+    Source: Knuth, The Art of Computer Programming 3, 5.3.4, the zero-one principle.
+    """
     rows = np.arange(2**width)[:, None] >> np.arange(width) & 1
     columns = rows.T.copy()
     _kernels_cpu.sort_columns(columns)
@@ -125,8 +130,11 @@ def test_a_network_that_sorts_zeros_and_ones_sorts_all(width: int) -> None:
 
 
 @pytest.mark.skipif(not native.available(), reason="only the C file tells it")
-def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
-    """Their ties are those that a look at the values finds; lists with equal scores, -inf or NaN are not distinct."""
+def test_distinct_lists_have_no_ties() -> None:
+    """Lists that C reports as distinct have the tie counts that their values give.
+
+    Lists with equal scores, -inf or NaN are not distinct.
+    """
     scores = _random(40, 300)
     ranking = tailmetrics.rank(scores, torch.arange(40), depth=5)
     assert ranking.distinct
@@ -135,19 +143,23 @@ def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
     for other_scores in others:
         assert not tailmetrics.rank(other_scores, ranking.ids[:, 0], depth=5, validate_args=False).distinct
     for cuts in ((1,), (2, 4, 5)):
-        without_look = tied_across(ranking, cuts)
-        measured = tied_across(replace(ranking, distinct=False), cuts)
-        assert isinstance(without_look, EqualRows) and measured is not None
-        assert torch.equal(without_look.values, measured.values.to(torch.int64))
-        assert torch.equal(without_look.total.view(-1), measured.values.sum(dim=0))
+        from_flag = tied_across(ranking, cuts)
+        from_values = tied_across(replace(ranking, distinct=False), cuts)
+        assert isinstance(from_flag, EqualRows) and from_values is not None
+        assert torch.equal(from_flag.values, from_values.values.to(torch.int64))
+        assert torch.equal(from_flag.total.view(-1), from_values.values.sum(dim=0))
 
 
-def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transposed, sliced and expanded scores, no row, no label, rows a few at a time; differences only float64 holds."""
+def test_best_labels_of_any_layout_are_those_of_a_stable_sort(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """top_k equals a stable sort for transposed, sliced and expanded scores, no row, no label, few rows at a time, and
+    differences that only float64 has.
+    """
     monkeypatch.setattr(_matrices, "SORTED", 64)
     base = _random(2000, 6, seed=2).round(decimals=1)
-    for together in (1, 2**28):
-        monkeypatch.setattr(_kernels_of_scores, "ROUND_SCORES", together)
+    for scores_per_round in (1, 2**28):
+        monkeypatch.setattr(_kernels_of_scores, "ROUND_SCORES", scores_per_round)
         for scores in (base.t(), base.t()[::2], base.t()[:, 3:-5], base[:, :1].t().expand(4, -1), base.t()[:1]):
             _same_choice(kernels, scores, 7)
     for shape in ((0, 100), (0, 0), (3, 0)):
@@ -158,7 +170,9 @@ def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
-    """Of one group, few, as many as labels; neighbours and labels far apart; with -inf and NaN, of any layout."""
+    """The largest score of groups of labels is that of a loop: one group, few, or as many as labels, adjacent or not,
+    with -inf and NaN, in any layout.
+    """
     for width, num in ((1, 1), (1003, 1), (1003, 7), (1003, 400), (1003, 1003)):
         scores = _random(5, width, seed=num)
         scores = scores.masked_fill(scores < -1, -torch.inf).masked_fill(scores > 3, torch.nan).to(dtype)
@@ -171,7 +185,7 @@ def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: 
 
 
 def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
-    """0 / 0 is a negative NaN on x86; a look at the first value, or at the largest, finds it."""
+    """NaN of either sign comes first, so that the first or the largest value shows it; 0 / 0 is a negative NaN on x86."""
     for nan in (float("nan"), -float("nan")):
         scores = torch.zeros(2, 40)
         scores[1, 30] = torch.tensor(nan)
@@ -183,8 +197,12 @@ def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("groups", [6, 16, 40, 512])
 @pytest.mark.parametrize("kind", [*SCORES, "nan", "nan at the end"])
-def test_candidates_of_any_groups(kind: str, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without C the best labels are found among few candidates, in groups of any number and blocks of any height."""
+def test_best_labels_by_groups_are_those_of_a_stable_sort(
+    kind: str, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without C the best labels, which are searched among candidates of groups, equal a stable sort for any number of
+    groups and any height of blocks.
+    """
     torch.set_num_threads(3)
     monkeypatch.setattr(_kernels_cpu, "RANKED", 2**9)
     monkeypatch.setattr(_kernels_cpu, "GROUPS", groups)
@@ -201,7 +219,7 @@ def test_candidates_of_any_groups(kind: str, groups: int, monkeypatch: pytest.Mo
 
 
 def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
-    """A matrix (N, L) of gains as the form that a name says."""
+    """Return a matrix (N, L) of gains in the named form."""
     rows, ids = target.nonzero().unbind(1)
     if form == "mask":
         return Targets(*target.shape, None, kernels, dense=target > 0)
@@ -215,7 +233,7 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
 
 
 def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels) -> None:
-    """They are found and counted as repeated by all their bits, also beside -1 and -2, which pad lists and targets."""
+    """Labels that share their last bits are found and counted as different labels, also beside the padding -1 and -2."""
     ends = torch.tensor([5, 2**16 - 1, 2**16 - 2, 2**15, 2**32 - 1])
     for high in (2**16, 2**32, 2**40):
         ids = torch.cat([ends, ends + high, torch.tensor([-1, -1])]).expand(3, -1)
@@ -233,7 +251,9 @@ def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_rows_that_do_not_fall_are_those_of_a_loop(kernels: Kernels, dtype: torch.dtype) -> None:
-    """Equal, rising and NaN stop a fall, the next row and -inf do not; views and rows of no or one score are read."""
+    """rows_not_falling returns the rows of a loop: equal, rising and NaN scores stop a fall, -inf does not; views and
+    rows of no or one score are read.
+    """
     inf, nan = torch.inf, torch.nan
     rows = [
         [3, 2, 1],
@@ -257,9 +277,9 @@ def test_rows_that_do_not_fall_are_those_of_a_loop(kernels: Kernels, dtype: torc
 def test_hits_are_those_of_a_loop_overall_and_by_bucket(
     kernels: Kernels, form: str, density: float, names: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ranks, labels, gains and lengths: of the list, within buckets, of the first places, with lists that end early.
+    """Ranks, labels, gains and lengths equal a loop: of the list, within buckets, of the first places, and for lists that end early.
 
-    The rows are looked up by three threads.
+    Three threads look up the rows.
     """
     monkeypatch.setattr(_device, "LEAST", 100)
     monkeypatch.setattr(_device, "num_threads", lambda: 3)
@@ -296,10 +316,10 @@ def test_hits_are_those_of_a_loop_overall_and_by_bucket(
         assert not best[:, ranking.best(k).shape[1] : k].any()
     best_by_bucket = ranking.by_bucket(buckets).best(5)
     for bucket in range(5):
-        own = target[:, assignment == bucket].sort(dim=1, descending=True).values[:, :5].double()
-        width = min(own.shape[1], best_by_bucket.shape[-1])
-        assert torch.equal(best_by_bucket[:, bucket, :width], own[:, :width])
-        assert not own[:, width:].any() and not best_by_bucket[:, bucket, width:].any()
+        bucket_gains = target[:, assignment == bucket].sort(dim=1, descending=True).values[:, :5].double()
+        width = min(bucket_gains.shape[1], best_by_bucket.shape[-1])
+        assert torch.equal(best_by_bucket[:, bucket, :width], bucket_gains[:, :width])
+        assert not bucket_gains[:, width:].any() and not best_by_bucket[:, bucket, width:].any()
 
 
 @pytest.mark.parametrize("kind", SCORES)
@@ -307,24 +327,26 @@ def test_hits_are_those_of_a_loop_overall_and_by_bucket(
 def test_ranks_and_counts_are_those_of_a_stable_sort(
     kernels: Kernels, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One relevant label per row, some, or more than are counted one by one; widths around a chunk; blocks of rows."""
+    """Exact ranks and counts of higher and equal scores equal a stable sort, with one relevant label per row, some, or
+    more than are counted one by one, for widths around a chunk and for blocks of rows.
+    """
     for width, targets in ((1, 1), (63, 3), (64, 1), (65, 3), (300, 40), (300, 1)):
         scores, order = _scores(kind, dtype, 5, width), _sorted(kind, dtype, 5, width)[1]
         places = torch.empty_like(order).scatter_(1, order, torch.arange(1, width + 1).expand_as(order))
         columns = [torch.randperm(width, generator=torch.Generator().manual_seed(row))[:targets] for row in range(5)]
         rows, ids = torch.arange(5).repeat_interleave(min(targets, width)), torch.cat(columns)
-        kept = rows != 2
-        for entries in (Entries(rows, ids, None, len(columns[0])), Entries(rows[kept], ids[kept], None, width)):
-            own = scores[entries.rows, entries.ids]
-            expected = torch.where(own > -torch.inf, places[entries.rows, entries.ids], NOT_RANKED)
+        is_kept = rows != 2
+        for entries in (Entries(rows, ids, None, len(columns[0])), Entries(rows[is_kept], ids[is_kept], None, width)):
+            entry_scores = scores[entries.rows, entries.ids]
+            expected = torch.where(entry_scores > -torch.inf, places[entries.rows, entries.ids], NOT_RANKED)
             row_scores = scores[entries.rows]
-            equal = row_scores == own[:, None]
-            flags = row_scores > own[:, None], equal, equal & (torch.arange(width) < entries.ids[:, None])
+            equal = row_scores == entry_scores[:, None]
+            flags = row_scores > entry_scores[:, None], equal, equal & (torch.arange(width) < entries.ids[:, None])
             for rows_together, entries_together in ((2, 20), (9, 999)):
                 monkeypatch.setattr(_matrices, "SORTED_TOGETHER", rows_together * width)
                 monkeypatch.setattr(_matrices, "FLAGGED", entries_together * width)
-                assert torch.equal(kernels.exact_ranks(scores, entries, own), expected)
-                counts = kernels.counts_above(scores, entries.rows, own, entries.ids)
+                assert torch.equal(kernels.exact_ranks(scores, entries, entry_scores), expected)
+                counts = kernels.counts_above(scores, entries.rows, entry_scores, entries.ids)
                 assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))
 
 
@@ -332,7 +354,10 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
 def test_cells_above_a_limit_are_those_of_torch(
     kernels: Kernels, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scores that equal a limit are not above it, in their own type; rows transposed, sliced, a few at a time."""
+    """Cells above a limit are those of torch: a score equal to the limit in its own type is not above it.
+
+    Rows are transposed, sliced, and few at a time.
+    """
     monkeypatch.setattr(_device, "LEAST", 1)
     monkeypatch.setattr(_kernels_of_scores, "BLOCK_SCORES", 200)
     scores = _random(6, 90).mul(10).round().div(10).to(dtype)
@@ -353,13 +378,15 @@ def test_cells_above_a_limit_are_those_of_torch(
 @pytest.mark.parametrize("width", [0, 7, 2047, 2048, 5000])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_true_cells_of_rows_are_counted(kernels: Kernels, width: int, transposed: bool) -> None:
-    """As a loop over the rows counts them, in rows of any width and layout."""
+    """count_true equals a loop over the rows, for any width and layout."""
     mask = torch.rand(width, 5).T < 0.3 if transposed else torch.rand(5, width) < 0.3
     assert kernels.count_true(mask).tolist() == [sum(row) for row in mask.tolist()]
 
 
-def test_repeated_ids_and_masks_are_counted(kernels: Kernels) -> None:
-    """Later places of an id, not of -1; bools that are views of other bytes count once; any width and layout."""
+def test_repeated_ids_and_true_cells_are_counted(kernels: Kernels) -> None:
+    """repeated marks later places of an id, and not of -1; count_true counts a bool with another byte once, for any
+    width and layout.
+    """
     ids = torch.tensor([[3, 1, 3, -1, -1], [0, 1, 2, 3, 4], [2, 2, 2, 2, -1]])
     assert kernels.repeated(ids).int().tolist() == [[0, 0, 1, 0, 0], [0] * 5, [0, 1, 1, 1, 0]]
     assert kernels.repeated(ids[:0]).shape == (0, 5)
@@ -373,7 +400,9 @@ def test_repeated_ids_and_masks_are_counted(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_any_number_of_threads_gives_the_same_ranking(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More threads than rows, too."""
+    """Any number of threads gives the ranking of a stable sort, also more threads than rows, and leaves the number
+    unchanged.
+    """
     monkeypatch.setattr(_device, "LEAST", 1)
     scores, target = _random(23, 5000).mul(3).round(), torch.arange(46).view(23, 2)
     torch.set_num_threads(threads)
@@ -385,10 +414,10 @@ def test_any_number_of_threads_gives_the_same_ranking(threads: int, monkeypatch:
 
 
 @pytest.mark.parametrize("factor", [1, 2**54])
-def test_lists_are_looked_through_by_rows_of_any_thread(
-    kernels: Kernels, factor: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each thread finds ends and rows of its part: the first of all rows is told, and -1 repeats nothing."""
+def test_lists_are_checked_over_threads(kernels: Kernels, factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checking lists over threads finds the smallest and largest id, and the first row with a fault of all rows; -1 is
+    no repeated id.
+    """
     monkeypatch.setattr(_device, "LEAST", 1)
     ids = torch.arange(7 * 30).view(30, 7) * factor
     assert kernels.look_through(ids) == (0, 209 * factor, None, None)
@@ -398,24 +427,26 @@ def test_lists_are_looked_through_by_rows_of_any_thread(
     assert kernels.look_through(ids) == (-1, 209 * factor, 25, 17)
 
 
-def test_long_lists_are_looked_through_in_no_time_that_grows_with_their_square(
-    library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In C the first list is not compared with itself; a list of more than ``LONGEST_IN_C`` ids never comes there."""
-    kernels, checked = NativeKernels(), list[int]()
+def test_time_to_check_long_lists_is_not_quadratic(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time to check a long list does not grow with its square: C does not compare the first list with itself, and
+    lists of more than ``LONGEST_IN_C`` ids do not go to C.
+    """
+    kernels, lengths_in_c = NativeKernels(), list[int]()
     in_c = native.check_lists
-    monkeypatch.setattr(native, "check_lists", lambda ids, threads: checked.append(ids.shape[1]) or in_c(ids, threads))
-    for length in (LONGEST_IN_C, LONGEST_IN_C + 1):  # as far as C goes, a square is 3·10^10 comparisons
+    monkeypatch.setattr(
+        native, "check_lists", lambda ids, threads: lengths_in_c.append(ids.shape[1]) or in_c(ids, threads)
+    )
+    for length in (LONGEST_IN_C, LONGEST_IN_C + 1):  # the square of the longest list in C is 3·10^10 comparisons
         ids = torch.arange(length).expand(2, -1).clone()
         assert kernels.look_through(ids) == (0, length - 1, None, None)
         ids[1, -1] = 7
         assert kernels.look_through(ids) == (0, length - 1, None, 1)
-    assert checked == [LONGEST_IN_C] * 2
+    assert lengths_in_c == [LONGEST_IN_C] * 2
 
 
 @pytest.mark.parametrize("preds", ["scores", "ids", "candidates"])
-def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
-    """Rows that a mask drops are counted too: the fourth row is row 3."""
+def test_error_of_a_repeated_label_names_its_row(preds: str) -> None:
+    """The error about a repeated label names its row in the batch, in which masked rows count: the fourth row is row 3."""
     mask = torch.tensor([False, True, True, True])
     repeated = torch.tensor([[0, 1], [1, 2], [2, 3], [4, 4]])
     forms = {"scores": _random(4, 9), "ids": repeated, "candidates": (torch.rand(4, 2), repeated)}
@@ -429,7 +460,9 @@ def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
 def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
     kernels: Kernels, shape: tuple[int, int], many_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gains and weights of relevant labels, largest first, then zeros, for rows with few labels and with many."""
+    """best returns the largest gains or weights of relevant labels, followed by zeros, as sorting all of them does, for
+    rows with few labels and with many.
+    """
     monkeypatch.setattr(_kernels_cpu, "MANY_ROWS", many_rows)
     ids = torch.stack([torch.randperm(100, generator=torch.Generator().manual_seed(row)) for row in range(shape[0])])
     gains = _random(*shape).clamp(min=0).round(decimals=1).double()
@@ -449,10 +482,12 @@ def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
 
 
 @pytest.mark.usefixtures("library")
-def test_every_half_is_read_as_the_number_it_is() -> None:
-    """All 65,536 patterns of bits of either half type, subnormal ones and NaN included, sorted in rows of 1,024 by chance."""
-    every = torch.randperm(2**16, generator=torch.Generator().manual_seed(0)).sub(2**15).to(torch.int16).view(64, -1)
-    for scores in (every.view(torch.float16), every.view(torch.bfloat16)):
+def test_every_16_bit_float_is_read_correctly() -> None:
+    """C reads all 65,536 patterns of both 16-bit types correctly, with subnormal numbers and NaN, in rows of 1,024 in
+    random order.
+    """
+    patterns = torch.randperm(2**16, generator=torch.Generator().manual_seed(0)).sub(2**15).to(torch.int16).view(64, -1)
+    for scores in (patterns.view(torch.float16), patterns.view(torch.bfloat16)):
         values, ids, *_ = native.top_k(scores, 1024, 1)
         expected, expected_ids = plain_top_k(scores, 1024)
         torch.testing.assert_close(values.double(), expected.double(), rtol=0, atol=0, equal_nan=True)
@@ -460,15 +495,17 @@ def test_every_half_is_read_as_the_number_it_is() -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_no_memory_behind_a_table_is_read() -> None:
-    """Ids that are no column of a mask, more labels than a row may have, labels and buckets without a place are refused."""
+def test_out_of_range_ids_do_not_read_beyond_tables() -> None:
+    """The C functions refuse ids beyond a mask, more labels than a row may have, and labels or buckets out of range,
+    instead of reading beyond a table.
+    """
     ids, mask = torch.tensor([[3, 30]]), torch.ones(1, 30, dtype=torch.bool)
-    starts, nothing = torch.tensor([0, 2]), _hits.Hits(torch.empty(1, 0).long(), torch.empty(1, 0).long(), None)
+    starts, no_hits = torch.tensor([0, 2]), _hits.Hits(torch.empty(1, 0).long(), torch.empty(1, 0).long(), None)
     for call in (
         lambda: native.hits(ids, mask, 30, 1),
         lambda: native.hits(ids, ids.view(-1), 1, 1, starts),
-        lambda: native.within_buckets(ids, torch.zeros(9, dtype=torch.uint8), 1, nothing, 1),
-        lambda: native.within_buckets(ids, torch.full((31,), 4, dtype=torch.int32), 4, nothing, 1),
+        lambda: native.within_buckets(ids, torch.zeros(9, dtype=torch.uint8), 1, no_hits, 1),
+        lambda: native.within_buckets(ids, torch.full((31,), 4, dtype=torch.int32), 4, no_hits, 1),
     ):
         with pytest.raises(IndexError, match="larger than the labels"):
             call()
@@ -477,15 +514,15 @@ def test_no_memory_behind_a_table_is_read() -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_check_of_what_holds_no_id() -> None:
-    """No rows, no places, and nothing but -1, which may stand any number of times."""
+def test_lists_without_ids_are_accepted() -> None:
+    """The check of lists accepts no rows, no places, and only -1, which may be repeated."""
     for shape in ((0, 4), (4, 0)):
         assert native.check_lists(torch.empty(shape, dtype=torch.int64), 2) == (0, -1, None, None)
     assert native.check_lists(torch.full((9, 5), -1), 2) == (-1, -1, None, None)
 
 
-def test_versions_say_which_form_reads_batches(capsys: pytest.CaptureFixture[str]) -> None:
-    """A report of a bug names the versions and the form."""
+def test_show_versions_names_the_form_that_reads_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    """show_versions names the versions and the form that reads batches, for reports of bugs."""
     show_versions()
     lines = capsys.readouterr().out.splitlines()
     assert f"torch {torch.__version__}" in lines
@@ -493,7 +530,9 @@ def test_versions_say_which_form_reads_batches(capsys: pytest.CaptureFixture[str
 
 
 def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor one that is not there: the forms of torch run, and the description says why."""
+    """A library of another source text is not used, nor a missing one: the forms of torch run, and the description says
+    why.
+    """
     assert native.load(library)[1] == f"C ({library})"
     assert native.load(tmp_path / "nothing.so") == (None, "torch (installed without a C compiler)")
     (tmp_path / "_native.c").write_text((native.FOLDER / "_native.c").read_text() + " ")
@@ -502,9 +541,9 @@ def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, mo
     assert native.load(library) == (None, description)
 
 
-DAMAGED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "20"))
-"""Files that are cut, and as many in which a bit is wrong."""
-LOADED = """
+NUM_DAMAGED = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "20"))
+"""Number of truncated files, and of files with a changed bit."""
+LOAD_DAMAGED = """
 import os, random, signal
 from pathlib import Path
 from tailmetrics.ranking import native
@@ -526,16 +565,20 @@ for case in range(2 * number + 2):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_a_damaged_library_is_never_loaded(library: Path, tmp_path: Path) -> None:
-    """Cut anywhere, with any bit changed, or with a digest that is cut: the plain form, and no signal."""
-    code = LOADED.replace("LIBRARY", repr(str(library))).replace("FOLDER", repr(str(tmp_path)))
-    assert set(processes.run_in_process(code.replace("NUMBER", str(DAMAGED)))) == {0}
+    """A damaged library is never loaded and raises no signal: truncated anywhere, with any bit changed, or with a
+    truncated digest.
+    """
+    code = LOAD_DAMAGED.replace("LIBRARY", repr(str(library))).replace("FOLDER", repr(str(tmp_path)))
+    assert set(processes.run_in_process(code.replace("NUMBER", str(NUM_DAMAGED)))) == {0}
 
 
 @pytest.mark.parametrize(("path", "environment", "times"), [("none", "1", 1), ("none", "0", 0), ("library", "1", 0)])
-def test_a_user_is_told_once_that_the_library_is_missing(
+def test_missing_library_brings_one_warning(
     path: str, environment: str, times: int, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How slow batches are and what to do, at the first batch on the CPU; not where torch was asked for."""
+    """A missing library brings one warning, at the first batch on the CPU, that says how slow batches are and what to
+    do. TAILMETRICS_NATIVE=0 brings none.
+    """
     monkeypatch.setenv("TAILMETRICS_NATIVE", environment)
     monkeypatch.setattr(native, "_loaded", lambda: native.load(library if path == "library" else Path(path)))
     monkeypatch.setattr(_kernels_cpu, "CPU", CpuKernels())
@@ -550,10 +593,10 @@ def test_a_user_is_told_once_that_the_library_is_missing(
         assert re.search("installed without a C compiler.* 8 times as fast. Install a C compiler", str(warning.message))
 
 
-def test_without_a_compiler_one_line_says_so(
+def test_missing_compiler_prints_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whether there is none or it fails; what stood there does not stay behind."""
+    """A missing or failing compiler prints one line with the reason, and leaves no old library behind."""
     monkeypatch.delenv("TAILMETRICS_NATIVE", raising=False)
     failing = f"'{Path(sys.executable).as_posix()}' -c 'raise SystemExit(1)'"
     for compiler, reason in (("no-such-compiler", "no-such-compiler: "), (failing, "failed")):

@@ -1,4 +1,4 @@
-"""Columns of Arrow and pandas: lists of ids of any length, read as the padded arrays that they stand for."""
+"""Columns of Arrow and pandas with lists of ids are read as the padded arrays that they represent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ TARGET = [[2, 7], [5], None, [1], [3, 0, 8]]
 
 
 def chunked(lists: list[Any], kind: Any) -> Any:
-    """Two chunks, the second a slice of a longer array."""
+    """Return two chunks, the second a slice of a longer array."""
     return pa.chunked_array(
         [pa.array(lists[:2], kind), pa.array([[99], *lists[2:], [98]], kind).slice(1, len(lists[2:]))]
     )
@@ -42,7 +42,7 @@ every_column = pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS.k
 
 @every_column
 def test_lists_are_padded_and_a_missing_list_is_empty(column: Callable[[list[Any]], Any]) -> None:
-    """Row by row, however the column is kept."""
+    """Lists of a column are padded row by row, and a missing list is empty, in any kind of column."""
     assert from_column("test", "preds", column(LISTS))[0].tolist() == PADDED
     assert from_column("test", "preds", column([[], None]))[0].shape == (2, 0)
     assert from_column("test", "preds", column([]))[0].shape == (0, 0)
@@ -50,7 +50,10 @@ def test_lists_are_padded_and_a_missing_list_is_empty(column: Callable[[list[Any
 
 @every_column
 def test_update_and_rank_take_lists_of_predictions_and_of_targets(column: Callable[[list[Any]], Any]) -> None:
-    """precision@2: rows have 1/2, 0, 0, 0, 1/2 of their two places right, short lists judged by their length."""
+    """update, rank and from_ids take columns of lists for predictions and targets.
+
+    Rows have 1/2, 0, 0, 0, 1/2 of their two places right, and short lists divide by their length.
+    """
     preds, target = column(LISTS), column(TARGET)
     collection = TopKCollection([PrecisionAtK(k=2), RecallAtK(k=3)])
     collection.update(preds, target)
@@ -64,7 +67,9 @@ def test_update_and_rank_take_lists_of_predictions_and_of_targets(column: Callab
 
 @every_column
 def test_a_column_of_ids_is_never_one_number_per_label(column: Callable[[list[Any]], Any]) -> None:
-    """The longest list is as long as there are labels: still ids, where a tensor of that shape is multi-hot."""
+    """A column of ids is never read as one number per label, although its longest list has as many ids as there are
+    labels; a tensor of that shape would be multi-hot.
+    """
     scores = torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.3]])
     metric = RecallAtK(k=1)
     metric.update(scores, column([[1, 0, 2], [0]]))
@@ -75,22 +80,24 @@ def test_a_column_of_ids_is_never_one_number_per_label(column: Callable[[list[An
     assert frequency.num_rows == 3
 
 
-def test_scored_candidates_of_any_number() -> None:
-    """A pair of columns: where a list ends there is no candidate."""
+def test_columns_of_candidates_may_have_any_length() -> None:
+    """A pair of columns with scores and ids of candidates may have lists of any length."""
     scores, ids = pa.array([[0.1, 0.9], [0.3], None]), pa.array([[5, 6], [7], None])
     for pair in ((scores, ids), (pd.Series([[0.1, 0.9], [0.3], []]), pd.Series([[5, 6], [7], []]))):
         assert rank(pair, torch.tensor([6, 7, 1]), depth=2).ids.tolist() == [[6, 5], [7, -1], [-1, -1]]
 
 
-def test_gains_beside_ids_are_padded_with_none() -> None:
-    """target_ids and target_gains of one length in each row."""
+def test_columns_of_ids_and_gains_are_padded_alike() -> None:
+    """Columns of target_ids and target_gains of equal lengths in each row are padded alike."""
     ids, gains = pa.array([[3, 1], [2]]), pa.array([[2.0, 1.0], [3.0]])
     ranking = Ranking.from_ids(pa.array([[1, 3], [2, 0]]), target_ids=ids, target_gains=gains)
     assert ranking.gains.tolist() == [[1.0, 2.0], [3.0, 0.0]]
 
 
 def test_lists_of_one_length_are_a_matrix() -> None:
-    """Scores of all labels; a list of fixed size; one number per row."""
+    """Columns of lists of one length are matrices of scores, columns of fixed-size lists are multi-hot, and columns of
+    numbers have one per row.
+    """
     scores = pa.array([[0.1, 0.9], [0.3, 0.2]])
     assert rank(scores, pa.array([1, 1]), depth=2).ids.tolist() == [[1, 0], [0, 1]]
     fixed = pa.array([[0, 1], [1, 1]], pa.list_(pa.int64(), 2))
@@ -115,14 +122,14 @@ def test_lists_of_one_length_are_a_matrix() -> None:
         (pa.table({"a": [1, 2]}), "preds is a Table; pass a tensor"),
     ],
 )
-def test_what_is_no_column_of_ids_is_refused(preds: Any, expected: str) -> None:
-    """Nulls inside lists, texts, scores of other lengths, single values among lists, tables."""
+def test_invalid_columns_are_refused(preds: Any, expected: str) -> None:
+    """Nulls within lists, texts, scores of different lengths, single values among lists, and tables are refused."""
     with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{expected}"):
         PrecisionAtK(k=1).update(preds, torch.tensor([1, 1]))
 
 
-def test_neither_library_is_imported() -> None:
-    """An update with tensors leaves both alone."""
+def test_update_imports_neither_pandas_nor_pyarrow() -> None:
+    """An update with tensors imports neither pandas nor pyarrow."""
     code = """
 import sys, torch, torchmetrics
 before = set(sys.modules)

@@ -1,4 +1,4 @@
-"""The log-normaliser has the same bits in any batch, on any number of threads and on a device."""
+"""The log-normaliser has the same bits in any batch, on any number of threads, and on a device."""
 
 import math
 
@@ -13,7 +13,7 @@ from tailmetrics.ranking._kernels import Kernels
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
-    """log Σ exp(score) of each row, from its largest score and what is above it."""
+    """Return log Σ exp(score) of each row, from its largest score and the terms above it."""
     largest, above = log_sum(scores)
     return largest + above
 
@@ -26,13 +26,15 @@ def _scores(num_rows: int, width: int) -> Tensor:
 
 @pytest.mark.parametrize("width", [1, 2, 7, 1024, 1025, 5000])
 def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows a few at a time or all at once; -inf, infinity, and no row at all."""
+    """The plain form has the bits of the CPU, with few rows at a time or all at once, with infinities, and without
+    rows.
+    """
     scores = _scores(9, width)
     scores[3, :1], scores[4, -1:] = -torch.inf, torch.inf
     for dtype in (torch.float16, torch.float32, torch.float64):
         on_cpu = log_normaliser(scores.to(dtype))
-        for together in (1, 3 * width, 2**23):
-            monkeypatch.setattr(Kernels, "TERMS", together)
+        for num_terms in (1, 3 * width, 2**23):
+            monkeypatch.setattr(Kernels, "TERMS", num_terms)
             with force_plain():
                 on_device = log_normaliser(scores.to(dtype))
                 assert log_normaliser(scores[:0]).shape == (0,)
@@ -40,8 +42,10 @@ def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("threads", [1, 3, 40])
-def test_any_batch_and_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alone, in a batch, as a column slice; equals logsumexp to 1e-14."""
+def test_log_normaliser_does_not_depend_on_batches_or_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log-normaliser has the same bits for a row alone, in a batch, and in a slice of columns, on any number of
+    threads, and equals logsumexp to 1e-14.
+    """
     monkeypatch.setattr(_device, "LEAST", 1)
     scores = _scores(33, 1001)
     torch.set_num_threads(threads)
@@ -53,15 +57,20 @@ def test_any_batch_and_any_number_of_threads(threads: int, monkeypatch: pytest.M
     torch.testing.assert_close(together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14)
 
 
-def test_a_sure_row_keeps_its_digits() -> None:
-    """What all other labels add to a term of 1 is e^-40 and e^-60, of which a sum of floats would leave nothing."""
+def test_log_sum_keeps_the_digits_of_small_terms() -> None:
+    """log_sum keeps the digits of terms far below the largest one: e^-40 and e^-60 beside 1, which a sum of floats
+    would lose.
+    """
     largest, above = log_sum(torch.tensor([[3.0, -37.0], [0.0, -60.0], [5.0, -torch.inf]]))
     assert largest.tolist() == [3.0, 0.0, 5.0]
     assert above.tolist() == pytest.approx([math.exp(-40), math.exp(-60), 0.0], rel=1e-3)
 
 
-def test_threads_of_ours_take_the_rows_and_leave_the_program_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part in order on one thread of torch, also within ``one_thread``, and after an error in any part."""
+def test_over_threads_splits_rows_and_restores_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """over_threads splits the rows into parts in order, each on one thread of torch, also within ``one_thread``.
+
+    The number of threads is restored, also after an error in any part.
+    """
     scores = _scores(11, 104)
     torch.set_num_threads(3)
     ((part, first),) = over_threads(lambda part, first: (part, first), scores)

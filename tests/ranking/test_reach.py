@@ -1,4 +1,4 @@
-"""A list that was cut answers for no more than it shows."""
+"""A cut list gives values only down to its cut."""
 
 import inspect
 from collections.abc import Callable
@@ -28,7 +28,7 @@ FORMULAS = [
 
 
 def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:
-    """Return what a formula gives, with weights of 1 or a tree where it takes any."""
+    """Return the value of a formula, with weights of 1 or a tree if it takes any."""
     arguments: dict[str, Any] = {"k": k}
     if "weights" in _parameters(formula):
         arguments["weights"] = torch.ones(4, dtype=torch.float64)
@@ -39,35 +39,43 @@ def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: formula.__name__)
-def test_a_formula_refuses_a_cut_off_below_the_last_label_ranked(formula: Formula) -> None:
-    """Of lists cut at 1, k = 1 has the value of the whole lists, k = 2 is an error."""
-    cut, whole = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
-    for value, expected in zip(_value(formula, cut, 1), _value(formula, whole, 1), strict=True):
+def test_formula_refuses_a_cutoff_beyond_the_list(formula: Formula) -> None:
+    """A formula refuses a cut-off beyond the list.
+
+    For lists cut at 1, k = 1 has the value of the whole lists and k = 2 is an error.
+    """
+    cut, complete = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
+    for value, expected in zip(_value(formula, cut, 1), _value(formula, complete, 1), strict=True):
         assert torch.equal(value, expected)
     with pytest.raises(ValueError, match=r"k=2 is deeper than the ranking \(1 ids per row\); rank again"):
         _value(formula, cut, 2)
 
 
 @pytest.mark.parametrize("formula", [functional.reciprocal_rank, functional.average_precision, functional.r_precision])
-def test_a_formula_without_cut_off_reads_exact_ranks_however_deep_the_ranking(formula: Formula) -> None:
-    """Scores ranked to depth 1 know the rest; ids that were cut do not, and are refused."""
-    cut, whole = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
-    assert torch.equal(formula(cut), formula(whole))
+def test_formula_without_cutoff_uses_exact_ranks_of_scores(formula: Formula) -> None:
+    """A formula without a cut-off uses exact ranks, so that scores ranked to depth 1 have the value of depth 4.
+
+    Cut ids do not have them, and are refused.
+    """
+    cut, complete = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
+    assert torch.equal(formula(cut), formula(complete))
     ids = Ranking.from_ids(torch.tensor([[0], [3]]), num_labels=4, target_ids=TARGET, complete=False)
     with pytest.raises(ValueError, match=r"everything \(k=None\) is deeper than the ranking \(1 ids per row\)"):
         formula(ids)
 
 
-def test_complete_lists_answer_for_any_cut_off() -> None:
-    """Two ids of which one is relevant: 1 / 2 predicted, whatever k; by bucket of the whole list, too."""
+def test_complete_lists_have_values_at_any_cutoff() -> None:
+    """Complete lists have values at any cut-off, also by bucket of the whole list: two ids of which one is relevant
+    have the precision 1/2 for any k.
+    """
     ranking = rank(torch.tensor([[0, 1], [3, 2]]), TARGET, num_labels=4)
     assert functional.precision_at_k(ranking, 100).tolist() == [1 / 2, 1 / 2]
     by_bucket = ranking.by_bucket(LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"]), "global")
     assert functional.recall_at_k(by_bucket, 100).tolist() == [[1, 0], [0, 1]]
 
 
-def test_buckets_are_not_read_deeper_than_the_list() -> None:
-    """Neither within buckets, nor, by rank in the whole list, beyond the cut."""
+def test_buckets_refuse_depths_beyond_the_list() -> None:
+    """Buckets of a cut list refuse a depth beyond the cut, and with scope="global" a cut-off beyond it."""
     halves = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
     cut = rank(SCORES, TARGET, depth=2)
     with pytest.raises(ValueError, match=r"by_bucket: depth=500 is deeper than the ranking \(2 ids per row\)"):
