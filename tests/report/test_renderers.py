@@ -369,6 +369,25 @@ def test_write_writes_every_format(report, tmp_path):
     assert json.loads((tmp_path / "new" / "folder" / "test.json").read_text()) == report.as_dict()
 
 
+def test_write_replaces_an_earlier_report_as_a_whole(tmp_path):
+    """Its tables of labels and its picture go where the new report has none. A table without a report beside it may be
+    of another program: it is refused, and nothing is written.
+    """
+    columns = {name: torch.tensor([1]) for name in ("support", "predicted", "hits")}
+    labels = LabelTable({**columns, "r@1": torch.tensor([0.5])}, None, torch.tensor([0]), ["head"])
+    old = report_of_values("old", {"m/head": 0.5}, buckets=[BucketRow("head", 1, 1, 1)], labels=labels)
+    (tmp_path / "labels.csv").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"is there without report\.json beside it"):
+        old.write(tmp_path)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("labels.csv", "mine")]
+
+    (tmp_path / "labels.csv").rename(tmp_path / "mine.csv")
+    assert {"labels.csv", "report.png"} <= {path.name for path in old.write(tmp_path)}
+    old.write(tmp_path)
+    new = report_of_values("new", {"m": 0.5}).write(tmp_path)
+    assert {*tmp_path.iterdir()} == {*new, tmp_path / "mine.csv"}
+
+
 def test_a_report_without_buckets_has_no_picture(tmp_path):
     """A report without buckets is written without a picture, to which no text refers."""
     report = evaluate(torch.eye(3), torch.arange(3))

@@ -33,6 +33,8 @@ LONGEST = 20
 Figures: TypeAlias = Literal["svg", "pdf"]
 FORMS = ("json", "md", "tex", "csv", "html", "png")
 """The suffixes of the files of a report or a comparison."""
+TABLES = ("labels", "curve")
+"""The tables beside the main one that a report may have."""
 OUTLINES = {
     "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
     "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
@@ -145,7 +147,11 @@ class Shown(ABC):
 
         If the process is interrupted, no file is incomplete. If there is nothing to draw, there is no picture. Values
         of single labels go to ``labels.csv`` and ``curve.csv``, or for ``stem="report_val"`` to ``labels_val.csv`` and
-        so on. ``figures="svg"`` or ``"pdf"`` also writes each drawing alone, for a paper.
+        so on. ``figures="svg"`` or ``"pdf"`` also writes each drawing alone, for a paper. An earlier report with this
+        stem is replaced as a whole, its tables and its picture included.
+
+        Raises:
+            FileExistsError: If ``labels.csv`` or ``curve.csv`` is there without a report beside it.
         """
         if figures is not None:
             check_choice(f"{type(self).__name__}.write", "figures", figures, Figures)
@@ -159,11 +165,29 @@ class Shown(ABC):
         # inside the folder, so that os.replace stays within one file system
         with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
             names = [*self._write_texts(Path(unfinished), stem), *self._write_pictures(Path(unfinished), stem, figures)]
+            earlier_names = self._earlier_names(folder, stem)
             for name in names:
-                check_replaceable(folder / name)
+                self._check_goal(folder / name, stem)
             for name in names:
                 os.replace(Path(unfinished, name), folder / name)
+            for name in set(earlier_names) - set(names):
+                (folder / name).unlink()
         return [folder / name for name in names]
+
+    def _earlier_names(self, folder: Path, stem: str) -> list[str]:
+        """Return the names of the picture and tables of an earlier report; none if its JSON file is not there."""
+        if not (folder / f"{stem}.json").exists():
+            return []
+        names = [f"{stem}.png", *(self._file(name, stem) for name in TABLES)]
+        return [name for name in names if (folder / name).is_file()]
+
+    def _check_goal(self, goal: Path, stem: str) -> None:
+        """Raise if a file must not be replaced: ``report.csv`` is ours by its name, ``labels.csv`` is not."""
+        check_replaceable(goal)
+        tables = [self._file(name, stem) for name in TABLES]
+        if goal.name in tables and goal.exists() and not goal.with_name(f"{stem}.json").exists():
+            text = f"is there without {stem}.json beside it, so that it may be of another program; move it"
+            raise FileExistsError(EEXIST, text, str(goal))
 
     def _write_texts(self, folder: Path, stem: str) -> list[str]:
         """Write the files that are texts, and return their names."""
