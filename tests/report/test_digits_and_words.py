@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tailmetrics import LabelAUC, LabelBuckets, RecallAtK, evaluate
+from tailmetrics import MRR, LabelAUC, LabelBuckets, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, ComparisonReport, Record, page, paper_table
 from tailmetrics.report.breakdowns import what_buckets_are
@@ -262,3 +262,15 @@ def test_an_interval_beside_few_digits_is_rounded_outwards() -> None:
     record = Record("auc", "auc", 0.8648, interval=interval, error_bound=0.02)
     assert (record.text, record.short) == ("0.9 [.8, 1.0]", ".9")
     assert replace(record, error_bound=None).text == "0.8648 [.8112, .9185]"
+
+
+def test_a_table_says_why_it_has_no_interval() -> None:
+    """Rows of three users have none, and no ± is explained; nine rows of a group have none, beside those that have one."""
+    scores, target = data()
+    metrics = [MRR(), RecallAtK(5, average="macro")]
+    few_users = markdown(evaluate(scores, target, metrics=metrics, clusters=torch.arange(90) % 3))
+    assert "No interval, fewer than 10 clusters: mrr, macro_recall@5." in few_users
+    assert "±" not in few_users
+    groups = ["few" if row < 9 else "many" for row in range(90)]
+    text = markdown(evaluate(scores, target, metrics=metrics, row_groups=groups)).partition("## By group of rows")[2]
+    assert "± is half the width" in text and "No interval, fewer than 10 rows: macro_recall@5, mrr." in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 
 from tailmetrics.report.bars import bars_by_group
 from tailmetrics.report.breakdowns import ALL, GroupRow
@@ -45,7 +46,9 @@ def groups_section(report: ReportData) -> Section:
         charts = [chart.outside_the_picture() for chart in charts]
 
     caption = sentences("over all labels", report.rows_in_words)
-    section = Section("groups", BY_GROUP, caption, sentences(intervals_in_words(report)), charts=charts)
+    records = chain.from_iterable(map(report.group_records, metrics))
+    note = sentences(*intervals_in_words(report, records))
+    section = Section("groups", BY_GROUP, caption, note, charts=charts)
     return section.with_table(Table.from_items(group_lines(report, report.row_groups), columns))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 
 from tailmetrics._arguments import grouped
@@ -62,7 +63,7 @@ def _overall_caption(report: ReportData) -> str:
     if lower_is_better:
         texts.append(f"lower is better: {lower_is_better}")
     texts += _perplexities(report)
-    texts.append(intervals_in_words(report))
+    texts += intervals_in_words(report, report.overall_records)
 
     without = dict.fromkeys(record.metric for record in report.values_alone if record.interval is None)
     if report.intervals and without:
@@ -94,9 +95,21 @@ def _exponential(value: float) -> float:
         return math.inf
 
 
-def intervals_in_words(report: ReportData) -> str:
+def intervals_in_words(report: ReportData, records: Iterable[Record]) -> list[str]:
+    """Return the meaning of ± and [low, high], and why some of the records have no interval."""
+    metrics_by_reason: dict[str, list[str]] = {}
+    for record in records:
+        if record.interval is not None and record.interval.reason and record.is_measured:
+            metrics_by_reason.setdefault(record.interval.reason, []).append(record.metric)
+    texts = [_meaning_of_intervals(report)]
+    for reason, metrics in metrics_by_reason.items():
+        texts.append(f"no interval, {reason}: {', '.join(dict.fromkeys(metrics))}")
+    return texts
+
+
+def _meaning_of_intervals(report: ReportData) -> str:
     """Return the meaning of ± and [low, high]; empty without intervals."""
-    intervals = list(report.intervals.values())
+    intervals = [interval for interval in report.intervals.values() if interval.ends]
     if not intervals:
         return ""
 
@@ -138,7 +151,8 @@ def buckets_section(report: ReportData) -> Section:
             charts.append(bars_by_bucket(report, metric))
 
     caption = sentences(report.rows_in_words, captions_in_words(report, metrics))
-    note = sentences(*notes, intervals_in_words(report))
+    records = chain.from_iterable(map(report.bucket_records, metrics))
+    note = sentences(*notes, *intervals_in_words(report, records))
     section = Section("buckets", HEAD_TO_TAIL, caption, note, charts=charts)
     return section.with_table(Table.from_items(bucket_lines(report, metrics), columns))
 
