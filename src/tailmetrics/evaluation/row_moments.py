@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.collection import TopKCollection, buckets_by_stem
@@ -58,10 +59,12 @@ class GroupedSums(ABC):
         if len(self._groups) == 1:
             return self._flat_amounts(sides)
 
+        # first the rows without a group; then, in their place, all rows
         group_sums, group_ends = [], []
-        for group in range(-1, len(self._groups) - 1):  # -1: rows without a group
-            rows = ranking.rows.groups == group
-            sums, ends = self._flat_amounts([side[:, rows] for side in sides])
+        without_group = -1
+        for group in range(without_group, len(self._groups) - 1):
+            is_in_group = ranking.rows.groups == group
+            sums, ends = self._flat_amounts([side[:, is_in_group] for side in sides])
             group_sums.append(sums)
             group_ends.append(ends)
         group_sums[0] = torch.stack(group_sums).sum(dim=0)
@@ -70,9 +73,10 @@ class GroupedSums(ABC):
 
     def _flat_amounts(self, sides: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return the sums and ends of the rows of a group."""
-        sums, ends = self.amounts_of_group(*sides)
-        ends = torch.nn.functional.pad(ends, (0, 1), value=-inf)  # a batch may have no rows
-        return torch.cat([table.flatten() for table in sums]), _ordered(ends.amax(dim=2)).flatten()
+        tables, row_ends = self.amounts_of_group(*sides)
+        row_ends = F.pad(row_ends, (0, 1), value=-inf)  # a batch may have no rows
+        sums = torch.cat([table.flatten() for table in tables])
+        return sums, _ordered(row_ends.amax(dim=2)).flatten()
 
     def intervals(
         self, sums: Tensor, ends: Tensor, scalars: Mapping[str, float], confidence: float
@@ -85,13 +89,15 @@ class GroupedSums(ABC):
             scalars: The values by key.
             confidence: Confidence of the intervals.
         """
+        num_groups = len(self._groups)
         sizes = list(map(prod, self._shapes.values()))
-        ends_by_key = ends.view(len(self._groups), self._num_ends, -1).transpose(1, 2).tolist()
+        ends_by_key = ends.view(num_groups, self._num_ends, -1).transpose(1, 2).tolist()
         intervals: dict[str, Interval] = {}
-        for number, group_sums in enumerate(sums.view(len(self._groups), -1)):
+        for number, group_sums in enumerate(sums.view(num_groups, -1)):
             tables = {}
-            for (name, shape), table in zip(self._shapes.items(), torch.split(group_sums, sizes), strict=True):
-                tables[name] = table.view(shape)
+            flat_tables = torch.split(group_sums, sizes)
+            for (name, shape), flat_table in zip(self._shapes.items(), flat_tables, strict=True):
+                tables[name] = flat_table.view(shape)
             intervals |= self.intervals_of_group(number, tables, ends_by_key[number], scalars, confidence)
         return intervals
 
@@ -116,8 +122,13 @@ class GroupedSums(ABC):
 
 def _stacked(values: Mapping[str, Any]) -> list[Tensor]:
     """Return values of rows by key, or numerators and denominators, as shape (keys, N)."""
-    sides = [value if isinstance(value, tuple) else (value,) for value in values.values()]
-    return [torch.stack(side) for side in zip(*sides, strict=True)]
+    sides_by_key = []
+    for value in values.values():
+        if isinstance(value, tuple):
+            sides_by_key.append(value)
+        else:
+            sides_by_key.append((value,))
+    return [torch.stack(side) for side in zip(*sides_by_key, strict=True)]
 
 
 class Histograms(GroupedSums):
@@ -133,12 +144,15 @@ class Histograms(GroupedSums):
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the number of rows of each value, and the values."""
         (values,) = sides
-        counted = ~values.isnan()
-        first_places = torch.arange(len(values), device=values.device)[:, None] * self._num_values
-        places = first_places + values.where(counted, 0.0).clamp(max=self._num_values - 1).long()
-        counts = torch.zeros(len(values) * self._num_values, dtype=torch.int64, device=values.device)
-        counts.scatter_add_(0, places.flatten(), counted.flatten().long())
-        return [counts], values.where(counted, -inf)[None]
+        num_keys, device = len(values), values.device
+        is_counted = ~values.isnan()
+        value_places = values.where(is_counted, 0.0).clamp(max=self._num_values - 1).long()
+        first_places = torch.arange(num_keys, device=device)[:, None] * self._num_values
+        places = first_places + value_places
+        counts = torch.zeros(num_keys * self._num_values, dtype=torch.int64, device=device)
+        counts.scatter_add_(0, places.flatten(), is_counted.flatten().long())
+        row_values = values.where(is_counted, -inf)
+        return [counts], row_values[None]
 
     def intervals_of_group(
         self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
@@ -147,8 +161,12 @@ class Histograms(GroupedSums):
         intervals = {}
         keys = map(self._named, self._metric.row_keys(self._groups[number]))
         for key, counts, (largest,) in zip(keys, tables["rows"].tolist(), ends, strict=True):
-            values = [*map(float, range(len(counts) - 1)), largest]
-            rows_of_values = [(value, count) for value, count in zip(values, counts, strict=True) if count]
+            values = [float(value) for value in range(len(counts) - 1)]
+            values.append(largest)
+            rows_of_values = []
+            for value, count in zip(values, counts, strict=True):
+                if count:
+                    rows_of_values.append((value, count))
             intervals[key] = quick_median(scalars[key], rows_of_values, confidence)
         return intervals
 
@@ -180,23 +198,26 @@ class MomentSums(GroupedSums):
         if is_share and not is_ratio:
             self._fixed_point = UNIT
 
-        places = {key: place for place, key in enumerate(metric.row_keys())}
+        place_of_key = {key: place for place, key in enumerate(metric.row_keys())}
         keys_by_stem = buckets_by_stem(metric)
         num_gaps = len(keys_by_stem) // len(metric.group_keys())
         self._gap_names = [named(f"{stem}/{self.summary}") for stem in keys_by_stem]
         self._gaps = []
         for keys in islice(keys_by_stem.values(), num_gaps):  # those of all rows
-            self._gaps.append([places[key] for key in keys])
+            self._gaps.append([place_of_key[key] for key in keys])
         self._pairs = _pairs_of_ends(self._gaps, self._num_first(metric))
 
-        num_keys, num_pairs, limbs = len(places), len(self._pairs), self._fixed_point.columns
+        num_terms, num_ends = 2, 2
+        if is_ratio:
+            num_terms, num_ends = 5, 4
+        num_keys, num_pairs, columns = len(place_of_key), len(self._pairs), self._fixed_point.columns
         shapes = {
-            "terms": (5 if is_ratio else 2, num_keys, limbs),
+            "terms": (num_terms, num_keys, columns),
             "rows": (2, num_keys),
-            "products": (4, num_pairs, limbs),
+            "products": (4, num_pairs, columns),
             "common_rows": (2, num_pairs),
         }
-        super().__init__(metric, named, shapes, num_ends=4 if is_ratio else 2)
+        super().__init__(metric, named, shapes, num_ends)
 
     def _num_first(self, metric: Any) -> int:
         """Return how many buckets can be the first measured bucket of a gap; each later one can be the last."""
@@ -204,30 +225,43 @@ class MomentSums(GroupedSums):
 
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the sums of values, or of numerators and denominators, and what the ends are the maxima of."""
-        counted = ~torch.stack(sides).isnan().any(dim=0)
-        tops = sides[0].where(counted, 0.0)
+        is_counted = ~torch.stack(sides).isnan().any(dim=0)
+        tops = sides[0].where(is_counted, 0.0)
         terms = [tops, tops * tops]
         if self._is_ratio:
-            bottoms = sides[1].where(counted, 0.0)
+            bottoms = sides[1].where(is_counted, 0.0)
             has_bottom = bottoms != 0
             values = tops / bottoms.where(has_bottom, 1.0)
             terms += [bottoms, bottoms * bottoms, tops * bottoms]
             extremes = [values, -values, tops, bottoms - tops]
         else:
-            bottoms = counted.to(tops.dtype)
-            has_bottom = counted
+            bottoms = is_counted.to(tops.dtype)
+            has_bottom = is_counted
             extremes = [tops, -tops]
 
         sums = [
             self._fixed_point.add_up(torch.stack(terms), dim=2),
-            torch.stack([counted.sum(dim=1), has_bottom.sum(dim=1)]),
+            torch.stack([is_counted.sum(dim=1), has_bottom.sum(dim=1)]),
         ]
         if self._pairs:
-            first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
-            products = [side[first] * other[last] for side in (tops, bottoms) for other in (tops, bottoms)]
-            sums.append(self._fixed_point.add_up(torch.stack(products), dim=2))
-            sums.append(torch.stack([(rows[first] & rows[last]).sum(dim=1) for rows in (counted, has_bottom)]))
+            sums += self._sums_of_pairs(tops, bottoms, is_counted, has_bottom)
         return sums, torch.stack(extremes).where(has_bottom, -inf)
+
+    def _sums_of_pairs(
+        self, tops: Tensor, bottoms: Tensor, is_counted: Tensor, has_bottom: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums of products of the numerators and denominators of pairs of keys, and their common rows."""
+        first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
+        products = [
+            tops[first] * tops[last],
+            tops[first] * bottoms[last],
+            bottoms[first] * tops[last],
+            bottoms[first] * bottoms[last],
+        ]
+        is_in_both = is_counted[first] & is_counted[last]
+        has_both_bottoms = has_bottom[first] & has_bottom[last]
+        common_rows = torch.stack([is_in_both.sum(dim=1), has_both_bottoms.sum(dim=1)])
+        return self._fixed_point.add_up(torch.stack(products), dim=2), common_rows
 
     def intervals_of_group(
         self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
@@ -243,8 +277,8 @@ class MomentSums(GroupedSums):
                 intervals[key] = self._interval(key_sums, value, confidence)
 
         gap_keys: dict[str, list[str]] = {}
-        gap_names = self._gap_names[number * len(self._gaps) :]
-        for name, places in zip(gap_names, self._gaps, strict=False):
+        first_gap = number * len(self._gaps)
+        for name, places in zip(self._gap_names[first_gap:], self._gaps, strict=False):
             gap_keys[name] = [keys[place] for place in places]
             gap = self._gap(tables, exact_sums, values, places, confidence)
             if gap is not None:
@@ -253,22 +287,23 @@ class MomentSums(GroupedSums):
 
     def _exact_sums(self, tables: Tables, ends: Ends) -> list[ExactSums]:
         """Return the sums of each key of a row group, over all batches."""
-        unit = self._fixed_point.unit
+        unit, num_keys = self._fixed_point.unit, len(ends)
         totals: Any = self._fixed_point.totals(tables["terms"])
         exact_sums = []
         for place, (n, units) in enumerate(tables["rows"].T.tolist()):
-            terms = totals[place :: len(ends)]
-            high, negative_low, *largest = ends[place]
+            key_totals = totals[place::num_keys]
+            high, negative_low, *extremes_of_ratio = ends[place]
             low = -negative_low
-            if inf in terms:
+            if inf in key_totals:
                 sums = ExactSums(n, unit, 0, 0, 0, 0, 0, units, inf, inf, inf, inf)
             elif self._is_ratio:
-                top, squares, bottom, bottom_squares, products = terms
+                top, squares, bottom, bottom_squares, products = key_totals
+                largest_top, largest_rest = extremes_of_ratio
                 sums = ExactSums(
-                    n, unit, top, squares, bottom, bottom_squares, products, units, low, high, largest[0], largest[1]
+                    n, unit, top, squares, bottom, bottom_squares, products, units, low, high, largest_top, largest_rest
                 )
             else:
-                top, squares = terms
+                top, squares = key_totals
                 sums = ExactSums.of_mean(n, unit, top, squares, low, high)
             exact_sums.append(sums)
         return exact_sums
@@ -291,18 +326,24 @@ class MomentSums(GroupedSums):
     ) -> Interval | None:
         """Return the interval of a gap; None if fewer than two buckets were measured."""
         measured = [place for place in places if not isnan(values[place])]
-        if not measured or (measured[0], measured[-1]) not in self._pairs:
+        if not measured:
             return None
         first, last = measured[0], measured[-1]
-        pair = self._pairs[first, last]
+        pair = self._pairs.get((first, last))
+        if pair is None:
+            return None
         products: Any = self._fixed_point.totals(tables["products"][:, pair])
         if inf in products:  # an infinite row makes an end of its bucket infinite; the products are then not used
             products = [0, 0, 0, 0]
         n_in_both, units_in_both = tables["common_rows"][:, pair].tolist()
-        moments = Moments.of_gap(exact_sums[first], exact_sums[last], products, units_in_both)
-        n = exact_sums[first].n + exact_sums[last].n - n_in_both
-        value = values[first] - values[last]
-        return quick_interval(moments, value, n, shares=self._is_share, confidence=confidence)
+        first_sums, last_sums = exact_sums[first], exact_sums[last]
+        return quick_interval(
+            Moments.of_gap(first_sums, last_sums, products, units_in_both),
+            values[first] - values[last],
+            first_sums.n + last_sums.n - n_in_both,
+            shares=self._is_share,
+            confidence=confidence,
+        )
 
 
 class AdjustedSums(MomentSums):
@@ -384,15 +425,22 @@ class RowMoments(ExactMetric):
     def __init__(self, parts: Sequence[GroupedSums]) -> None:
         super().__init__()
         self.parts = parts
-        self.add_state("sums", torch.zeros(sum(part.num_sums for part in parts), dtype=torch.int64), "sum")
-        self.add_state("ends", torch.full((sum(part.num_ends for part in parts),), SMALLEST), "max")
+        num_sums = sum(part.num_sums for part in parts)
+        num_ends = sum(part.num_ends for part in parts)
+        self.add_state("sums", torch.zeros(num_sums, dtype=torch.int64), "sum")
+        self.add_state("ends", torch.full((num_ends,), SMALLEST), "max")
 
     def update(self, ranking: Ranking) -> None:
         """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
-        if self.parts:
-            sums, ends = zip(*(part.amounts(ranking) for part in self.parts), strict=True)
-            self.sums = self.sums + torch.cat(sums)
-            self.ends = torch.maximum(self.ends, torch.cat(ends))
+        if not self.parts:
+            return
+        sums, ends = [], []
+        for part in self.parts:
+            part_sums, part_ends = part.amounts(ranking)
+            sums.append(part_sums)
+            ends.append(part_ends)
+        self.sums = self.sums + torch.cat(sums)
+        self.ends = torch.maximum(self.ends, torch.cat(ends))
 
     def compute(self) -> Tensor:
         """Return the sums over all processes, then the ends; TorchMetrics would make a number of one end."""
@@ -417,11 +465,16 @@ class RowMoments(ExactMetric):
 
 def _ordered(values: Tensor) -> Tensor:
     """Map float64 to int64 so that the order is kept."""
-    bits = (values + 0.0).view(torch.int64)
-    return torch.where(bits < 0, bits ^ torch.iinfo(torch.int64).max, bits)
+    bits = (values + 0.0).view(torch.int64)  # + 0.0 makes both zeros one
+    return torch.where(bits < 0, _turned_around(bits), bits)
+
+
+def _turned_around(bits: Tensor) -> Tensor:
+    """Turn the order of the bits of negative numbers around: invert all bits but the sign. Twice changes nothing."""
+    return bits ^ torch.iinfo(torch.int64).max
 
 
 def _real(ordered: Tensor) -> Tensor:
     """Invert :func:`_ordered`; :data:`SMALLEST` becomes NaN."""
-    bits = torch.where(ordered < 0, ordered ^ torch.iinfo(torch.int64).max, ordered)
+    bits = torch.where(ordered < 0, _turned_around(ordered), ordered)
     return torch.where(ordered == SMALLEST, torch.nan, bits.view(torch.float64))

@@ -69,31 +69,36 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
     count, y, w = (np.asarray(column.cpu(), dtype=np.float64) for column in (counts, values, weights))
     is_measured = (w > 0) & np.isfinite(y)
 
-    seen = is_measured & (count > 0)
-    x = np.log10(count[seen])
+    is_seen = is_measured & (count > 0)
+    x = np.log10(count[is_seen])
     if len(np.unique(x)) < 3:
         return []
     grid = np.linspace(x.max(), x.min(), POINTS)
-    bandwidth = max(_bandwidth(x, w[seen]), 2 * (grid[0] - grid[1]))
-    means = _means_at(grid, x, y[seen], w[seen], bandwidth)
-    points = [CurvePoint(10**place, *mean) for place, mean in zip(grid.tolist(), means, strict=True)]
+    bandwidth = max(_bandwidth(x, w[is_seen]), 2 * (grid[0] - grid[1]))
+    points = []
+    for place, mean in zip(grid.tolist(), _means_at(grid, x, y[is_seen], w[is_seen], bandwidth), strict=True):
+        points.append(CurvePoint(10**place, *mean))
 
-    never = is_measured & (count == 0)
-    if never.any():
-        zeros = np.zeros(int(never.sum()))
-        (mean,) = _means_at(np.zeros(1), zeros, y[never], w[never], 1.0)
+    is_unseen = is_measured & (count == 0)
+    if is_unseen.any():
+        same_place = np.zeros(int(is_unseen.sum()))
+        (mean,) = _means_at(np.zeros(1), same_place, y[is_unseen], w[is_unseen], 1.0)
         points.append(CurvePoint(0.0, *mean))
     return points
 
 
 def _bandwidth(x: Any, w: Any) -> float:
+    """Return h of :func:`local_means`; without a distance between the quartiles, only the deviation counts."""
     order = np.argsort(x)
     share = np.cumsum(w[order]) / w.sum()
-    quarters = x[order][np.searchsorted(share, (0.25, 0.75))]
-    deviation = math.sqrt(np.average((x - np.average(x, weights=w)) ** 2, weights=w))
-    width = float(quarters[1] - quarters[0]) / 1.34
+    lower_quartile, upper_quartile = x[order][np.searchsorted(share, (0.25, 0.75))]
+    width = float(upper_quartile - lower_quartile) / 1.34
+    variance = np.average((x - np.average(x, weights=w)) ** 2, weights=w)
+    spread = deviation = math.sqrt(variance)
+    if width:
+        spread = min(deviation, width)
     num_labels = float(w.sum() ** 2 / (w**2).sum())
-    return 0.9 * min(deviation, width or deviation) * math.pow(num_labels, -0.2)
+    return 0.9 * spread * math.pow(num_labels, -0.2)
 
 
 def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, ...]]:
@@ -101,27 +106,36 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
     places, place_of_label = np.unique(x, return_inverse=True)  # labels with equal counts share a kernel
     kernel = np.exp(-0.5 * ((grid[:, None] - places) / h) ** 2)
 
-    def sums(terms: Any) -> Any:
+    def sums_at_places(terms: Any) -> Any:
         return np.bincount(place_of_label, weights=terms, minlength=len(places))
 
-    total = kernel @ sums(w)
-    mean = kernel @ sums(w * y) / total
+    positives = kernel @ sums_at_places(w)
+    mean = kernel @ sums_at_places(w * y) / positives
 
-    ascending = slice(None, None, -1)
-    leverage = np.clip(w / np.interp(x, grid[ascending], total[ascending]), 0.0, 0.999)
-    residual = (y - np.interp(x, grid[ascending], mean[ascending])) / (1 - leverage)
-    error = np.sqrt(kernel**2 @ sums((w * residual) ** 2)) / total
+    # the variance of :func:`local_means`; np.interp needs an ascending grid
+    positives_at_label = np.interp(x, grid[::-1], positives[::-1])
+    mean_at_label = np.interp(x, grid[::-1], mean[::-1])
+    leverage = np.clip(w / positives_at_label, 0.0, 0.999)
+    residual = (y - mean_at_label) / (1 - leverage)
+    error = np.sqrt(kernel**2 @ sums_at_places((w * residual) ** 2)) / positives
 
-    labels = total**2 / (kernel**2 @ sums(w**2))
-    freedom = np.maximum(labels - 1, 1)
-    # three terms of Student's t (Abramowitz and Stegun 1964, 26.7.5): 2 % too little with 5 labels, 10 % with 3
-    z = NORMAL
-    quantile = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    reach = np.where(labels >= FEWEST, quantile * error, np.nan)
+    effective_labels = positives**2 / (kernel**2 @ sums_at_places(w**2))
+    reach = _quantile_of_t(np.maximum(effective_labels - 1, 1)) * error
+    reach = np.where(effective_labels >= FEWEST, reach, np.nan)
     low, high = mean - reach, mean + reach
     if y.min() >= 0 and y.max() <= 1:  # the values are shares, so their mean is one
         low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
-    return [tuple(point) for point in np.stack([mean, low, high, labels, total], axis=1).tolist()]
+    points = np.stack([mean, low, high, effective_labels, positives], axis=1)
+    return [tuple(point) for point in points.tolist()]
+
+
+def _quantile_of_t(freedom: Any) -> Any:
+    """Return the 97.5 % quantile of Student's t: 2 % too little with 4 degrees of freedom, 10 % with 2.
+
+    Source: Abramowitz and Stegun 1964, 26.7.5, the first three terms.
+    """
+    z = NORMAL
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def curve_section(
@@ -161,14 +175,11 @@ def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges
 
     marks = _edge_marks(edges, counts, end)
     descriptions = []
-    for place, (run, run_points) in enumerate(points_by_run.items()):
-        marks += _run_marks(run_points, place, counts, up, end)
-        first, last = run_points[0], run_points[-1]
-        ends = [f"{number(point.value)} at {point.training_count:,.0f} occurrences" for point in (first, last)]
-        name = f"{run}: " if run else ""
-        descriptions.append(f"{name}{', '.join(ends)}")
+    for number_of_run, (run, run_points) in enumerate(points_by_run.items()):
+        marks += _run_marks(run_points, number_of_run, counts, up, end)
+        descriptions.append(_description(run, run_points))
 
-    ticks = [Tick(end * (1 - tick.at), tick.texts) for tick in counts.ticks()]
+    ticks = [Tick(_across(tick.at, end), tick.texts) for tick in counts.ticks()]
     if has_unseen:
         ticks.append(Tick(UNSEEN_AT, ("unseen",)))
     return Chart(
@@ -184,35 +195,53 @@ def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges
     )
 
 
+def _across(share: float, end: float) -> float:
+    """Return the place of a share of the scale of counts between 0, the largest count, and ``end``, the smallest."""
+    return end * (1 - share)
+
+
+def _description(run: str, points: Sequence[CurvePoint]) -> str:
+    """Return a text of the first and the last point of a run."""
+    ends = []
+    for point in (points[0], points[-1]):
+        ends.append(f"{number(point.value)} at {point.training_count:,.0f} occurrences")
+    text = ", ".join(ends)
+    if run:
+        return f"{run}: {text}"
+    return text
+
+
 def _edge_marks(edges: Sequence[tuple[float, str]], counts: Scale, end: float) -> list[Mark]:
     """Return a vertical line at the edge of each bucket, and the name of the bucket where there is room."""
-    marks, left = [], 0.0
-    for training_count, name in edges:
+    marks = []
+    left = 0.0
+    for training_count, bucket in edges:
         right = end
         if not math.isnan(training_count):
-            right = min(end, max(0.0, end * (1 - counts.share(training_count))))
+            right = min(end, max(0.0, _across(counts.share(training_count), end)))
         if right < end:
             marks.append(Mark("line", [(right, 0.0), (right, 1.0)], style="thin"))
-        if right - left > 0.02 + 0.018 * len(short_name(name)):
-            marks.append(Mark("text", [((left + right) / 2, 1.0)], text=short_name(name)))
+        name = short_name(bucket)
+        width_of_name = 0.02 + 0.018 * len(name)
+        if right - left > width_of_name:
+            middle = (left + right) / 2
+            marks.append(Mark("text", [(middle, 1.0)], text=name))
         left = right
     return marks
 
 
-def _run_marks(points: Sequence[CurvePoint], place: int, counts: Scale, up: Scale, end: float) -> list[Mark]:
+def _run_marks(points: Sequence[CurvePoint], number_of_run: int, counts: Scale, up: Scale, end: float) -> list[Mark]:
     """Return the curve of one run with its band, and a dot with its interval for the unseen labels."""
-    colour = run_look(place)[0]
-    seen = []
+    colour = run_look(number_of_run)[0]
+    curve = []
+    unseen_marks = []
     for point in points:
         if point.training_count:
-            across = end * (1 - counts.share(point.training_count))
-            seen.append((across, point.value, point.low, point.high))
-    marks = list(band_marks(seen, up, colour))
-
-    for point in points:
-        if not point.training_count:
-            if math.isfinite(point.low):
-                ends = [(UNSEEN_AT, up.share(point.low)), (UNSEEN_AT, up.share(point.high))]
-                marks.append(Mark("line", ends, colour))
-            marks.append(Mark("dot", [(UNSEEN_AT, up.share(point.value))], colour, "circle"))
-    return marks
+            across = _across(counts.share(point.training_count), end)
+            curve.append((across, point.value, point.low, point.high))
+            continue
+        if math.isfinite(point.low):
+            interval = [(UNSEEN_AT, up.share(point.low)), (UNSEEN_AT, up.share(point.high))]
+            unseen_marks.append(Mark("line", interval, colour))
+        unseen_marks.append(Mark("dot", [(UNSEEN_AT, up.share(point.value))], colour, "circle"))
+    return [*band_marks(curve, up, colour), *unseen_marks]

@@ -97,6 +97,7 @@ class Median:
         return np.where(num_rows[..., 0] > 0, median, np.nan)
 
     def _first(self, is_reached: NDArray[np.bool_]) -> Array:
+        """Return the first candidate that is reached, else the last one, shape (...); the argument is overwritten."""
         is_reached[..., -1] = True
         return np.asarray(self._candidates[is_reached.argmax(-1)])
 
