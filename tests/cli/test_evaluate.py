@@ -159,23 +159,25 @@ def test_filtered_pairs_do_not_count(data_set, config, evaluated, tmp_path):
     assert note in report["warnings"]
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "qrels"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "ndjson", "qrels"])
 def test_a_note_counts_lines_of_gain_0(tmp_path, tailmetrics, write_files, form):
     """A note counts lines of gain 0 in targets and training, because a rating of 0 may mean that nobody rated.
 
-    There is none for TREC, where 0 is a judgement, nor with --columns.gain none.
+    There is none for TREC, where 0 is a judgement, nor for lists, of which some are empty, nor with --columns.gain none.
     """
     lines = {
         "csv": "user,item,rating\na,x,0\na,y,3\n",
         "jsonl": '{"query": "a", "item": "x", "gain": 0}\n{"query": "a", "item": "y", "gain": 3}\n',
+        "ndjson": '{"query": "a", "items": ["x", "y"], "gains": [0, 3]}\n{"query": "b", "items": [], "gains": []}\n',
         "qrels": "a 0 x 0\na 0 y 3\n",
     }
     (tmp_path / f"y.{form}").write_text(lines[form])
     words = [*write_files(preds="query,item,score\na,x,1\n"), "--target", tmp_path / f"y.{form}"]
     words += ["--train-target", tmp_path / f"y.{form}", "--metrics", "[{class_path: MRR}]"]
     note = f"y.{form}: 1 of 2 lines have the gain 0 and do not count; --columns.gain none counts each line."
-    assert (note in tailmetrics("evaluate", *words)[2]) is (form != "qrels")
-    assert note not in tailmetrics("evaluate", *words, "--columns.gain", "none")[2]
+    messages = tailmetrics("evaluate", *words)[2]
+    assert (note in messages) is ("have the gain 0" in messages) is (form in ("csv", "jsonl"))
+    assert "have the gain 0" not in tailmetrics("evaluate", *words, "--columns.gain", "none")[2]
 
 
 @pytest.mark.parametrize(("pairs", "positives"), [("a x\nb x\n", "none of them a positive."), ("a y\nb x\n", None)])

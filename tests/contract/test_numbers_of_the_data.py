@@ -39,7 +39,7 @@ def test_metrics_warn_once_that_rows_of_class_minus_one_are_misses() -> None:
     metric, collection = tm.AccuracyAtK(k=1), tm.TopKCollection([tm.AccuracyAtK(k=1), tm.MRR()])
     for counter in (metric, collection):
         with pytest.warns(
-            UserWarning, match="some rows have -1 as target.*ignore_index=-1.* are misses, .*too high"
+            UserWarning, match="some rows have -1 or an empty list as target.*ignore_index=-1.* are misses, .*too high"
         ) as caught:
             counter.update(SCORES, CLASSES_WITH_GAP)
         assert len(caught) == 1

@@ -312,8 +312,9 @@ class LineFiles:
         return Values(first.reading, first.value is not None, count, notes)
 
     def _note_on_zeros(self, database: Database, table: str, count: int) -> tuple[str, ...]:
-        """Return a note on targets with the gain 0, which qrels and LETOR list too."""
-        if self.reading.value_role != "gain" or self.reading.value is None or not self.reading.item:
+        """Return a note on targets with the gain 0, which qrels and LETOR list too; lists have no lines to count."""
+        is_gain = self.reading.value_role == "gain" and self.reading.value is not None and bool(self.reading.item)
+        if not is_gain or self.parts[0].may_lack_items:
             return ()
         (zeros,) = database.row(f"SELECT count(*) FROM {table} WHERE value = 0")
         if not zeros:

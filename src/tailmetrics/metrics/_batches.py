@@ -59,9 +59,9 @@ class QueriesSeen:
 
 # no numbers of a batch in these texts: the parts of a data set give the same warning
 OF_NO_CLASS = (
-    "some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows that do not count, "
-    "such as padding, make the metrics with ignore_index=-1; if it marks labels that preds have no column for, they "
-    "are misses, and without them values are too high: give the metrics empty_target_action='neg'."
+    "some rows have -1 or an empty list as target: no label, and nothing that could be found there. If it marks rows "
+    "that do not count, such as padding, make the metrics with ignore_index=-1; if it marks labels that preds have no "
+    "column for, they are misses, and without them values are too high: give the metrics empty_target_action='neg'."
 )
 OF_IGNORED = (
     "a list holds the label that ignore_index takes out of the target. There it is a label that is never relevant, and "
