@@ -300,7 +300,7 @@ def test_a_note_counts_rows_without_a_group(data_set, evaluated, tmp_path):
     """Rows whose group is empty count only overall, and a note of the report gives their number."""
     (tmp_path / "groups.txt").write_text("\n".join(["", "", *["a"] * (NUM_ROWS - 2)]) + "\n")
     evaluated(*PRECISION, *data_set.options, "--row-groups", tmp_path / "groups.txt", warns=())
-    assert "2 rows have no group and count only overall." in (tmp_path / "out" / "report.md").read_text()
+    assert f"2 of {NUM_ROWS} rows have no group and count only overall." in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_a_file_of_row_groups_has_its_own_column_names(write_files, evaluated, tailmetrics, tmp_path):

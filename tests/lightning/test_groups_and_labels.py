@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
 from numbered_rows import trainer
 from pytorch_lightning.loggers import CSVLogger
+from scipy.sparse import csr_array
 from torch.utils.data import DataLoader, DistributedSampler
 
 from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
@@ -169,7 +171,7 @@ def test_intervals_and_labels_equal_those_of_evaluate(tmp_path: Path) -> None:
 
 def test_rows_without_a_group_count_only_overall() -> None:
     """Rows without a group count only overall, also in a batch of which no row has a group, as on a process whose share
-    has none.
+    has none. A note says it, as that of evaluate.
     """
     collection = TopKCollection([AccuracyAtK(1)], row_groups=NAMES)
     keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
@@ -180,10 +182,25 @@ def test_rows_without_a_group_count_only_overall() -> None:
         loader_evaluation.add(output, "validation_step")
     report = loader_evaluation.report("", ())
     assert report.rows == 4
+    preds, target = torch.eye(9)[[0, 1, 0, 1]], torch.tensor([0, 1, 0, 1])
+    expected = evaluate(preds, target, metrics=collection, row_groups=["de", None, None, None])
+    assert "3 of 4 rows have no group and count only overall." in {*report.notes} & {*expected.notes}
     assert group_numbers("", np.array([[0, -1]]), NAMES).tolist() == [
         [0, -1]
     ]  # numbers of sequences are returned unchanged
     assert [(group.name, group.rows) for group in report.row_groups] == [(name, int(name == "de")) for name in NAMES]
+
+
+def test_steps_return_any_form_that_rank_takes() -> None:
+    """A step may return columns of Arrow and sparse matrices; lists are refused as rank refuses them."""
+    keys = StepKeys("preds", "target", "row_mask", "row_groups", "row_ids")
+    target = torch.tensor([0, 1])
+    for preds in (pa.array([[0, 1], [0]]), csr_array([[0.9, 0.1], [0.8, 0.0]])):
+        loader_evaluation = LoaderEvaluation(Evaluation([AccuracyAtK(1)]), keys, None, 1)
+        loader_evaluation.add({"preds": preds, "target": target}, "validation_step")
+        assert loader_evaluation.report("", ()).scalars["accuracy@1"] == 0.5
+    with pytest.raises(TypeError, match="preds is a list; pass a tensor"):
+        loader_evaluation.add({"preds": [[0, 1], [0], [1]], "target": target}, "validation_step")
 
 
 def test_a_batch_without_rows_may_have_an_empty_list_of_groups() -> None:

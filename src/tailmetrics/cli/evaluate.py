@@ -168,10 +168,6 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
         source = f"these files name, {preds} included"
         hint = "--string-ids true --num-labels L"
         notes += on_catalogue(evaluation.members, len(dataset.label_names), source, hint)
-    if run.groups is not None:
-        num_without = int((run.groups.numbers < 0).sum())
-        if num_without:
-            notes.append(f"{num_without:,} rows have no group and count only overall.")
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 

@@ -229,6 +229,13 @@ def on_equal_grades(results: Results, named: Named, totals: Totals) -> Iterator[
         )
 
 
+def on_groups(totals: Totals) -> Iterator[str]:
+    """Yield a note on rows without a group."""
+    rows = totals.rows - sum(totals.rows_of_groups)
+    if totals.rows_of_groups and rows:
+        yield f"{rows:,} of {totals.rows:,} rows have no group and count only overall."
+
+
 def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:
     """Yield a note on the labels that are in their bucket because of their id, not of their frequency."""
     for buckets in bucketings:

@@ -258,6 +258,7 @@ def _notes(
         *notes.on_chance(results, named, values, totals),
         *notes.on_equal_grades(results, named, totals),
         *notes.on_ignored(totals, ignored),
+        *notes.on_groups(totals),
     ]
     warnings: dict[str, None] = {}
     for process_warnings in from_all(evaluation.warnings):

@@ -100,23 +100,26 @@ class LoaderEvaluation:
                 f"{keys.target!r} (the names are arguments of the callback), or None to rank nothing."
             )
         preds, target = output[keys.preds], output[keys.target]
-        scores: Any = preds[0] if isinstance(preds, (tuple, list)) else preds
+        scores: Any = preds
+        if isinstance(preds, (tuple, list)) and hasattr(preds[0], "shape"):  # scores and ids of candidates
+            scores = preds[0]
         row_mask = self._row_mask(scores, output.get(keys.row_mask), step)
         row_groups = self._row_groups(output.get(keys.row_groups), step)
 
         ranking = self.evaluation.update(preds, target, row_mask, row_groups=row_groups)
         self._has_output = True
-        self._has_sequences |= scores.ndim > 2
+        self._has_sequences |= getattr(scores, "ndim", 1) > 2
         self.unsplit_check.read_batch(ranking)
         if self._rows is not None and ranking.num_rows:
             self._rows.add(ranking, output.get(keys.row_ids))
 
     def _row_mask(self, scores: Any, row_mask: Any, step: str) -> Any:
         """Return the mask of a batch, which is False for rows that a distributed sampler repeats."""
-        is_first = self._padding.first_seen(scores.shape[0], step, row_mask is not None)
+        num_rows = scores.shape[0] if hasattr(scores, "shape") else len(scores)
+        is_first = self._padding.first_seen(num_rows, step, row_mask is not None)
         if is_first is None:
             return row_mask
-        is_first = is_first.to(scores.device)
+        is_first = is_first.to(getattr(scores, "device", "cpu"))
         if row_mask is None:
             return is_first
         token_axes = [1] * (row_mask.ndim - 1)  # a mask of sequences may be one of their tokens
