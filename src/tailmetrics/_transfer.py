@@ -81,10 +81,14 @@ def difference(
         return _difference(first[0], second[0], first_place, second_place)
     for number, (member, other_member) in enumerate(zip(first, second, strict=False)):
         text = _difference(member, other_member, first_place, second_place)
-        if text is not None:
-            name = f" ({names[number]!r})" if names else ""
-            kind = f", {member.metric}" if member.metric == other_member.metric else ""
-            return f"member {number + 1}{name}{kind}: {text}"
+        if text is None:
+            continue
+        name = f"member {number + 1}"
+        if names:
+            name += f" ({names[number]!r})"
+        if member.metric == other_member.metric:
+            name += f", {member.metric}"
+        return f"{name}: {text}"
     if len(first) != len(second):
         return f"there are {_class_names(first)} {first_place} and {_class_names(second)} {second_place}"
     return None
@@ -210,7 +214,8 @@ def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> d
     """
     states = {}
     for name, state in metric.states.items():
-        other, reduction = others[name].to(state.device), metric.reductions[name]
+        reduction = metric.reductions[name]
+        other = others[name].to(state.device)
         check_fits(caller, largest_of(state, reduction) + largest_of(other, reduction))
         states[name] = COMBINE[reduction](state, other)
     return states
@@ -241,68 +246,86 @@ def over_processes(
             "group only, or pass sync_on_compute=False here."
         )
     _check_agreement(caller, [metric.fingerprint for metric in metrics], group, device)
-    totals: dict[int, Tensor] = {}
-    for (reduction, dtype), states in sorted(_by_kind(metrics).items(), key=lambda item: str(item[0])):
-        for state, total in zip(states, _reduced(caller, states, reduction, dtype, group), strict=True):
-            totals[id(state)] = total
+    states_by_kind = _states_by_kind(metrics)
+    total_of_state: dict[int, Tensor] = {}
+    for reduction, dtype in sorted(states_by_kind, key=str):  # all processes send in the same order
+        states = states_by_kind[reduction, dtype]
+        totals = _reduced(caller, states, reduction, dtype, group)
+        for state, total in zip(states, totals, strict=True):
+            total_of_state[id(state)] = total
 
     states_over_processes = []
     for metric in metrics:
-        states_over_processes.append({name: totals[id(state)] for name, state in metric.states.items()})
+        states_over_processes.append({name: total_of_state[id(state)] for name, state in metric.states.items()})
     return states_over_processes
 
 
-def _by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
-    """Return the states that travel together, each tensor once."""
-    kinds: dict[tuple[Reduction, torch.dtype], dict[int, Tensor]] = {}
+def _states_by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
+    """Return the states that are sent together, by reduction and type; each tensor once."""
+    states_by_kind: dict[tuple[Reduction, torch.dtype], list[Tensor]] = {}
+    seen_states = set()
     for metric in metrics:
         for name, state in metric.states.items():
+            if id(state) in seen_states:
+                continue
+            seen_states.add(id(state))
             dtype = state.dtype
             if dtype == torch.bool:
                 dtype = torch.uint8  # gloo and nccl reduce uint8 and int64, but not bool
-            kinds.setdefault((metric.reductions[name], dtype), {})[id(state)] = state
-    return {kind: list(states.values()) for kind, states in kinds.items()}
+            states_by_kind.setdefault((metric.reductions[name], dtype), []).append(state)
+    return states_by_kind
 
 
 def _reduced(
     caller: str, states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype, group: Any
 ) -> list[Tensor]:
     """Return states over all processes, sent as one vector of a type. Sums are sent with their largest number."""
-    sizes = [state.numel() for state in states]
-    packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
+    flat_states = [state.detach().reshape(-1).to(dtype) for state in states]
+    packed = torch.cat(flat_states)
     if not packed.numel():
         return list(states)
     if reduction == "sum":
-        packed = torch.cat([packed, packed.abs().amax().reshape(1) // UNIT + 1])
+        largest_in_units = packed.abs().amax().reshape(1) // UNIT + 1
+        packed = torch.cat([packed, largest_in_units])
         distributed.all_reduce(packed, op=distributed.ReduceOp.SUM, group=group)
         check_fits(caller, int(packed[-1]) * UNIT)
+        packed = packed[:-1]
     else:
         distributed.all_reduce(packed, op=distributed.ReduceOp.MAX, group=group)
-    parts = torch.split(packed[: sum(sizes)], sizes)
-    return [part.view(state.shape).to(state.dtype) for state, part in zip(states, parts, strict=True)]
+
+    reduced_states = []
+    sizes = [state.numel() for state in states]
+    for state, flat_state in zip(states, torch.split(packed, sizes), strict=True):
+        reduced_states.append(flat_state.view(state.shape).to(state.dtype))
+    return reduced_states
 
 
 def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
     """Raise on every process unless all have the same fingerprints, so that the largest digest is the smallest."""
     text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
-    ends = torch.tensor([*words, *(-word for word in words)], device=device)
+    negative_words = [-word for word in words]
+    ends = torch.tensor([*words, *negative_words], device=device)
     distributed.all_reduce(ends, op=distributed.ReduceOp.MAX, group=group)
     largest, smallest = ends[:8], -ends[8:]
     if torch.equal(largest, smallest):
         return
-    texts: list[Any] = [None] * distributed.get_world_size(group)
-    with torch.cuda.device(device if device.type == "cuda" else -1):  # NCCL sends from the current device
+
+    num_processes = distributed.get_world_size(group)
+    texts: list[Any] = [None] * num_processes
+    current_device = device if device.type == "cuda" else -1
+    with torch.cuda.device(current_device):  # NCCL sends from the current device
         distributed.all_gather_object(texts, text, group=group)
-    raise _disagreement(caller, texts, [distributed.get_global_rank(group, place) for place in range(len(texts))])
+    ranks = [distributed.get_global_rank(group, place) for place in range(num_processes)]
+    raise _disagreement(caller, texts, ranks)
 
 
 def _disagreement(caller: str, texts: Sequence[bytes], ranks: Sequence[int]) -> ValueError:
     """Return the error of processes of these ranks, given the fingerprints of each as text."""
-    other = next(place for place, text in enumerate(texts) if text != texts[0])
+    place = next(place for place, text in enumerate(texts) if text != texts[0])
     first = [Fingerprint(*fields) for fields in json.loads(texts[0])]
-    second = [Fingerprint(*fields) for fields in json.loads(texts[other])]
-    text = difference(first, second, f"on process {ranks[0]}", f"on process {ranks[other]}")
+    second = [Fingerprint(*fields) for fields in json.loads(texts[place])]
+    text = difference(first, second, f"on process {ranks[0]}", f"on process {ranks[place]}")
     return ValueError(
         f"{caller}: processes do not hold the same metrics, so nothing was added up: {text}. Make the same metrics, "
         "with the same arguments, buckets and counts, in the same order on every process."
@@ -317,17 +340,22 @@ def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], grou
     """
     text = json.dumps([metric.fingerprint]).encode()
     device = next(iter(metric.states.values())).device
-    digests = gather(torch.tensor([len(text), *sha256(text).digest()], device=device), group=group)
-    if any(not torch.equal(digest, digests[0]) for digest in digests):
-        padded = text.ljust(max(int(digest[0]) for digest in digests))  # blanks behind JSON change nothing
-        texts = gather(torch.tensor([*padded], device=device), group=group)
-        raise _disagreement(caller, [bytes(letters.tolist()) for letters in texts], range(len(texts)))
+    length_and_digest = torch.tensor([len(text), *sha256(text).digest()], device=device)
+    lengths_and_digests = gather(length_and_digest, group=group)
+    first = lengths_and_digests[0]
+    if not all(torch.equal(other, first) for other in lengths_and_digests):
+        longest = max(int(other[0]) for other in lengths_and_digests)
+        padded_text = text.ljust(longest)  # blanks behind JSON change nothing
+        gathered_texts = gather(torch.tensor([*padded_text], device=device), group=group)
+        texts = [bytes(letters.tolist()) for letters in gathered_texts]
+        raise _disagreement(caller, texts, range(len(texts)))
 
     states = {}
     for name, state in metric.states.items():
-        parts, reduction = gather(state, group=group), metric.reductions[name]
-        check_fits(caller, sum(largest_of(part, reduction) for part in parts))
-        states[name] = reduce(COMBINE[reduction], parts)
+        reduction = metric.reductions[name]
+        process_states = gather(state, group=group)
+        check_fits(caller, sum(largest_of(process_state, reduction) for process_state in process_states))
+        states[name] = reduce(COMBINE[reduction], process_states)
     return states
 
 
