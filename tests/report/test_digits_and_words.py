@@ -182,6 +182,7 @@ def test_row_groups_are_shown_wherever_buckets_are() -> None:
     assert re.search(r"By group of rows it is lowest in (de|en) \(.*\) and highest in (de|en)", report.answer)
     assert [chart.title for chart in report.document().charts] == ["recall@3"]
     assert "de" in str(report) and "en" in str(report)
+    assert "![Evaluation: recall@3 by group of rows](a.png)" in markdown(report, picture="a.png")
     compared = compare_runs(
         {"one": scores, "two": -scores}, target, metrics=[RecallAtK(3)], row_groups=groups, resamples=200
     )

@@ -31,7 +31,8 @@ def markdown(shown: Shown, picture: str | None = None, references: bool = False)
     for warning in document.warnings:
         parts.append(f"> **Note:** {in_markdown(warning)}\n")
     if picture:
-        parts.append(f"![{in_markdown(document.title)}, from the most frequent labels to the rarest]({picture})\n")
+        drawings = "; ".join(chart.opening for chart in document.charts)
+        parts.append(f"![{in_markdown(f'{document.title}: {drawings}')}]({picture})\n")
     parts += [_markdown_table(section) for section in document.tables]
     return "\n".join(parts)
 
