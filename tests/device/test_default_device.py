@@ -1,4 +1,4 @@
-"""Helper tensors are made on the device of their input, whatever torch's default device; and what ``to_empty`` leaves."""
+"""Helper tensors are on the device of their input for any default device of torch; ``to_empty`` keeps the counts."""
 
 from typing import Any
 
@@ -16,27 +16,27 @@ NAMES = sorted(REGISTRY)
 
 
 def open_metric(name: str) -> Any:
-    """A metric that is bound later: by bucket where it can be."""
+    """Return a metric that is bound later, by bucket if it can be."""
     buckets = {"buckets": "deciles"} if "buckets" in arguments(REGISTRY[name]) else {}
     return registered(name, **buckets)
 
 
 def bound(metric: Any) -> Any:
-    """The metric with training counts."""
+    """Return the metric with training counts."""
     if not metric.is_bound:
         metric.bind(tm.LabelFrequency.from_counts(training_counts(), 200))
     return metric
 
 
 def value_of(metric: Any) -> Tensor:
-    """The value after one batch."""
+    """Return the value after one batch."""
     metric.update(BATCH.scores, BATCH.target)
     return metric.compute()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_default_device_changes_no_value(name: str) -> None:
-    """A metric that is made, bound, updated and computed where new tensors have no memory."""
+    """A metric that is made, bound, updated and computed under the default device ``meta`` has the values of the CPU."""
     expected = value_of(bound(open_metric(name)))
     with torch.device("meta"):
         frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
@@ -50,8 +50,8 @@ def test_a_default_device_changes_no_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_metric_is_bound_after_to_empty(name: str) -> None:
-    """As a model that is made on ``meta``."""
+def test_metric_made_on_meta_is_bound_after_to_empty(name: str) -> None:
+    """A metric made on ``meta``, as a model may be, can be bound after to_empty and has the values of any other."""
     with torch.device("meta"):
         metric = open_metric(name)
     metric.to_empty(device="cpu")
@@ -61,8 +61,8 @@ def test_a_metric_is_bound_after_to_empty(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_to_empty_keeps_what_was_counted(name: str) -> None:
-    """It would leave the states as the memory is found; after a reset they are 0."""
+def test_to_empty_keeps_the_states(name: str) -> None:
+    """to_empty keeps the states of a metric, which torch would leave as uninitialised memory; after a reset they are 0."""
     metric = bound(open_metric(name))
     expected = value_of(metric)
     metric.to_empty(device="cpu")
@@ -71,10 +71,12 @@ def test_to_empty_keeps_what_was_counted(name: str) -> None:
     torch.testing.assert_close(value_of(metric), expected, rtol=0, atol=0, equal_nan=True)
 
 
-def test_collections_with_references_and_counts_of_labels_keep_theirs() -> None:
-    """Made on ``meta`` and emptied, or emptied later."""
+def test_to_empty_keeps_the_states_of_collections_and_label_counts() -> None:
+    """Collections with references and label counts keep their states through to_empty, and have the right values if
+    they are made on ``meta``.
+    """
 
-    def make() -> tm.TopKCollection:
+    def make_collection() -> tm.TopKCollection:
         return tm.TopKCollection(
             [tm.RecallAtK(k=[1, 3], buckets="deciles"), tm.NDCGAtK(k=3)], references=["chance", "attainable"]
         )
@@ -83,13 +85,13 @@ def test_collections_with_references_and_counts_of_labels_keep_theirs() -> None:
         collection.update(BATCH.scores, BATCH.target)
         return f"{collection.compute()} {collection.references()}"
 
-    expected = fed(make().bind(tm.LabelFrequency.from_counts(training_counts(), 200)))
-    updated = make().bind(tm.LabelFrequency.from_counts(training_counts(), 200))
+    expected = fed(make_collection().bind(tm.LabelFrequency.from_counts(training_counts(), 200)))
+    updated = make_collection().bind(tm.LabelFrequency.from_counts(training_counts(), 200))
     with torch.device("meta"):
         assert fed(updated) == expected
     with torch.device("meta"):
         frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
-        collection = make().bind(frequency)
+        collection = make_collection().bind(frequency)
     collection.to_empty(device="cpu")
     assert fed(collection) == expected
     collection.to_empty(device="cpu")

@@ -1,4 +1,4 @@
-"""No bit depends on the order in which a device adds."""
+"""No bit depends on the order in which a device sums."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ TERMS = torch.rand(4096, 100, generator=torch.Generator().manual_seed(0), dtype=
 
 
 class OrderOfADevice(TorchDispatchMode):
-    """Adds floats in an order that a device might choose, every other term after the rest; and allows no scan of them.
+    """Sums floats in an order that a device might choose, every other term after the rest; and refuses scans of them.
 
-    CUDA cuts the rows of a scan into tiles, whose width depends on how many rows there are.
+    CUDA cuts the rows of a scan into tiles, whose width depends on the number of rows.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -35,8 +35,10 @@ class OrderOfADevice(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_the_order_of_a_device_is_another_one() -> None:
-    """What this suite has to catch: a sum of floats is another number, and a scan of them is seen."""
+def test_order_of_a_device_changes_plain_sums() -> None:
+    """The simulated order of a device changes plain sums of floats, and refuses scans of them, so that these tests
+    detect both.
+    """
     with OrderOfADevice():
         assert (TERMS.sum(dim=1) != ordered_sum(TERMS)).double().mean() > 0.1
         with pytest.raises(AssertionError, match="a scan of floats"):
@@ -45,30 +47,34 @@ def test_the_order_of_a_device_is_another_one() -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 10, 64, 100])
 def test_an_ordered_sum_depends_on_its_terms_alone(width: int) -> None:
-    """On any device, in a batch of any size and shape, with zeros behind, transposed, and with its input left as it was."""
+    """An ordered sum depends on its terms alone: on any device, in a batch of any size and shape, with zeros after
+    them, and transposed. Its input is unchanged.
+    """
     terms = TERMS[:64, :width]
-    before, wanted = terms.clone(), ordered_sum(terms)
+    before, expected = terms.clone(), ordered_sum(terms)
     with OrderOfADevice():
-        assert torch.equal(ordered_sum(terms), wanted)
-        assert torch.equal(torch.cat([ordered_sum(row[None]) for row in terms]), wanted)
-        assert torch.equal(ordered_sum(terms.view(4, 16, width)).view(-1), wanted)
-        assert torch.equal(ordered_sum(terms.t().contiguous().t()), wanted)
+        assert torch.equal(ordered_sum(terms), expected)
+        assert torch.equal(torch.cat([ordered_sum(row[None]) for row in terms]), expected)
+        assert torch.equal(ordered_sum(terms.view(4, 16, width)).view(-1), expected)
+        assert torch.equal(ordered_sum(terms.t().contiguous().t()), expected)
         for num_zeros in (1, 2, 7, 64):
-            assert torch.equal(ordered_sum(torch.cat([terms, terms.new_zeros(64, num_zeros)], dim=1)), wanted)
+            assert torch.equal(ordered_sum(torch.cat([terms, terms.new_zeros(64, num_zeros)], dim=1)), expected)
     assert torch.equal(terms, before)
-    torch.testing.assert_close(wanted, terms.sum(dim=1), rtol=1e-14, atol=0)
+    torch.testing.assert_close(expected, terms.sum(dim=1), rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("terms", [[3.0], [1.0, 2.0**-53, 2.0**-53, 2.0**-53], [1.0, 2.0**-53, 2.0**-53]])
 def test_an_ordered_sum_adds_neighbours_first(terms: list[float]) -> None:
-    """Two halves of the last bit of 1 are lost one after the other, and make a bit together."""
+    """An ordered sum adds neighbours first: two halves of the last bit of 1 are lost one after the other, and are a bit
+    together.
+    """
     pairs = [sum(terms[start : start + 2]) for start in range(0, len(terms), 2)]
     assert ordered_sum(torch.tensor(terms, dtype=torch.float64)).item() == sum(pairs)
 
 
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 7, 8, 9, 63, 64, 100])
 def test_prefix_sums_are_ordered_sums(width: int) -> None:
-    """Each has the bits of adding the prefix up alone."""
+    """Each ordered prefix sum has the bits of the ordered sum of its prefix."""
     terms = TERMS[0, :width]
     sums = ordered_prefix_sums(terms)
     assert len(sums) == width + 1
@@ -78,16 +84,16 @@ def test_prefix_sums_are_ordered_sums(width: int) -> None:
 
 
 def bits_of_each(metrics: dict[str, Any], rankings: list[Ranking]) -> dict[str, Any]:
-    """The bits of each metric after the rankings."""
+    """Return the bits of each metric after the rankings."""
     return dict(zip(metrics, compute_all([*metrics.values()], rankings), strict=True))
 
 
 @pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
 @pytest.mark.parametrize("depth", [3, pytest.param(40, marks=pytest.mark.slow)])
-def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, depth: int) -> None:
-    """Every state, from a batch and from rows one by one, is that of the CPU; no metric scans floats.
+def test_no_metric_depends_on_the_order_of_sums_of_a_device(graded: bool, depth: int) -> None:
+    """Every metric has the bits of the CPU in the simulated order of a device, in a batch and row by row, and scans no floats.
 
-    Cut far below, rows one by one are read by every metric with every average.
+    At depth 40 every metric with every average is tested row by row.
     """
     batch = data(seed=61, num_rows=12, graded=graded)
     cut_off_free = [
@@ -95,10 +101,10 @@ def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, dep
     ]
     cases, fewer = (CASES_OF_A_KIND, ONE_OF_EACH) if depth == 40 else (cut_off_free, cut_off_free)
     metrics = {str(case): case.metric() for case in cases}
-    wanted = bits_of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
+    expected = bits_of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
     with force_plain(), OrderOfADevice():
         together = bits_of_each(metrics, [rank(batch.scores, batch.target, depth=depth)])
         rows = [rank(batch.scores[[row]], batch.target[[row]], depth=depth) for row in range(12)]
         one_by_one = bits_of_each({str(case): metrics[str(case)] for case in fewer}, rows)
     for bits_by_case in (together, one_by_one):
-        assert [case for case, value in bits_by_case.items() if value != wanted[case]] == []
+        assert [case for case, value in bits_by_case.items() if value != expected[case]] == []

@@ -1,4 +1,4 @@
-"""Training labels counted on a device: the same counts as on the CPU, without an entry for every cell."""
+"""Training labels counted on a device: the counts of the CPU, without an entry for every cell."""
 
 import pytest
 import torch
@@ -8,12 +8,12 @@ from tailmetrics.ranking._device import force_plain
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.int64])
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_matrix_is_counted_by_columns(dtype: torch.dtype, masked: bool) -> None:
-    """The counts are sums over the rows that count, computed here by a loop."""
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_label_frequency_counts_a_matrix_on_a_device(dtype: torch.dtype, has_mask: bool) -> None:
+    """LabelFrequency counts a matrix on a device by columns, over the rows that count, as a loop does."""
     generator = torch.Generator().manual_seed(0)
     target = (torch.rand(50, 30, generator=generator) < 0.2).to(dtype)
-    mask = torch.rand(50, generator=generator) < 0.7 if masked else None
+    mask = torch.rand(50, generator=generator) < 0.7 if has_mask else None
     frequency = LabelFrequency(30)
     with force_plain():
         frequency.update(target, mask)

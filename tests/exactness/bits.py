@@ -1,4 +1,4 @@
-"""Results compared to the last bit."""
+"""Comparison of results to the last bit."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from tailmetrics import Ranking
 from tailmetrics.metrics import TopKMetric
 
 CASES_OF_A_KIND = [case for case in CASES if "empty_target_action" not in case.arguments]
-"""Every metric with every argument but how rows without a relevant label count, which enters only at compute."""
+"""Every metric with every argument except empty_target_action, which has an effect only at compute."""
 
 EVERY_KIND = [*CASES_OF_A_KIND, *(case for case in EVERY_CASE if case not in CASES)]
-"""Also the metrics that tests/oracle.py does not read."""
+"""With the metrics that tests/oracle.py does not have."""
 
 IN_THE_WHOLE_LIST = ("RecallAtK", "NDCGAtK", "MAP", "PropensityScoredPrecisionAtK")
 ONE_OF_EACH = [
@@ -27,17 +27,17 @@ ONE_OF_EACH = [
 
 
 def bits_of(value: Tensor) -> tuple[Any, ...]:
-    """The shape and every bit of a tensor of results, comparable with ==, NaN equal to NaN."""
+    """Return the type, the shape and every bit of a tensor, comparable with ==, NaN equal to NaN."""
     return str(value.dtype), tuple(value.shape), value.detach().cpu().contiguous().numpy().tobytes()
 
 
 def bits(metric: TopKMetric) -> tuple[Any, ...]:
-    """The bits of ``compute()``."""
+    """Return the bits of ``compute()``."""
     return bits_of(metric.compute())
 
 
 def states(metric: Any) -> dict[str, Any]:
-    """The bits of every state, and the number of updates."""
+    """Return the bits of every state, and the number of updates."""
     return {"updates": metric._update_count, **{name: bits_of(value) for name, value in metric.metric_state.items()}}
 
 
@@ -52,7 +52,7 @@ def compute_all(metrics: Sequence[TopKMetric], rankings: Iterable[Ranking]) -> l
 
 
 def differing(cases: Iterable[Any], results: Sequence[object], expected: Sequence[object]) -> list[str]:
-    """The cases whose result is not the expected one."""
+    """Return the cases whose result is not the expected one."""
     names = []
     for case, result, expected_result in zip(cases, results, expected, strict=True):
         if result != expected_result:

@@ -1,4 +1,4 @@
-"""The metrics of every kind, for tests that reset them before they feed them."""
+"""Metrics of every kind, for tests that reset them before they update them."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Reals are added up as whole numbers: what is lost of a value is bounded, what is lost by adding is nothing."""
+"""Real numbers are summed as whole numbers: the error of a value is bounded, and sums have none."""
 
 import math
 from fractions import Fraction
@@ -22,40 +22,42 @@ real_values = st.floats(0, 2.0**130, allow_subnormal=True)
 
 
 def total(kind: FixedPoint, values: list[float]) -> Fraction:
-    """What the states hold after the values, as a fraction."""
+    """Return the states after the values, as a fraction."""
     state = kind.add_up(torch.tensor(values, dtype=torch.float64)[:, None])
     return Fraction(kind.totals(state)[0]) / kind.unit
 
 
 @given(unit_values)
 @settings(max_examples=500, deadline=None)
-def test_a_value_in_the_unit_interval_is_kept_to_the_last_limb(value: float) -> None:
-    """Off by less than 2^-78; exactly kept from 2^-25 up, where the last of 53 bits is worth 2^-78 or more."""
-    off = abs(total(UNIT, [value]) - Fraction(value))
-    assert off < Fraction(1, 2**78)
-    assert off == 0 or value < 2.0**-25
+def test_value_in_the_unit_interval_has_an_error_below_2_to_the_minus_78(value: float) -> None:
+    """A value in [0, 1] is stored with an error below 2^-78, and exactly from 2^-25 up, where the last of 53 bits is
+    2^-78 or more.
+    """
+    error = abs(total(UNIT, [value]) - Fraction(value))
+    assert error < Fraction(1, 2**78)
+    assert error == 0 or value < 2.0**-25
 
 
 @given(real_values)
 @settings(max_examples=500, deadline=None)
-def test_a_real_value_is_kept_far_below_a_billionth_of_a_thousandth(value: float) -> None:
-    """Relative error below 1e-12 for anything from 1e-34 to 1e39, none at all above 1e-31."""
-    off = abs(total(REAL, [value]) - Fraction(value))
-    assert value < 1e-34 or off < Fraction(value) / 10**12
-    assert value < 1e-30 or off == 0
+def test_real_value_has_a_relative_error_below_1e_12(value: float) -> None:
+    """A real value from 1e-34 to 1e39 is stored with a relative error below 1e-12, and exactly above 1e-30."""
+    error = abs(total(REAL, [value]) - Fraction(value))
+    assert value < 1e-34 or error < Fraction(value) / 10**12
+    assert value < 1e-30 or error == 0
 
 
 @given(st.lists(real_values, min_size=1, max_size=30), st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
 def test_sums_do_not_depend_on_order_and_lose_nothing(values: list[float], random: object) -> None:
-    """The sum of many is the sum of their own fixed-point values, in any order."""
+    """A sum of many values is the sum of their fixed-point values, in any order."""
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert total(REAL, values) == total(REAL, shuffled) == sum(total(REAL, [value]) for value in values)
 
 
 def test_differences_from_chance_are_added_up_exactly_with_their_sign() -> None:
-    """Of few rows and of many, which C adds up: some are below 0, and the sum is that of fractions."""
+    """Differences from chance, some of them below 0, are summed exactly, for few rows and for many, which C sums."""
     for rows in (7, 5_000):
         values = (torch.rand(rows, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) - 0.5).tolist()
         assert total(REAL, values) == sum(map(Fraction, values))
@@ -64,7 +66,7 @@ def test_differences_from_chance_are_added_up_exactly_with_their_sign() -> None:
 @given(st.lists(real_values, min_size=1, max_size=9))
 @settings(max_examples=200, deadline=None)
 def test_limbs_leave_room_for_a_hundred_billion_rows(values: list[float]) -> None:
-    """Every limb of a value lies in [0, 2^26], so that 10^11 < 2^37 of them fit into an int64."""
+    """Every limb of a value is in [0, 2^26], so that an int64 holds the sum of 10^11 < 2^37 of them."""
     limbs = REAL.digits(torch.tensor(values, dtype=torch.float64))
     assert limbs.dtype == torch.int64
     assert 0 <= int(limbs.min()) <= int(limbs.max()) <= 2**26
@@ -73,7 +75,9 @@ def test_limbs_leave_room_for_a_hundred_billion_rows(values: list[float]) -> Non
 
 @pytest.mark.parametrize("case", CASES_OF_A_KIND, ids=str)
 def test_every_state_is_integral_and_bounded(case: object) -> None:
-    """Counts are int64, flags uint8 under a maximum; nothing floats, nothing grows with the rows."""
+    """Every state is int64 with sums, or uint8 flags with a maximum, and keeps its shape; a metric has no buffers or
+    parameters.
+    """
     metric = case.metric()  # type: ignore[attr-defined]
     shapes = {name: state.shape for name, state in metric.metric_state.items()}
     batch = data(seed=0, num_rows=30, graded=True)
@@ -90,7 +94,7 @@ def test_every_state_is_integral_and_bounded(case: object) -> None:
 
 @pytest.mark.parametrize("gain", [1e-28, 1e-12, 1.0, 1e12, 1e30])
 def test_gains_of_any_size_keep_twelve_digits(gain: float) -> None:
-    """CG of one hit is its gain, between the smallest and largest that anybody could mean."""
+    """CG of one hit is its gain to twelve digits, for gains from 1e-28 to 1e30."""
     metric = CGAtK(k=1)
     metric.update(torch.tensor([[0]]), torch.tensor([[gain]], dtype=torch.float64))
     assert metric.compute().item() == pytest.approx(gain, rel=1e-12, abs=0)
@@ -98,7 +102,7 @@ def test_gains_of_any_size_keep_twelve_digits(gain: float) -> None:
 
 @pytest.mark.parametrize("gain", [1e-9, 1e-3, 0.25, 0.5, 1.5, 3.0, 20.25])
 def test_exponential_gains_keep_twelve_digits(gain: float) -> None:
-    """2^g - 1 does not cancel for small g: against the function that is made for it."""
+    """The exponential gain 2^g - 1 keeps twelve digits for small g, as expm1 does."""
     metric = CGAtK(k=1, gain="exponential")
     metric.update(torch.tensor([[0]]), torch.tensor([[gain]], dtype=torch.float64))
     assert metric.compute().item() == pytest.approx(math.expm1(gain * math.log(2)), rel=1e-12, abs=0)
@@ -107,7 +111,7 @@ def test_exponential_gains_keep_twelve_digits(gain: float) -> None:
 @pytest.mark.parametrize("gain", ["linear", "exponential"])
 @pytest.mark.parametrize("grade", [131.0, 2000.0, 1e40, 1e308])
 def test_gains_that_no_state_can_hold_are_an_error_or_right(gain: str, grade: float) -> None:
-    """A finite gain never turns into infinity: refused, or nDCG of the perfect row is 1."""
+    """A finite gain never becomes infinite: it is refused, or the nDCG of the perfect row is 1."""
     metric = NDCGAtK(k=1, gain=gain)
     target = torch.tensor([[grade, 0.0]], dtype=torch.float64)
     try:
@@ -121,7 +125,7 @@ def test_gains_that_no_state_can_hold_are_an_error_or_right(gain: str, grade: fl
 
 @pytest.mark.slow
 def test_a_row_value_has_the_same_bits_wherever_it_stands() -> None:
-    """Row values of a batch are those of batches of one, bit by bit: no vectorised tail differs."""
+    """A row value has the same bits in a batch and alone: no vectorised tail differs."""
     batch = data(seed=4, num_rows=33, graded=True)
     names = ("NDCGAtK", "DCGAtK", "CGAtK", "MAP", "MRR", "CrossEntropy", "PropensityScoredNDCGAtK", "F1AtK")
     for case in CASES_OF_A_KIND:
@@ -139,23 +143,27 @@ def test_a_row_value_has_the_same_bits_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize("kind", [UNIT, REAL, WEIGHT], ids=["UNIT", "REAL", "WEIGHT"])
-def test_limbs_made_at_once_are_those_made_one_by_one(kind: FixedPoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the smallest number to the largest there may be and beyond, in any shape, in blocks of any size."""
+def test_limbs_computed_at_once_equal_those_computed_one_by_one(
+    kind: FixedPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Limbs computed at once equal those computed one by one, for the smallest number to beyond the largest, in any
+    shape and in blocks of any size.
+    """
     random = torch.rand(50, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     values = torch.cat([random * 2.0**exponent for exponent in range(-1080, 140, 7)]).clamp(max=kind.top)
     values = torch.cat([values, torch.tensor([0.0, 5e-324, 1.0, kind.top], dtype=torch.float64)])
     if not kind.bounded:
         values = torch.cat([values, torch.tensor([torch.inf, torch.nan, 1e300], dtype=torch.float64)])
     beyond = ~(values <= kind.top)
-    wanted = torch.stack([*kind._one_by_one(values.masked_fill(beyond, 0.0)), *([] if kind.bounded else [beyond])])
+    expected = torch.stack([*kind._one_by_one(values.masked_fill(beyond, 0.0)), *([] if kind.bounded else [beyond])])
     limbs, too_large = kind._limbs(values)
-    assert torch.equal(limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)]), wanted)
+    assert torch.equal(limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)]), expected)
     for block in (2**23, 700, 1):
         monkeypatch.setattr(_states, "FEW_LIMBS", 1)
         for form in (Kernels, CpuKernels):
             monkeypatch.setattr(form, "LIMBS", block)
         part = values if block > 1 else values[-20:]
-        sums = wanted[:, -len(part) :].to(torch.int64).sum(dim=1)
+        sums = expected[:, -len(part) :].to(torch.int64).sum(dim=1)
         assert torch.equal(kind.add_up(part), sums)
         assert torch.equal(kind.add_up(part.expand(2, 3, -1), dim=2), sums.expand(2, 3, -1))
         with force_plain():
@@ -165,7 +173,7 @@ def test_limbs_made_at_once_are_those_made_one_by_one(kind: FixedPoint, monkeypa
 
 @pytest.mark.parametrize("kind", [UNIT, REAL], ids=["UNIT", "REAL"])
 def test_limbs_of_a_device_without_float64_lose_nothing(kind: FixedPoint) -> None:
-    """float32, whose numbers end before the powers of two that make limbs at once; infinity stays infinite."""
+    """Limbs of float32 values, for devices without float64, lose nothing; infinity stays infinite."""
     values = torch.rand(200, generator=torch.Generator().manual_seed(4))
     assert Fraction(kind.totals(kind.add_up(values))[0]) / kind.unit == sum(map(Fraction, values.tolist()))
     if not kind.bounded:
@@ -173,7 +181,10 @@ def test_limbs_of_a_device_without_float64_lose_nothing(kind: FixedPoint) -> Non
 
 
 def test_values_without_bounds_keep_their_format_with_row_weights() -> None:
-    """An infinite value stays infinite; shares and counts need a format of sums of weights."""
+    """Values without bounds keep their fixed-point format with row weights, so that an infinite value stays infinite.
+
+    Shares and counts use a format for sums of weights.
+    """
     assert weighted(REAL) == REAL
     assert weighted(UNIT) == weighted(COUNT) == SUMS_OF_WEIGHTS
     scores, target = torch.tensor([[0.0, -torch.inf]]), torch.tensor([1])

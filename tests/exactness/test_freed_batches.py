@@ -1,7 +1,7 @@
-"""What an update makes is freed when the update ends.
+"""The memory of an update is freed when the update ends.
 
-What refers to itself stays until Python looks for such circles, which may be a hundred batches later: dense targets of
-1024 × 131,072 would by then hold 13 GB. The tests look for circles themselves, and find none.
+Objects in a reference cycle stay until the garbage collector runs, which may be a hundred batches later: dense targets of
+1024 × 131,072 would take 13 GB by then. The tests run the collector themselves, and find no cycle.
 """
 
 import gc
@@ -20,7 +20,7 @@ from tailmetrics.ranking._device import force_plain
 
 @pytest.fixture(autouse=True)
 def gc_by_hand() -> Iterator[None]:
-    """Let Python look for circles only where a test says so, and never again among what is there already."""
+    """Run the garbage collector only where a test calls it, and never over objects that exist already."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -28,8 +28,8 @@ def gc_by_hand() -> Iterator[None]:
     gc.enable()
 
 
-def circles() -> Counter[str]:
-    """Return of which types are the objects that only one another refer to, and free them."""
+def cycles() -> Counter[str]:
+    """Return the types of objects in reference cycles, and free them."""
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)
@@ -39,47 +39,50 @@ def circles() -> Counter[str]:
     return types
 
 
-def test_a_circle_is_seen() -> None:
-    """A list in itself, and a tensor in it."""
-    circles()
-    circle: list[object] = [torch.zeros(1)]
-    circle.append(circle)
-    del circle
-    assert circles() == {"list": 1, "Tensor": 1}
+def test_reference_cycles_are_detected() -> None:
+    """The detection finds a list in itself, with a tensor in it."""
+    cycles()
+    cycle: list[object] = [torch.zeros(1)]
+    cycle.append(cycle)
+    del cycle
+    assert cycles() == {"list": 1, "Tensor": 1}
 
 
 @every_feed
 @pytest.mark.slow
-def test_an_update_leaves_no_circle(name: str) -> None:
-    """Every metric, in every form of preds and target; the first batch makes tables that stay."""
+def test_update_leaves_no_reference_cycle(name: str) -> None:
+    """An update leaves no reference cycle, for every metric and every form of preds and target.
+
+    The first batch makes tables that stay.
+    """
     metrics = [case.metric() for case in cases_of(name)]
     for plain in (False, True):
         for metric in metrics:
             metric.update(*FEEDS[name](OTHER))
-        circles()
+        cycles()
         with force_plain() if plain else nullcontext():
             for metric in metrics:
                 metric.update(*FEEDS[name](BATCH))
-        assert circles() == {}
+        assert cycles() == {}
 
 
 @pytest.mark.slow
-def test_a_collection_leaves_no_circle() -> None:
-    """One ranking for many metrics, and their values of the batch."""
+def test_collection_leaves_no_reference_cycle() -> None:
+    """A call of a collection, with one ranking for many metrics and the values of the batch, leaves no reference cycle."""
     collection = TopKCollection({str(number): case.metric() for number, case in enumerate(CASES_OF_A_KIND[::4])})
     for batch in (OTHER, BATCH):
-        circles()
+        cycles()
         collection(batch.scores, batch.target)
-    assert circles() == {}
+    assert cycles() == {}
 
 
 @pytest.mark.parametrize("num_hits", [2, 9], ids=["few lists", "most lists"])
-def test_rows_without_a_hit_leave_no_circle(num_hits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether they are left out or not: what stands for the others, or for all of them, does not hold the batch."""
+def test_rows_without_a_hit_leave_no_reference_cycle(num_hits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows without a hit, left out or not, leave no reference cycle."""
     monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", 1)
     lists, target = torch.arange(5).expand(10, 5).clone(), torch.tensor([[3]] * num_hits + [[7]] * (10 - num_hits))
     metrics = TopKCollection([RecallAtK(4), NDCGAtK(4), MRR()])
     metrics.update(lists, target)
-    circles()
+    cycles()
     metrics.update(lists, target)
-    assert circles() == {}
+    assert cycles() == {}

@@ -1,7 +1,7 @@
-"""On a device, update waits for nothing, and gives the bits that the CPU gives.
+"""On a device, an update waits for nothing and has the bits of the CPU.
 
-There is no device here: ``force_plain`` runs the forms that a device would run, on the CPU, where operations that would
-wait for it can be seen; and torch's meta device refuses to mix devices as any other does.
+No device is needed: ``force_plain`` runs the operations of a device on the CPU, where those that would wait for it are
+detected; and torch's meta device refuses to mix devices, as any other does.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ WAITING = {
     "_local_scalar_dense", "nonzero", "nonzero_numpy", "bincount", "masked_select", "unique_consecutive", "_unique", "_unique2",
     "unique_dim", "equal", "is_nonzero", "argwhere", "allclose", "lift_fresh",
 }  # fmt: skip
-"""Operations whose result, or size of result, the program needs from the device; and copies from Python lists to it."""
+"""Operations whose result, or its size, the program needs from the device; and copies from Python lists to it."""
 
 READING = {
     "tolist",
@@ -87,15 +87,15 @@ every_feed = pytest.mark.parametrize(
 
 
 def cases_of(name: str) -> list[Case]:
-    """Every argument of every metric on one form of input; on the others, read alike for all, a third of them by turns."""
+    """Return every argument of every metric for one form of input, and a third of the metrics by turns for the others."""
     cases = CASES_OF_A_KIND if name == "scores, gains" else ONE_OF_EACH[[*FEEDS].index(name) % 3 :: 3]
     return [case for case in cases if name.startswith("scores") or case.name != "CrossEntropy"]
 
 
-def test_the_watch_sees_what_waits() -> None:
-    """Each of the ways to wait is caught."""
+def test_waiting_operations_are_detected() -> None:
+    """Each way to wait for a device is detected."""
     values, mask = torch.arange(3), torch.tensor([True, False, True])
-    for waits in (
+    for call in (
         lambda: values[mask],
         lambda: int(values.max()),
         lambda: bool(mask.any()),
@@ -110,12 +110,14 @@ def test_the_watch_sees_what_waits() -> None:
         lambda: torch.equal(values, values),
     ):
         with pytest.raises(AssertionError, match="wait"), NoReading(), NoWaiting():
-            waits()
+            call()
 
 
 @every_feed
 def test_update_does_not_wait_for_a_device(name: str) -> None:
-    """With validate_args=False no metric issues an operation that waits; tables per device are made by batch one."""
+    """With validate_args=False no update waits for a device, for every metric, after the first batch, which makes the
+    tables of the device.
+    """
     first, second = FEEDS[name](OTHER), FEEDS[name](BATCH)
     waiting = []
     for case in cases_of(name):
@@ -132,8 +134,10 @@ def test_update_does_not_wait_for_a_device(name: str) -> None:
 
 @every_feed
 @pytest.mark.slow
-def test_update_and_what_it_makes_stay_on_the_device(name: str) -> None:
-    """On torch's meta device, which holds shapes and no values: nothing reads one, or mixes in a tensor of the CPU."""
+def test_update_stays_on_the_device(name: str) -> None:
+    """An update on torch's meta device, which has shapes and no values, reads no value and mixes in no tensor of the
+    CPU.
+    """
     preds, target = (on_meta(part) for part in FEEDS[name](BATCH))
     for case in cases_of(name):
         metric = case.metric(validate_args=False).to("meta")
@@ -147,45 +151,51 @@ def on_meta(value: Any) -> Any:
 
 
 def test_a_collection_does_not_wait_for_a_device() -> None:
-    """One ranking for many members does not wait either, nor does a shared table of buckets."""
+    """An update of a collection, with one ranking for many members and shared tables of buckets, does not wait for a
+    device.
+    """
     members = {str(number): case.metric(validate_args=False) for number, case in enumerate(CASES_OF_A_KIND[::4])}
-    whole = TopKCollection(members)
+    collection = TopKCollection(members)
     with force_plain():
-        whole.update(OTHER.scores, OTHER.target)
+        collection.update(OTHER.scores, OTHER.target)
         with NoReading(), NoWaiting():
-            whole.update(BATCH.scores, BATCH.target)
+            collection.update(BATCH.scores, BATCH.target)
 
 
 @pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
 def test_both_paths_give_the_same_bits(graded: bool) -> None:
-    """Every metric; then a third of them, by turns, in every form of input."""
+    """The forms of a device and of the CPU give the same bits, for every metric, and for a third of them by turns in
+    every form of input.
+    """
     batch = data(seed=43, num_rows=30, graded=graded)
-    wanted = values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target))
+    expected = values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target))
     with force_plain():
-        assert values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target)) == wanted
+        assert values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target)) == expected
         for number, (name, (kind, feed)) in enumerate(feeds(batch).items()):
             if len(feed) == 1:
                 continue  # a ranking that was made in the other form
             usable = [case for case in ONE_OF_EACH[number % 3 :: 3] if is_enough(case, kind)]
             bits_by_case = values(usable, tailmetrics.rank(*feed, num_labels=40))
-            assert [case for case, value in bits_by_case.items() if value != wanted[case]] == [], name
+            assert [case for case, value in bits_by_case.items() if value != expected[case]] == [], name
 
 
 def values(cases: list[Case], ranking: tailmetrics.Ranking) -> dict[str, object]:
-    """The bits of each metric after one ranking."""
+    """Return the bits of each metric after one ranking."""
     return dict(
         zip(map(str, cases), compute_all([metrics_by_case()[str(case)] for case in cases], [ranking]), strict=True)
     )
 
 
 @pytest.mark.parametrize("depth", [3, 12])
-def test_both_paths_give_the_same_bits_where_lists_are_cut(depth: int) -> None:
-    """Incomplete rankings, wider than one block of the fast selection, exact ranks beyond the cut, rows full of gains."""
+def test_both_paths_give_the_same_bits_for_cut_lists(depth: int) -> None:
+    """The forms of a device and of the CPU give the same bits for cut lists wider than one block of the selection, with
+    exact ranks beyond the cut and rows full of gains.
+    """
     generator = torch.Generator().manual_seed(7)
     scores = (torch.randn(9, 3000, generator=generator) * 8).round() / 8
     target = (torch.rand(9, 3000, generator=generator) < 0.01) * torch.rand(9, 3000, generator=generator)
     metrics: list[Any] = [tailmetrics.MRR(), tailmetrics.MAP(), tailmetrics.NDCGAtK(k=None), tailmetrics.RPrecision()]
     metrics += [tailmetrics.TieRateAtK(k=[1, 2, 3]), tailmetrics.CrossEntropy(), tailmetrics.NDCGAtK(k=[1, 3])]
-    wanted = compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)])
+    expected = compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)])
     with force_plain():
-        assert compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)]) == wanted
+        assert compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)]) == expected

@@ -1,4 +1,4 @@
-"""Short steps run on one thread, so that an update beside a busy program does not wait for its own threads."""
+"""Short operations run on one thread, so that an update beside a busy program does not wait for its own threads."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.ranking._device import one_thread
 
 SPLIT = 2**15
-"""Elements from which torch splits an operation over threads (``at::internal::GRAIN_SIZE``)."""
+"""The number of elements from which torch splits an operation over threads (``at::internal::GRAIN_SIZE``)."""
 
 LABELS = 1000
 
@@ -23,24 +23,24 @@ VIEWS = ("view", "slice", "select", "expand", "squeeze", "alias", "detach", "as_
 VIEWS += ("::values", "crow_indices", "col_indices", "sparse_compressed")
 
 
-class SplitSteps(TorchDispatchMode):
-    """Lists the operations that torch may split over threads: large ones while there are several."""
+class SplitOperations(TorchDispatchMode):
+    """Lists the operations that torch may split over threads: large ones while there are several threads."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.operations: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         largest = max((value.numel() for value in (*args, out) if isinstance(value, Tensor)), default=0)
         if torch.get_num_threads() > 1 and largest >= SPLIT and not any(view in func.name() for view in VIEWS):
-            self.found.append(f"{func.name()} of {largest}")
+            self.operations.append(f"{func.name()} of {largest}")
         return out
 
 
 @pytest.fixture
 def threads() -> Iterator[int]:
-    """Two threads, as on most machines at least."""
+    """Use two threads, which most machines have at least."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield 2
@@ -57,7 +57,7 @@ DECILES = tm.LabelBuckets.deciles(torch.arange(LABELS, 0, -1))
 
 
 def update_with_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> Update:
-    """A matrix of scores and five relevant labels a row, in one of their forms."""
+    """Return an update with a matrix of scores and five relevant labels a row, in one of their forms."""
     scores = torch.rand(rows, labels, generator=torch.Generator().manual_seed(2))
     ids = _distinct(rows, labels, 5)
     mask = torch.zeros(rows, labels, dtype=torch.bool).scatter_(1, ids, True)
@@ -65,13 +65,13 @@ def update_with_scores(metric: Any, kind: str, rows: int = 70, labels: int = LAB
 
 
 def update_of_ten(rows: int, labels: int) -> Update:
-    """Ten metrics at three cut-offs in eleven buckets."""
+    """Return an update of ten metrics at three cut-offs in eleven buckets."""
     deciles = tm.LabelBuckets.deciles(torch.arange(labels, 0, -1))
     return update_with_scores(ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels)
 
 
 def update_with_sparse_targets() -> Update:
-    """40,000 rows, more than torch leaves to one thread: their row pointers are looked at, too."""
+    """Return an update of 40,000 rows, whose row pointers exceed what torch leaves to one thread."""
     rows = 40_000
     parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
     target = torch.sparse_csr_tensor(*parts, size=(rows, 60), check_invariants=False)
@@ -79,13 +79,13 @@ def update_with_sparse_targets() -> Update:
 
 
 def update_of_flat_queries() -> Update:
-    """40,000 documents of 400 queries."""
+    """Return an update of 40,000 documents of 400 queries."""
     preds, target = torch.rand(2, 40_000, generator=torch.Generator().manual_seed(3)).unbind()
     return tm.RecallAtK(5), (preds, target > 0.9), {"indexes": torch.arange(40_000) % 400}
 
 
-class Whole:
-    """An evaluation with ties, positives, and intervals, and a table of rows."""
+class EvaluationWithRows:
+    """An evaluation with ties, positives and intervals, and a table of rows."""
 
     def __init__(self) -> None:
         buckets = tm.LabelBuckets.deciles(torch.arange(60, 0, -1))
@@ -117,24 +117,26 @@ UPDATES: dict[str, Callable[[], Update]] = {
     "cross-entropy": lambda: update_with_scores(tm.CrossEntropy(), "class"),
     "calibration": lambda: update_with_scores(tm.CalibrationErrorAtK(5), "class"),
     "flat queries": update_of_flat_queries,
-    "a whole evaluation": lambda: update_with_scores(Whole(), "ids", 5000, 60),
+    "a whole evaluation": lambda: update_with_scores(EvaluationWithRows(), "ids", 5000, 60),
 }
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", UPDATES)
-def test_no_step_behind_the_selection_is_split(name: str) -> None:
-    """Of the second update, whatever is read and asked: reading, looking up, formulas, sums, a report's extra sums."""
+def test_no_operation_after_the_selection_is_split(name: str) -> None:
+    """After the selection of the best labels no operation of an update is split over threads: reading, looking up,
+    formulas, sums, and the sums of reports.
+    """
     metric, batch, keywords = UPDATES[name]()
     metric.update(*batch, **keywords)
-    with SplitSteps() as steps:
+    with SplitOperations() as recorder:
         metric.update(*batch, **keywords)
-    assert steps.found == []
+    assert recorder.operations == []
 
 
-def test_the_number_of_threads_is_as_before_behind_the_steps_and_after_an_error(threads: int) -> None:
-    """An update that fails leaves the program its threads."""
+def test_update_restores_the_number_of_threads(threads: int) -> None:
+    """An update leaves the number of threads of the program as it was, also if it fails."""
     metric = tm.RecallAtK(5)
     metric.update(torch.rand(3, 40), torch.tensor([1, 2, 3]))
     assert torch.get_num_threads() == threads

@@ -1,4 +1,4 @@
-"""Random lists as the peers read them, and what it means to agree: on every row, then on the mean over two batches."""
+"""Random lists for the peers, and assertions of agreement: on every row, then on the mean over two batches."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,10 @@ def whole_gains(seed: int) -> Data:
 
 
 def finite(batch: Data) -> Data:
-    """Return the same rows with every label retrieved, for peers that know no short list."""
+    """Return the same rows with every label retrieved, for peers without short lists."""
     generator = torch.Generator().manual_seed(7)
-    drawn = torch.randn(batch.scores.shape, generator=generator)
-    scores = torch.where(batch.scores.isinf(), drawn, batch.scores)
+    random_scores = torch.randn(batch.scores.shape, generator=generator)
+    scores = torch.where(batch.scores.isinf(), random_scores, batch.scores)
     return Data(scores, batch.target, rows_of(scores, batch.target.float()))
 
 
@@ -32,13 +32,13 @@ BINARY = data(seed=11, ties=False)
 """61 rows, 9 of them without a relevant label, one without any retrieved label, most of them short; no tied scores."""
 
 GRADED = whole_gains(seed=12)
-"""The same with gains."""
+"""Rows as in BINARY, with gains."""
 
 FULL = finite(data(seed=13, ties=False))
-"""The same with all labels retrieved."""
+"""Rows as in BINARY, with all labels retrieved."""
 
 FULL_GRADED = finite(whole_gains(seed=14))
-"""The same with gains and all labels retrieved."""
+"""Rows as in BINARY, with gains and all labels retrieved."""
 
 
 def class_indices(seed: int, num_rows: int = 200, num_classes: int = 12) -> tuple[Tensor, Tensor]:
@@ -68,7 +68,7 @@ def assert_value(metric: TopKMetric, batch: Data, expected: Sequence[float], tol
 
 def top(batch: Data, k: int) -> Tensor:
     """Return the top k of each row as a bool matrix [N, L]."""
-    shown = torch.zeros(batch.scores.shape, dtype=torch.bool)
-    for row, listed in zip(shown, batch.rows, strict=True):
+    is_listed = torch.zeros(batch.scores.shape, dtype=torch.bool)
+    for row, listed in zip(is_listed, batch.rows, strict=True):
         row[listed.ranked[:k]] = True
-    return shown
+    return is_listed

@@ -1,4 +1,4 @@
-"""Scores of classes and one class per row: scikit-learn, TorchMetrics and torcheval give the same numbers."""
+"""Metrics of classes with one class per row equal scikit-learn, TorchMetrics and torcheval."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +16,9 @@ SIZE = SCORES.shape[1]
 
 
 def peers() -> Iterator[tuple[Any, Callable[[], Any]]]:
-    """Each metric with what a peer says; a macro mean is over the classes of targets and predictions there."""
+    """Yield each metric with the value of a peer; a macro mean of a peer is over the classes in targets and
+    predictions.
+    """
     for k in KS:
         yield tm.AccuracyAtK(k), lambda k=k: top_k_accuracy_score(CLASSES, SCORES, k=k, labels=range(SIZE))
         yield tm.AccuracyAtK(k), lambda k=k: torcheval.multiclass_accuracy(SCORES, CLASSES, k=k)
@@ -40,7 +42,9 @@ def peers() -> Iterator[tuple[Any, Callable[[], Any]]]:
 
 
 def test_classes_have_the_values_of_peers() -> None:
-    """Accuracy, hit rate and reciprocal rank at cut-offs, averages at k = 1, the loss: as far as float32 goes."""
+    """Accuracy, hit rate and reciprocal rank at cut-offs, averages at k = 1, and the loss equal the peers, within
+    float32.
+    """
     for metric, peer in peers():
         metric.update(SCORES, CLASSES)
         assert float(metric.compute()) == pytest.approx(float(peer()), rel=0, abs=1e-6), metric

@@ -1,4 +1,4 @@
-"""A bucket in scope "global" is what trec_eval says of the bucket's judgements alone."""
+"""A bucket with scope="global" equals trec_eval with the judgements of the bucket alone."""
 
 import math
 
@@ -22,8 +22,12 @@ def value(metric: TopKMetric, batch: Data) -> list[float]:
     ("measure", "metric"),
     [("recall.5", RecallAtK), ("ndcg_cut.5", NDCGAtK), ("map_cut.5", MAP), ("map", MAP), ("recip_rank", MRR)],
 )
-def test_a_bucket_is_the_peer_with_the_targets_cut_to_it(measure: str, metric: type[TopKMetric]) -> None:
-    """scope='global' leaves the list alone and judges the bucket's labels alone, as trec_eval on shorter qrels."""
+def test_global_bucket_equals_trec_eval_with_the_judgements_of_the_bucket(
+    measure: str, metric: type[TopKMetric]
+) -> None:
+    """scope="global" leaves the list unchanged and judges the labels of the bucket alone, as trec_eval does with the
+    judgements of the bucket.
+    """
     k = 5 if "." in measure else None
     computed = value(metric(k=k, buckets=BUCKETS, scope="global"), GRADED)
     run = {

@@ -1,4 +1,4 @@
-"""scikit-learn gives the same numbers to 1e-9; where it differs, a test says how."""
+"""Metrics equal scikit-learn to 1e-9; each deviation has a test."""
 
 import math
 from functools import partial
@@ -36,16 +36,19 @@ F_BETA = ("FBetaAtK", tm.FBetaAtK, partial(fbeta_score, beta=2.0))
 @pytest.mark.parametrize("k", [*KS, None])
 @pytest.mark.parametrize("gain", ["linear", "exponential"])
 @pytest.mark.parametrize(("metric", "peer"), [(tm.NDCGAtK, ndcg_score), (tm.DCGAtK, dcg_score)])
-def test_cumulative_gain(metric: type[TopKMetric], peer: Any, gain: str, k: int | None) -> None:
-    """dcg_score and ndcg_score are linear; of 2^g - 1 they give the exponential gain. Rows without a gain count 0."""
+def test_dcg_and_ndcg_equal_scikit_learn(metric: type[TopKMetric], peer: Any, gain: str, k: int | None) -> None:
+    """DCG and nDCG equal dcg_score and ndcg_score, which are linear and give the exponential gain for 2^g - 1.
+
+    Rows without a gain count as 0.
+    """
     gains = FULL_GRADED.target if gain == "linear" else FULL_GRADED.target.exp2() - 1
     rows = [peer(gains[[row]], FULL_GRADED.scores[[row]], k=k) for row in range(len(gains))]
     assert_rows(metric(k=k, gain=gain), FULL_GRADED, rows)
     assert np.mean(rows) == pytest.approx(peer(gains, FULL_GRADED.scores, k=k), abs=1e-12)
 
 
-def test_average_precision_of_whole_rankings() -> None:
-    """label_ranking_average_precision_score is MAP with rows that have nothing to find at 1."""
+def test_map_equals_label_ranking_average_precision() -> None:
+    """MAP of whole rankings equals label_ranking_average_precision_score with empty_target_action="pos"."""
     peer = label_ranking_average_precision_score(FULL.target, FULL.scores)
     assert_value(tm.MAP(empty_target_action="pos"), FULL, [peer])
 
@@ -53,8 +56,10 @@ def test_average_precision_of_whole_rankings() -> None:
 @pytest.mark.parametrize("k", KS)
 @pytest.mark.parametrize("average", ["weighted", "macro", "micro", "samples"])
 @pytest.mark.parametrize(("name", "metric", "peer"), [*RATIOS, F_BETA])
-def test_multilabel_averages(name: str, metric: type[TopKMetric], peer: Any, average: str, k: int) -> None:
-    """On the top k as a 0/1 matrix, short lists and empty rows included; the macro mean is then over all columns."""
+def test_averages_at_k_equal_scikit_learn(name: str, metric: type[TopKMetric], peer: Any, average: str, k: int) -> None:
+    """Averages at k equal scikit-learn with the top k as a matrix of 0 and 1, with short lists and empty rows; the
+    macro mean is over all columns.
+    """
     labels = {"labels": "all"} if average == "macro" else {}
     expected = peer(BINARY.target.numpy(), top(BINARY, k).numpy(), average=average, zero_division=0)
     assert_value(metric(k, average=average, num_labels=NUM_LABELS, **labels), BINARY, [expected])
@@ -69,28 +74,34 @@ def test_multilabel_averages(name: str, metric: type[TopKMetric], peer: Any, ave
         (tm.RowAUC, partial(roc_auc_score, average="samples")),
     ],
 )
-def test_areas_and_losses_of_rows(metric: type[TopKMetric], peer: Any, ties: bool) -> None:
-    """Rows without a pair included where the peer takes them, sample_weight, and equal scores."""
+def test_areas_and_losses_of_rows_equal_scikit_learn(metric: type[TopKMetric], peer: Any, ties: bool) -> None:
+    """CoverageError, RankingLoss and RowAUC equal scikit-learn, with equal scores, row weights, and rows without a pair
+    where the peer accepts them.
+    """
     scores = FULL.scores.mul(2).round() if ties else FULL.scores
-    kept = (
+    has_value = (
         FULL.target.any(1) & ~FULL.target.all(1) if metric is tm.RowAUC else torch.ones(len(scores), dtype=torch.bool)
     )
-    ours = metric()
-    ours.update(scores, FULL.target)
-    assert float(ours.compute()) == pytest.approx(peer(FULL.target[kept], scores[kept]), rel=0, abs=1e-9)
+    metric_of_rows = metric()
+    metric_of_rows.update(scores, FULL.target)
+    assert float(metric_of_rows.compute()) == pytest.approx(
+        peer(FULL.target[has_value], scores[has_value]), rel=0, abs=1e-9
+    )
     weights = torch.rand(len(scores), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     weighted = metric(weighted=True)
     weighted.update(scores, FULL.target, row_weights=weights)
-    if metric is tm.RowAUC:  # whose weights are those of cells there
-        rows = [roc_auc_score(*row) for row in zip(FULL.target[kept], scores[kept], strict=True)]
-        expected = float(np.average(rows, weights=weights[kept]))
+    if metric is tm.RowAUC:  # its weights in scikit-learn are those of cells
+        rows = [roc_auc_score(*row) for row in zip(FULL.target[has_value], scores[has_value], strict=True)]
+        expected = float(np.average(rows, weights=weights[has_value]))
     else:
         expected = peer(FULL.target, scores, sample_weight=weights)
     assert float(weighted.compute()) == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-def test_gauc_of_recbole() -> None:
-    """sum R(u) AUC(u) / sum R(u), from mean ranks as RecBole writes it: RowAUC weighted by the number of relevant labels."""
+def test_weighted_row_auc_equals_gauc_of_recbole() -> None:
+    """RowAUC weighted by the number of relevant labels equals RecBole's GAUC, sum R(u) AUC(u) / sum R(u), from mean
+    ranks.
+    """
     above, below = 0.0, 0
     for scores, target in zip(FULL.scores.round(), FULL.target, strict=True):
         ranks = [(scores > score).sum() + (1 + (scores == score).sum()) / 2 for score in scores[target]]
@@ -104,25 +115,27 @@ def test_gauc_of_recbole() -> None:
 
 
 @pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
-def test_values_of_each_label(name: str, metric: type[TopKMetric], peer: Any) -> None:
-    """average=None, of the top k as of decisions above thresholds, one or one for each label."""
-    each = torch.linspace(-1, 1, NUM_LABELS, dtype=torch.float64)
-    for ours, decided in (
+def test_values_of_labels_equal_scikit_learn(name: str, metric: type[TopKMetric], peer: Any) -> None:
+    """average="none" equals average=None of scikit-learn, at k and above thresholds, one for all or one for each label."""
+    thresholds = torch.linspace(-1, 1, NUM_LABELS, dtype=torch.float64)
+    for metric_of_labels, predicted in (
         (metric(3, average="none", num_labels=NUM_LABELS), top(BINARY, 3)),
         *(
             (
                 REGISTRY[name.replace("AtK", "AtThreshold")](cut, average="none", num_labels=NUM_LABELS),
                 BINARY.scores > cut,
             )
-            for cut in (0.25, each)
+            for cut in (0.25, thresholds)
         ),
     ):
-        expected = peer(BINARY.target.numpy(), decided.numpy(), average=None, zero_division=0)
-        assert_value(ours, BINARY, expected.tolist())
+        expected = peer(BINARY.target.numpy(), predicted.numpy(), average=None, zero_division=0)
+        assert_value(metric_of_labels, BINARY, expected.tolist())
 
 
 def test_deviation_ndcg_score_averages_over_ties() -> None:
-    """Two labels of one score share the discounts of ranks 1 and 2 there; here the lower id has rank 1."""
+    """ndcg_score lets two labels of one score share the discounts of ranks 1 and 2; in the library the lower id has
+    rank 1.
+    """
     tied = np.array([[0.5, 0.5]])
     assert ndcg_score([[0, 1]], tied) == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert ndcg_score([[1, 0]], tied) == ndcg_score([[0, 1]], tied)
@@ -135,15 +148,18 @@ def test_deviation_ndcg_score_averages_over_ties() -> None:
 
 
 def test_deviation_label_ranking_average_precision_gives_ties_the_worst_rank() -> None:
-    """One of two tied labels is relevant: precision 1/2 there, and 1 or 1/2 by id here."""
+    """label_ranking_average_precision_score gives tied labels the worst rank: 1/2 if one of two is relevant.
+
+    The library gives 1 or 1/2 by id.
+    """
     assert label_ranking_average_precision_score([[1, 0]], [[0.5, 0.5]]) == 1 / 2
     metric = tm.MAP()
     metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
     assert float(metric.compute()) == 1
 
 
-def test_batches_of_full_rankings_hold_what_they_claim() -> None:
-    """The parity above means something: empty rows, short lists, and no two scores alike."""
+def test_batches_have_empty_rows_short_lists_and_distinct_scores() -> None:
+    """The batches of these tests have empty rows, short lists and no equal scores, so that parity covers them."""
     for batch in (BINARY, FULL, FULL_GRADED):
         assert any(not row.relevant for row in batch.rows)
         for row in batch.rows:
@@ -158,9 +174,10 @@ def _lengths(batch: Data) -> set[int]:
 
 
 def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket() -> None:
-    """Precision, recall, F1, F-beta; micro, macro, weighted, each label; of cut-offs in both scopes and of thresholds.
+    """Averages by bucket equal scikit-learn on the columns of the bucket, at k in both scopes and above thresholds.
 
-    With ties, row weights, row groups and empty rows, to 1e-12. The states are those of two processes, merged.
+    Precision, recall, F1 and F-beta are tested with ties, row weights, row groups and empty rows, to 1e-12; the states are
+    merged from two metrics.
     """
     rng = np.random.default_rng(0)
     num_rows, num_labels, k, threshold = 57, 23, int(rng.integers(1, 8)), 0.4
@@ -173,8 +190,8 @@ def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket() -> None:
     columns = [assignment == bucket for bucket in range(4)]
     within = np.zeros_like(target)
     for column in columns:
-        within[:, column] = _shown(scores[:, column], k)
-    shown = {"bucket": within, "global": _shown(scores, k), "above": scores > threshold}
+        within[:, column] = _top(scores[:, column], k)
+    predicted = {"bucket": within, "global": _top(scores, k), "above": scores > threshold}
     common = {"buckets": buckets, "row_groups": ["even", "odd"], "weighted": True}
     for name, _, peer in (*RATIOS, F_BETA):
         for average, labels in AVERAGES:
@@ -192,12 +209,12 @@ def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket() -> None:
                     }
                     half_metric.update(torch.from_numpy(scores[half]), torch.from_numpy(target[half]), **rows)
                 metric.merge_state(other)
-                wanted = [
-                    _on_columns(peer, target[rows], shown[scope][rows], column, weights[rows], average, labels)
+                expected = [
+                    _on_columns(peer, target[rows], predicted[scope][rows], column, weights[rows], average, labels)
                     for rows in (groups >= 0, groups == 0, groups == 1)
                     for column in parts
                 ]
-                assert metric.compute().flatten().numpy() == pytest.approx(np.hstack(wanted), rel=0, abs=1e-12)
+                assert metric.compute().flatten().numpy() == pytest.approx(np.hstack(expected), rel=0, abs=1e-12)
 
 
 AVERAGES = [
@@ -208,17 +225,25 @@ AVERAGES = [
 ]
 
 
-def _shown(scores: np.ndarray, k: int) -> np.ndarray:
-    """The top k of each row as a bool matrix, the lower column first where scores are equal."""
+def _top(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return the top k of each row as a bool matrix, the lower column first for equal scores."""
     ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
     return ranks < k
 
 
 def _on_columns(
-    peer: Any, target: np.ndarray, shown: np.ndarray, column: np.ndarray, weights: np.ndarray, average: Any, labels: Any
+    peer: Any,
+    target: np.ndarray,
+    predicted: np.ndarray,
+    column: np.ndarray,
+    weights: np.ndarray,
+    average: Any,
+    labels: Any,
 ) -> Any:
-    counted = weights[:, None] > 0
-    seen = {"present": target & counted, "union": (target | shown) & counted}.get(labels.get("labels", "all"))
-    names = np.flatnonzero(column if seen is None else column & seen.any(0))
+    is_counted = weights[:, None] > 0
+    occurs = {"present": target & is_counted, "union": (target | predicted) & is_counted}.get(
+        labels.get("labels", "all")
+    )
+    names = np.flatnonzero(column if occurs is None else column & occurs.any(0))
     rule = {"average": average, "sample_weight": weights, "zero_division": 0}
-    return peer(target, shown, labels=names, **rule) if len(names) else 0.0
+    return peer(target, predicted, labels=names, **rule) if len(names) else 0.0

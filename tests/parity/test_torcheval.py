@@ -1,4 +1,4 @@
-"""torcheval gives the same numbers where it has the metric, as far as float32 goes; deviations have a test each."""
+"""Metrics equal torcheval, within float32; each deviation has a test."""
 
 import math
 
@@ -15,15 +15,15 @@ FLOAT32 = 1e-6
 
 @pytest.mark.parametrize("k", [*KS, 50])
 @pytest.mark.parametrize(("limit", "denominator"), [(True, "predicted"), (False, "k")])
-def test_retrieval_precision(limit: bool, denominator: str, k: int) -> None:
-    """limit_k_to_size divides by the length of a list that is shorter than k."""
+def test_precision_equals_torcheval(limit: bool, denominator: str, k: int) -> None:
+    """Precision equals retrieval_precision; limit_k_to_size divides by the length of a list shorter than k."""
     peer = retrieval_precision(FULL.scores, FULL.target.long(), k, limit, num_tasks=len(FULL.rows))
     assert_rows(PrecisionAtK(k, denominator=denominator), FULL, peer.tolist(), FLOAT32)
 
 
 @pytest.mark.parametrize("k", [3, 10])
-def test_topk_multilabel_accuracy(k: int) -> None:
-    """criteria='overlap' is the hit rate where every row has something to find."""
+def test_hit_rate_equals_topk_multilabel_accuracy(k: int) -> None:
+    """Hit rate equals topk_multilabel_accuracy with criteria="overlap", for rows with a relevant label."""
     keep = FULL.target.any(1)
     peer = torcheval.topk_multilabel_accuracy(FULL.scores[keep], FULL.target[keep].long(), criteria="overlap", k=k)
     metric = HitRateAtK(k)
@@ -32,7 +32,7 @@ def test_topk_multilabel_accuracy(k: int) -> None:
 
 
 def test_deviation_ties_go_to_the_target() -> None:
-    """A model that scores all labels alike has an MRR of 1 there; here its lowest id comes first."""
+    """torcheval gives a model with equal scores an MRR of 1; in the library the lowest id comes first."""
     scores, last = torch.zeros(1, 4), torch.tensor([3])
     assert torcheval.reciprocal_rank(scores, last).tolist() == [1]
     assert torcheval.hit_rate(scores, last, k=1).tolist() == [1]
@@ -42,7 +42,7 @@ def test_deviation_ties_go_to_the_target() -> None:
 
 
 def test_deviation_a_target_score_of_nan_ranks_first() -> None:
-    """A model that diverged has an MRR of 1 there; here NaN is an error."""
+    """torcheval gives a target score of NaN an MRR of 1; in the library NaN is an error."""
     scores, target = torch.tensor([[0.5, math.nan]]), torch.tensor([1])
     assert torcheval.reciprocal_rank(scores, target).tolist() == [1]
     with pytest.raises(ValueError, match="NaN"):

@@ -1,4 +1,4 @@
-"""TorchMetrics gives the same numbers on positive scores, as far as float32 goes; where it differs, a test says how."""
+"""Metrics equal TorchMetrics on positive scores, within float32; each deviation has a test."""
 
 import math
 from functools import partial
@@ -37,7 +37,9 @@ POSITIVE, POSITIVE_GRADED = positive(FULL), positive(FULL_GRADED)
 
 
 def assert_peer(metric: TopKMetric, peer: Any, batch: Data) -> None:
-    """Assert what a retrieval metric says when every row is a query: of rows, and of documents in any order."""
+    """Assert that a metric equals a retrieval metric in which every row is a query: as rows, and as documents in any
+    order.
+    """
     queries = torch.arange(len(batch.rows))[:, None].expand_as(batch.scores)
     documents = [part.flatten() for part in (batch.scores, batch.target.long(), queries)]
     shuffled = torch.randperm(len(documents[0]), generator=torch.Generator().manual_seed(0))
@@ -62,10 +64,12 @@ def assert_peer(metric: TopKMetric, peer: Any, batch: Data) -> None:
         (torchmetrics.RetrievalFallOut, tm.FallOutAtK, {}),
     ],
 )
-def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any], k: int, action: Any) -> None:
-    """Precision divides by k; empty_target_action means the same."""
-    ours = metric(k, empty_target_action=action, **arguments)
-    assert_peer(ours, peer(top_k=k, empty_target_action=action), POSITIVE)
+def test_metrics_at_k_equal_torchmetrics(
+    peer: Any, metric: type[TopKMetric], arguments: dict[str, Any], k: int, action: Any
+) -> None:
+    """Metrics at k equal TorchMetrics, with denominator="k" for precision, and for every empty_target_action."""
+    metric_at_k = metric(k, empty_target_action=action, **arguments)
+    assert_peer(metric_at_k, peer(top_k=k, empty_target_action=action), POSITIVE)
 
 
 @pytest.mark.parametrize(
@@ -78,28 +82,32 @@ def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str
         (torchmetrics.RetrievalNormalizedDCG, tm.NDCGAtK(k=None)),
     ],
 )
-def test_retrieval_of_whole_rankings(peer: Any, metric: TopKMetric) -> None:
-    """Without top_k, where all relevant labels are found."""
+def test_metrics_of_whole_rankings_equal_torchmetrics(peer: Any, metric: TopKMetric) -> None:
+    """MAP, RowAUC, MRR, R-precision and nDCG without a cut-off equal TorchMetrics without top_k."""
     assert_peer(metric.clone(), peer(), POSITIVE)
 
 
 @pytest.mark.parametrize("k", KS)
-def test_graded_ndcg_is_linear(k: int) -> None:
-    """RetrievalNormalizedDCG takes whole gains as they are."""
+def test_graded_ndcg_equals_torchmetrics(k: int) -> None:
+    """nDCG with linear gains equals RetrievalNormalizedDCG with whole gains."""
     assert_peer(tm.NDCGAtK(k), torchmetrics.RetrievalNormalizedDCG(top_k=k), POSITIVE_GRADED)
 
 
 @pytest.mark.parametrize("k", [2, 5, 50])
-def test_precision_of_short_lists(k: int) -> None:
-    """adaptive_k divides by the number of documents where that is below k, as denominator='predicted' does."""
+def test_precision_of_short_lists_equals_torchmetrics(k: int) -> None:
+    """Precision with denominator="predicted" equals RetrievalPrecision with adaptive_k, which divides by the number of
+    documents if it is below k.
+    """
     for adaptive, denominator in ((True, "predicted"), (False, "k")):
         peer = torchmetrics.RetrievalPrecision(top_k=k, adaptive_k=adaptive)
         assert_peer(tm.PrecisionAtK(k, denominator=denominator), peer, POSITIVE)
 
 
 @pytest.mark.parametrize("bins", [10, 15])
-def test_multiclass_calibration_error(bins: int) -> None:
-    """MulticlassCalibrationError(norm="l1") at k = 1; by bucket, of the rows whose first label is in the bucket."""
+def test_calibration_error_equals_torchmetrics(bins: int) -> None:
+    """CalibrationErrorAtK at k = 1 equals MulticlassCalibrationError(norm="l1"), by bucket of the rows whose first
+    label is in the bucket.
+    """
     scores, target = class_indices(seed=43)
     halves = tm.LabelBuckets.from_assignment(torch.arange(scores.shape[1]) % 2, ["even", "odd"])
     for buckets, parts in ((None, [target >= 0]), (halves, [scores.argmax(1) % 2 == side for side in (0, 1)])):
@@ -110,8 +118,8 @@ def test_multiclass_calibration_error(bins: int) -> None:
             assert value == pytest.approx(float(peer(scores[rows].softmax(1), target[rows])), abs=FLOAT32)
 
 
-def test_fall_out_of_rows_in_which_every_label_is_relevant() -> None:
-    """They count as there, 1 by default."""
+def test_fall_out_of_fully_relevant_rows_equals_torchmetrics() -> None:
+    """Fall-out of rows in which every label is relevant equals TorchMetrics, 1 by default and for every action."""
     scores = torch.tensor([[0.9, 0.5, 0.1], [0.3, 0.2, 0.1]])
     target = torch.tensor([[True, True, True], [False, True, False]])
     for action in (None, "neg", "pos", "skip"):
@@ -119,37 +127,46 @@ def test_fall_out_of_rows_in_which_every_label_is_relevant() -> None:
         assert_peer(tm.FallOutAtK(1, empty_target_action=action), peer, Data(scores, target, [Row([], {})] * 2))
 
 
-def ours(metric: TopKMetric, scores: Tensor, target: Tensor) -> float:
+def value_of_row(metric: TopKMetric, scores: Tensor, target: Tensor) -> float:
     """Return the value of one row."""
     metric.update(scores[None], target[None].bool())
     return float(metric.compute())
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_deviation_map_at_k_divides_by_the_hits_found(k: int) -> None:
-    """One of n = 2 labels found, at rank 1: 1 there, 1/2 here; denominator='attainable' is 1/min(k, 2), neither."""
+def test_deviation_map_at_k_divides_by_the_hits(k: int) -> None:
+    """TorchMetrics divides MAP at k by the hits: for one of n = 2 labels, at rank 1, it is 1.
+
+    The library gives 1/2, or 1/min(k, 2) with denominator="attainable".
+    """
     scores, target = torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 0, 1])
     assert float(retrieval_average_precision(scores, target, top_k=k)) == 1
-    assert ours(tm.MAP(k), scores, target) == 1 / 2
-    assert ours(tm.MAP(k, denominator="attainable"), scores, target) == 1 / min(k, 2)
+    assert value_of_row(tm.MAP(k), scores, target) == 1 / 2
+    assert value_of_row(tm.MAP(k, denominator="attainable"), scores, target) == 1 / min(k, 2)
 
 
-def test_deviation_scores_of_zero_and_less_are_not_retrieved_by_some() -> None:
-    """Of three negative scores with the best relevant, AP, MRR and recall say 0 and the hit rate says 1; all 1 here."""
+def test_deviation_scores_up_to_zero_are_retrieved_inconsistently() -> None:
+    """TorchMetrics does not retrieve scores up to 0 in AP, MRR and recall, and does in the hit rate: for three negative
+    scores with the best relevant, they are 0 and 1. The library gives 1, and 0 for scores of -inf.
+    """
     scores, target = torch.tensor([-0.1, -0.5, -0.9]), torch.tensor([1, 0, 0])
-    if RequirementCache("torchmetrics>=1.9"):  # before, some of them retrieved it
+    if RequirementCache("torchmetrics>=1.9"):  # earlier versions differ
         for peer in (retrieval_average_precision, retrieval_reciprocal_rank, retrieval_recall):
             assert float(peer(scores, target, top_k=1)) == 0
     assert float(retrieval_hit_rate(scores, target, top_k=1)) == 1
-    assert [ours(metric, scores, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))] == [
+    assert [
+        value_of_row(metric, scores, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))
+    ] == [
         1,
         1,
         1,
         1,
     ]
-    # what is not retrieved scores -inf here
+    # in the library -inf means not retrieved
     hidden = scores.masked_fill(scores <= 0, -math.inf)
-    assert [ours(metric, hidden, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))] == [
+    assert [
+        value_of_row(metric, hidden, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))
+    ] == [
         0,
         0,
         0,
@@ -158,7 +175,7 @@ def test_deviation_scores_of_zero_and_less_are_not_retrieved_by_some() -> None:
 
 
 def test_deviation_two_rows_without_indexes_are_one_query() -> None:
-    """The functional form flattens [2, 2] into one list of four; here a row is a row."""
+    """The functional form of TorchMetrics flattens [2, 2] into one query of four; in the library a row is a query."""
     scores, target = torch.tensor([[0.9, 0.5], [0.8, 0.6]]), torch.tensor([[0, 1], [0, 1]])
     flattened = (1 / 3 + 2 / 4) / 2  # in order .9 .8 .6 .5 the relevant ones are third and fourth
     assert float(retrieval_average_precision(scores, target)) == pytest.approx(flattened)
@@ -168,7 +185,7 @@ def test_deviation_two_rows_without_indexes_are_one_query() -> None:
 
 
 def test_deviation_ndcg_averages_over_ties() -> None:
-    """Two tied labels share the discounts of ranks 1 and 2 there; here the lower id has rank 1."""
+    """TorchMetrics lets two tied labels share the discounts of ranks 1 and 2; in the library the lower id has rank 1."""
     scores, target = torch.tensor([0.5, 0.5]), torch.tensor([0, 1])
     assert float(retrieval_normalized_dcg(scores, target)) == pytest.approx((1 + 1 / math.log2(3)) / 2)
-    assert ours(tm.NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))
+    assert value_of_row(tm.NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))

@@ -1,4 +1,4 @@
-"""pytrec_eval gives the same numbers, row by row, to 1e-9; where trec_eval differs, a test says how."""
+"""Metrics equal pytrec_eval, row by row, to 1e-9; each deviation of trec_eval has a test."""
 
 from functools import cache
 from typing import Any
@@ -21,12 +21,12 @@ def doc(label: int) -> str:
 
 
 def trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], *measures: str) -> dict[str, Any]:
-    """Return what trec_eval says of each query."""
+    """Return the values of trec_eval for each query."""
     return pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(run)
 
 
 @cache
-def judged(name: str, cut: int | None = None, level: int = 1) -> dict[str, list[float]]:
+def trec_eval_values(name: str, cut: int | None = None, level: int = 1) -> dict[str, list[float]]:
     """Return every measure of every row; a row without a relevant label has one judged, irrelevant document."""
     batch: Data = BATCHES[name]
     qrels = {
@@ -56,18 +56,20 @@ def judged(name: str, cut: int | None = None, level: int = 1) -> dict[str, list[
         ("ndcg_cut", NDCGAtK, {}),
     ],
 )
-def test_measures_at_k(measure: str, metric: type[TopKMetric], arguments: dict[str, Any], k: int, name: str) -> None:
-    """P, recall, success, map_cut and ndcg_cut are the defaults here, but for P, which divides by k."""
-    assert_rows(metric(k, **arguments), BATCHES[name], judged(name)[f"{measure}_{k}"])
+def test_metrics_at_k_equal_trec_eval(
+    measure: str, metric: type[TopKMetric], arguments: dict[str, Any], k: int, name: str
+) -> None:
+    """P with denominator="k", recall, success, map_cut and ndcg_cut equal the metrics at k."""
+    assert_rows(metric(k, **arguments), BATCHES[name], trec_eval_values(name)[f"{measure}_{k}"])
 
 
 @pytest.mark.parametrize("name", BATCHES)
 @pytest.mark.parametrize(
     ("measure", "metric"), [("map", MAP()), ("recip_rank", MRR()), ("Rprec", RPrecision()), ("ndcg", NDCGAtK(k=None))]
 )
-def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str) -> None:
-    """Map, recip_rank, Rprec and ndcg read the whole list, as k=None does."""
-    assert_rows(metric.clone(), BATCHES[name], judged(name)[measure])
+def test_metrics_of_whole_lists_equal_trec_eval(measure: str, metric: TopKMetric, name: str) -> None:
+    """map, recip_rank, Rprec and ndcg equal the metrics with k=None, which use the whole list."""
+    assert_rows(metric.clone(), BATCHES[name], trec_eval_values(name)[measure])
 
 
 @pytest.mark.parametrize("level", [2, 3])
@@ -84,32 +86,38 @@ def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str)
         ("ndcg_cut_3", NDCGAtK(3)),
     ],
 )
-def test_measures_at_a_relevance_level(measure: str, metric: TopKMetric, level: int) -> None:
-    """``-l 2`` is min_gain=2; nDCG keeps the gains at every level, and so do rows without a label of the level."""
+def test_min_gain_equals_relevance_level_of_trec_eval(measure: str, metric: TopKMetric, level: int) -> None:
+    """min_gain=2 equals ``-l 2`` of trec_eval. nDCG keeps its gains at every level, also for rows without a label of
+    the level.
+    """
     arguments = {name: value for name, value in metric.settings().items() if name in ("k", "denominator")}
-    assert_rows(type(metric)(min_gain=level, **arguments), GRADED, judged("graded", level=level)[measure])
+    assert_rows(type(metric)(min_gain=level, **arguments), GRADED, trec_eval_values("graded", level=level)[measure])
 
 
 @pytest.mark.parametrize("k", KS)
 @pytest.mark.parametrize(("measure", "metric"), [("set_P", PrecisionAtK), ("set_recall", RecallAtK), ("set_F", F1AtK)])
-def test_measures_of_the_set(measure: str, metric: type[TopKMetric], k: int) -> None:
-    """set_P, set_recall and set_F of a run cut at k: precision divides by what is listed, the default here."""
-    assert_rows(metric(k), BINARY, judged("binary", cut=k)[measure])
+def test_metrics_equal_set_measures_of_trec_eval(measure: str, metric: type[TopKMetric], k: int) -> None:
+    """set_P, set_recall and set_F of a run cut at k equal the metrics at k; precision divides by the length of the
+    list, the default.
+    """
+    assert_rows(metric(k), BINARY, trec_eval_values("binary", cut=k)[measure])
 
 
 def test_deviation_ties_go_to_the_higher_document_id() -> None:
-    """Of documents with one score trec_eval ranks the last id first; numbering them backwards gives its number."""
+    """trec_eval ranks the last id first among documents of one score; numbering them backwards gives its value."""
     run = {"q": {doc(0): 1.0, doc(1): 1.0, doc(2): 1.0, doc(3): 1.0}}
     assert trec_eval({"q": {doc(0): 1}}, run, "recip_rank")["q"]["recip_rank"] == 1 / 4
     scores = torch.ones(1, 4)
-    ours, backwards = MRR(), MRR()
-    ours.update(scores, torch.tensor([0]))
+    forwards, backwards = MRR(), MRR()
+    forwards.update(scores, torch.tensor([0]))
     backwards.update(scores, torch.tensor([4 - 1 - 0]))
-    assert (float(ours.compute()), float(backwards.compute())) == (1, 1 / 4)
+    assert (float(forwards.compute()), float(backwards.compute())) == (1, 1 / 4)
 
 
 def test_deviation_queries_without_judgement_or_run_are_left_out() -> None:
-    """A query counts 0 if all its judged documents are irrelevant, and not at all if it has none or no run."""
+    """trec_eval counts a query as 0 if all its judged documents are irrelevant, and leaves it out if it has no
+    judgement or no run. The library counts every row of arrays without a mask.
+    """
     qrels: dict[str, dict[str, int]] = {
         "hit": {doc(0): 1},
         "irrelevant": {doc(0): 0},
