@@ -271,6 +271,29 @@ def test_formula_of_a_ranking_equals_its_metric() -> None:
     assert tried >= 20
 
 
+def test_formulas_have_no_value_in_masked_rows() -> None:
+    """A formula is NaN in rows that the row mask drops, so that its mean without NaN is the value of the metric.
+
+    Bools, whole numbers and the two terms of a ratio have no NaN; of these the mask takes the rows that count.
+    """
+    row_mask = torch.arange(len(BATCH.target)) % 3 != 1
+    batch = BATCH.scores.clamp(min=-9), BATCH.target
+    ranking = rank(*batch, row_mask=row_mask)
+    for name, formula, cutoffs in (
+        ("RecallAtK", functional.recall_at_k, {"k": 3}),
+        ("NDCGAtK", functional.ndcg_at_k, {"k": 3}),
+        ("MRR", functional.reciprocal_rank, {}),
+    ):
+        metric = REGISTRY[name](**cutoffs)
+        metric.update(*batch, row_mask=row_mask)
+        values = formula(ranking, **cutoffs)
+        assert values.isnan().tolist() == (~row_mask).tolist(), name
+        assert float(values.nanmean()) == pytest.approx(float(metric.compute()), rel=1e-12), name
+    hits = functional.hit_rate_at_k(ranking, k=3)
+    assert hits[row_mask].tolist() == functional.hit_rate_at_k(rank(*batch), k=3)[row_mask].tolist()
+    assert not hits[~row_mask].any()
+
+
 def test_cut_offs_of_a_formula_are_checked_beside_a_ranking() -> None:
     """Formulas of a ranking check cut-offs as metrics do; a list of cut-offs gives the values of each."""
     arguments = {"weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS, "tree": TREE}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import Parameter, signature
-from math import inf
+from math import inf, nan
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
@@ -50,11 +50,24 @@ def takes_arrays(
         if public.ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
             args, kwargs = public.with_cutoffs(args, kwargs)
             public.check_arguments(*args, **kwargs)
-            return function(*args, **kwargs)
-        value: Value = public.of_arrays(*args, **kwargs)
+            ranks = args[0] if args else kwargs[public.ranking_name]
+            value: Value = _without_masked_rows(function(*args, **kwargs), ranks)
+        else:
+            value = public.of_arrays(*args, **kwargs)
         return value
 
     return either
+
+
+def _without_masked_rows(value: Any, ranks: TargetRanks) -> Any:
+    """Return floating values of rows, shape (..., N), with NaN in the rows that the row mask of a ranking drops.
+
+    Bools, whole numbers and the two terms of a ratio cannot say so, and stay as they are.
+    """
+    row_mask = ranks.row_mask if isinstance(ranks, Ranking) else None
+    if row_mask is None or not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    return value.masked_fill(~row_mask, nan)
 
 
 class _PublicFormula:
