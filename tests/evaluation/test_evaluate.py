@@ -5,6 +5,7 @@ from inspect import signature
 from math import e, inf, isnan, log, nan
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
@@ -475,7 +476,18 @@ def test_report_counts_rows_positives_and_groups_of_ids() -> None:
     assert [(group.name, group.rows) for group in report.row_groups] == [("en", 0), ("fr", 2)]
 
 
-@pytest.mark.parametrize("groups", [["en", "de", "de", None], [0, 1, 1, -1], {"a": "en", "b": "de", "c": "de"}])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["en", "de", "de", None],
+        [0, 1, 1, -1],
+        [0, 1, 1, None],
+        pa.array(["en", "de", "de", None]),
+        pd.Series(["en", "de", "de", pd.NA], dtype="string"),
+        pd.Series([0, 1, 1, pd.NA], dtype="Int64"),
+        {"a": "en", "b": "de", "c": "de"},
+    ],
+)
 def test_values_by_row_group_do_not_depend_on_the_order_of_groups(groups: Any) -> None:
     """Values by row group are those of the group's rows, in any order in which a metric names the groups, and also for
     a metric that names none. Hits are 1 in English, 0 and 1 in German, and 0 in no language.
@@ -534,6 +546,17 @@ def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
     metrics = [tm.RecallAtK(1), tm.HitRateAtK(1, row_groups=["en", "de"])]
     with pytest.raises(ValueError, match="row_groups holds 'fr', which is none of en, de"):
         tm.evaluate([["x"], ["y"]], [["x"], ["x"]], metrics=metrics, row_groups=["en", "fr"])
+
+
+def test_numbers_that_may_be_names_or_places_of_groups_are_refused() -> None:
+    """The number 1 is the place of the second group, but the name of the first: texts tell, numbers do not."""
+    metrics = [tm.RecallAtK(1, row_groups=["1", "2"])]
+    lists, target = [["x"], ["y"]], [["x"], ["x"]]
+    with pytest.raises(ValueError, match="may be names of the groups 1, 2 or their places from 0; pass names as texts"):
+        tm.evaluate(lists, target, metrics=metrics, row_groups=[1, 1])
+    assert tm.evaluate(lists, target, metrics=metrics, row_groups=["1", "1"]).scalars["recall@1/1"] == 0.5
+    metrics = [tm.RecallAtK(1, row_groups=["0", "1"])]
+    assert tm.evaluate(lists, target, metrics=metrics, row_groups=[0, 0]).scalars["recall@1/0"] == 0.5
 
 
 def test_evaluate_warns_of_areas_from_bins_with_their_error_bound() -> None:

@@ -583,6 +583,8 @@ def _values_by_row(values: Any, argument: str, data: Data | Dataset, inputs: Map
     is_dict = isinstance(values, Mapping)
     if is_table(values) and not is_dict:
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a list by row or a dict by query.")
+    if hasattr(values, "to_pylist"):  # a column of Arrow, whose entries are no texts of Python
+        values = values.to_pylist()
     if not is_dict and (data.tokens > 1 or getattr(values, "ndim", 1) > 1):
         return _values_by_token(values, argument, data)
 

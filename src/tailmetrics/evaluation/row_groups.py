@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,18 +61,22 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row. Numbers are returned unchanged.
+    """Return the group number of each row. Numbers are returned unchanged, but for missing ones.
 
     Args:
         caller: Name of the caller, for messages.
-        values: Shape (N,): names, where None and NaN mean no group; or numbers, where -1 means no group.
+        values: Shape (N,): names, where None and NaN mean no group; or numbers, where these and -1 mean no group.
         names: Names of the groups.
 
     Raises:
-        ValueError: If a row has a group that is not among the names.
+        ValueError: If a row has a group that is not among the names, or if numbers may be names as well as places.
     """
     if isinstance(values, Tensor) or not _are_group_names(values):
-        return values
+        _check_places(caller, names)
+        dtype = getattr(values, "dtype", None)
+        if isinstance(dtype, torch.dtype) or (isinstance(dtype, np.dtype) and dtype != object):
+            return values
+        return [-1 if _is_missing(value) else value for value in values]
     number_of_name = {name: number for number, name in enumerate(names)}
     numbers = []
     for value in values:
@@ -87,6 +92,16 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     return torch.tensor(numbers, dtype=torch.int64)
 
 
+def _check_places(caller: str, names: Sequence[str]) -> None:
+    """Raise if group numbers may be the names of groups, too: those of "1" and "2" begin at 1, their places at 0."""
+    places = [str(place) for place in range(len(names))]
+    if list(names) != places and all(name.isdecimal() for name in names):
+        raise ValueError(
+            f"{caller}: row_groups holds numbers, which may be names of the groups {', '.join(names)} or their places "
+            "from 0; pass names as texts, or give the groups other names."
+        )
+
+
 def _are_group_names(values: Any) -> bool:
     """Whether a text is among the values, or none but missing ones, which belong to no group."""
     if getattr(values, "ndim", 1) != 1:
@@ -95,5 +110,5 @@ def _are_group_names(values: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None or NaN."""
-    return value is None or value != value
+    """Whether a value is None, NaN, or NA of pandas, which no comparison tells."""
+    return value is None or type(value).__name__ == "NAType" or value != value
