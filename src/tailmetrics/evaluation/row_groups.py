@@ -74,7 +74,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
     if isinstance(values, Tensor) or not _are_group_names(values):
         _check_places(caller, names)
         dtype = getattr(values, "dtype", None)
-        if isinstance(dtype, torch.dtype) or (isinstance(dtype, np.dtype) and dtype != object):
+        if isinstance(dtype, torch.dtype) or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
             return values
         return [-1 if _is_missing(value) else value for value in values]
     number_of_name = {name: number for number, name in enumerate(names)}
