@@ -144,9 +144,9 @@ def _relevance_cases() -> list[Case]:
 
 def _shown_cases() -> list[Case]:
     names = ("PredictionProportionAtK", "CatalogCoverageAtK", "GiniAtK", "EntropyAtK", "PopularityAtK", "NoveltyAtK")
-    shown = [(name, {"k": KS}) for name in names]
-    shown += [("PositiveCoverageAtK", {"k": KS, "denominator": way}) for way in ("observed", "known")]
-    return [Case(name, arguments, by) for name, arguments in shown for by in (None, "bucket")]
+    arguments_by_name = [(name, {"k": KS}) for name in names]
+    arguments_by_name += [("PositiveCoverageAtK", {"k": KS, "denominator": way}) for way in ("observed", "known")]
+    return [Case(name, arguments, by) for name, arguments in arguments_by_name for by in (None, "bucket")]
 
 
 CASES = [*_relevance_cases(), *_shown_cases(), Case("TieRateAtK", {"k": KS})]

@@ -156,11 +156,11 @@ def test_quantiles_take_names() -> None:
     names.
     """
     counts = [9, 5, 1, 1, 0]
-    named = LabelBuckets.quantiles(counts, 2, names=("popular", "rare"))
-    assert named.names == ("popular", "rare", "unseen")
-    assert named.assignment.tolist() == LabelBuckets.quantiles(counts, 2).assignment.tolist()
+    buckets = LabelBuckets.quantiles(counts, 2, names=("popular", "rare"))
+    assert buckets.names == ("popular", "rare", "unseen")
+    assert buckets.assignment.tolist() == LabelBuckets.quantiles(counts, 2).assignment.tolist()
     frequency = LabelFrequency.from_counts(counts, num_rows=16)
-    assert frequency.quantiles(2, names=("popular", "rare")) == named
+    assert frequency.quantiles(2, names=("popular", "rare")) == buckets
     assert frequency.deciles(list("abcdefghij")).names[:2] == ("a", "b")
     metric = PrecisionAtK(1, buckets="quantiles:2:popular,rare").bind(frequency)
     assert list(metric.keys()) == ["precision@1/popular", "precision@1/rare", "precision@1/unseen"]

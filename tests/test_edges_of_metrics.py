@@ -80,8 +80,8 @@ def test_products_of_large_counts_do_not_overflow() -> None:
     """Products of large counts do not overflow: a label with 10^8 training rows, shown 10^11 times, has the popularity
     10^8.
     """
-    shown, counts = torch.tensor([10**11, 0]), torch.tensor([10**8, 5])
-    assert functional.popularity(shown, counts) == 10**8
+    exposure, counts = torch.tensor([10**11, 0]), torch.tensor([10**8, 5])
+    assert functional.popularity(exposure, counts) == 10**8
     metric = PopularityAtK(k=1, label_counts=counts)
     metric.update(torch.tensor([[0]]), torch.tensor([0]))
     metric.states_of_groups()[0]["shown_at_1"].mul_(10**11)
@@ -156,9 +156,9 @@ def test_weighted_hits_never_exceed_the_attainable_ones(formula: Any) -> None:
 def test_entropy_of_equal_shares_is_at_most_the_logarithm_of_labels() -> None:
     """The entropy of 1 to 300 labels shown equally often is ln L, to 2e-15 and never above."""
     for num_labels in range(1, 301):
-        shown = torch.full((num_labels,), 7)
-        assert functional.entropy(shown) <= math.log(num_labels)
-        assert functional.entropy(shown) == pytest.approx(math.log(num_labels), abs=2e-15)
+        exposure = torch.full((num_labels,), 7)
+        assert functional.entropy(exposure) <= math.log(num_labels)
+        assert functional.entropy(exposure) == pytest.approx(math.log(num_labels), abs=2e-15)
 
 
 @pytest.mark.parametrize("beta", [1e9, 1.3e154, 1e155, 1e300])

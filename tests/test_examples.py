@@ -146,15 +146,15 @@ def test_recommender_does_not_train_on_targets():
 
 def test_ease_is_ridge_regression_without_the_item_itself():
     """EASE gives each item the weights of the ridge regression on all other items, solved one by one."""
-    shown = (torch.rand(40, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+    interactions = (torch.rand(40, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
     expected = np.zeros((40, 6))
     for item in range(6):
         others = [other for other in range(6) if other != item]
-        design = shown[:, others].double().numpy()
+        design = interactions[:, others].double().numpy()
         gram = design.T @ design + 3.0 * np.eye(5)
-        expected[:, item] = design @ np.linalg.solve(gram, design.T @ shown[:, item].double().numpy())
-    expected[shown.numpy() > 0] = -np.inf
-    np.testing.assert_allclose(ease(shown, penalty=3.0).numpy(), expected, rtol=0, atol=1e-9)
+        expected[:, item] = design @ np.linalg.solve(gram, design.T @ interactions[:, item].double().numpy())
+    expected[interactions.numpy() > 0] = -np.inf
+    np.testing.assert_allclose(ease(interactions, penalty=3.0).numpy(), expected, rtol=0, atol=1e-9)
 
 
 def test_calls_are_read_in_order(package):

@@ -18,8 +18,8 @@ GAINS = JUDGED * DRAW.integers(0, 3, (NUM_ROWS, NUM_LABELS)).astype(float)
 RETRIEVED = DRAW.random((NUM_ROWS, NUM_LABELS)) < 0.7
 RETRIEVED[7] = False
 LISTS = [
-    [int(label) for label in np.argsort(-row, kind="stable") if kept[label]]
-    for row, kept in zip(SCORES, RETRIEVED, strict=True)
+    [int(label) for label in np.argsort(-row, kind="stable") if is_retrieved[label]]
+    for row, is_retrieved in zip(SCORES, RETRIEVED, strict=True)
 ]
 ASSIGNMENT = [0] * 5 + [1] * 7
 BUCKETS = tm.LabelBuckets.from_assignment(ASSIGNMENT, ["head", "tail"])

@@ -129,8 +129,8 @@ class Life:
         assert bits(value) == bits(every), self.calls
 
     def do_sync(self, numbers: list[int], own_number: int) -> None:
-        chosen = [number for number, _ in enumerate(parts_of(self.holder)) if self.chance.random() < 0.5]
-        for number in chosen:
+        numbers_to_sync = [number for number, _ in enumerate(parts_of(self.holder)) if self.chance.random() < 0.5]
+        for number in numbers_to_sync:
             if number in self.synced:
                 with pytest.raises(TorchMetricsUserError):
                     parts_of(self.holder)[number].sync()

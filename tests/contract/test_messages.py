@@ -164,7 +164,7 @@ NAMES = {name: getattr(tailmetrics, name) for name in tailmetrics.__all__} | glo
 
 
 @pytest.mark.parametrize(("call", "message"), re.findall(r"^(\S.*?)\s+-> (.*)$", MESSAGES, re.MULTILINE))
-def test_the_message_says_what_arrived_and_what_to_do(call: str, message: str) -> None:
+def test_error_names_the_caller_the_input_and_the_remedy(call: str, message: str) -> None:
     """The error of a wrong call names the caller, what arrived and what to do."""
     with pytest.raises((TypeError, ValueError), match=message):
         eval(call, NAMES)

@@ -111,7 +111,7 @@ def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) 
     assert float(metric.compute()) == pytest.approx(value, rel=1e-15)
 
 
-def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> None:
+def test_per_label_without_label_counts_is_refused() -> None:
     """per_label() raises an error that says what to add if no member counts labels."""
     with pytest.raises(ValueError, match=r"TopKCollection.*average"):
         fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).per_label()
@@ -179,9 +179,9 @@ def test_gap_and_spread_of_every_key(buckets: tm.LabelBuckets) -> None:
     values, summaries, expected = collection.compute(), collection.summaries(), {}
     for stem in ("recall@2", "recall@5", "global_ndcg@5"):
         by_bucket = [float(values[f"val/{stem}/{name}_x"]) for name in buckets.names if name != "unseen"]
-        seen = [value for value in by_bucket if not math.isnan(value)]
-        expected[f"val/{stem}/gap_x"] = seen[0] - seen[-1]
-        expected[f"val/{stem}/spread_x"] = statistics.pstdev(seen) / statistics.fmean(seen)
+        values_of_buckets = [value for value in by_bucket if not math.isnan(value)]
+        expected[f"val/{stem}/gap_x"] = values_of_buckets[0] - values_of_buckets[-1]
+        expected[f"val/{stem}/spread_x"] = statistics.pstdev(values_of_buckets) / statistics.fmean(values_of_buckets)
     assert {key: float(value) for key, value in summaries.items()} == pytest.approx(expected, rel=1e-12)
     assert fed(tm.TopKCollection([tm.MRR()]), BATCH.scores, BATCH.target).summaries() == {}
 

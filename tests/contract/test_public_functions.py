@@ -84,8 +84,8 @@ def test_every_public_name_is_tested_here() -> None:
 
 def hints(metric: type) -> dict[str, Any]:
     """Return the types of a constructor's arguments, with those of its keywords."""
-    own = next(base for base in metric.__mro__ if "__init__" in vars(base))
-    hints = get_type_hints(vars(own)["__init__"], include_extras=True)
+    base_with_init = next(base for base in metric.__mro__ if "__init__" in vars(base))
+    hints = get_type_hints(vars(base_with_init)["__init__"], include_extras=True)
     (keywords,) = get_args(hints.pop("kwargs"))
     return {**get_type_hints(keywords), **hints}
 
@@ -131,8 +131,8 @@ def test_the_table_of_shared_parameters_has_the_types_of_keywords(name: str) -> 
     """The table of shared parameters has the types of the TypedDict of ``**kwargs``, so that type checkers and help
     agree.
     """
-    own = next(base for base in REGISTRY[name].__mro__ if "__init__" in vars(base))
-    (keywords,) = get_args(get_type_hints(vars(own)["__init__"], include_extras=True)["kwargs"])
+    base_with_init = next(base for base in REGISTRY[name].__mro__ if "__init__" in vars(base))
+    (keywords,) = get_args(get_type_hints(vars(base_with_init)["__init__"], include_extras=True)["kwargs"])
     for key, type_of_key in keywords.__annotations__.items():
         if key not in KEYWORDS:
             assert SHARED_PARAMETERS[key].type == type_of_key.__forward_arg__, key

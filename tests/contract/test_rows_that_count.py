@@ -338,9 +338,9 @@ def test_one_column_of_labels_is_one_label_per_row() -> None:
         fed(tm.CatalogCoverageAtK(k=2, num_labels=NUM_LABELS, ignore_index=0), scores, form_of_target)
         for form_of_target in (target, target[:, None])
     ]
-    counted = target != 0
-    shown = scores[counted].topk(2).indices.unique()
-    assert [float(metric.compute()) for metric in metrics] == [len(shown) / NUM_LABELS] * 2
+    is_counted = target != 0
+    listed_labels = scores[is_counted].topk(2).indices.unique()
+    assert [float(metric.compute()) for metric in metrics] == [len(listed_labels) / NUM_LABELS] * 2
 
 
 def test_training_lists_are_padded_as_targets_are() -> None:

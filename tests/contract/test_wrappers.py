@@ -77,13 +77,17 @@ def test_minimum_maximum_and_running_value() -> None:
     metrics.
     """
     extremes, running = MinMaxMetric(RecallAtK(k=3)), Running(RecallAtK(k=3), window=2)
-    seen = []
+    values_so_far = []
     for number, batch in enumerate(EPOCHS):
         extremes.update(batch.scores, batch.target)
         running.update(batch.scores, batch.target)
-        seen.append(value_of(RecallAtK(k=3), *EPOCHS[: number + 1]))
+        values_so_far.append(value_of(RecallAtK(k=3), *EPOCHS[: number + 1]))
         values = extremes.compute()
-        assert (values["raw"], values["min"], values["max"]) == (seen[-1], min(seen), max(seen))
+        assert (values["raw"], values["min"], values["max"]) == (
+            values_so_far[-1],
+            min(values_so_far),
+            max(values_so_far),
+        )
     assert running.compute() == value_of(RecallAtK(k=3), *EPOCHS[-2:])
 
 

@@ -50,7 +50,7 @@ def test_blind_spot_lists_the_labels_that_rows_rank_instead():
     scores, target = data()
     lists = scores.argsort(dim=1, descending=True, stable=True)[:, :K].tolist()
     hits = [
-        sum(t == label and t in shown for t, shown in zip(target.tolist(), lists, strict=True)) for label in range(L)
+        sum(t == label and t in listed for t, listed in zip(target.tolist(), lists, strict=True)) for label in range(L)
     ]
     support = [int((target == label).sum()) for label in range(L)]
     expected = blind_spots(hits, support, BUCKETS.assignment)
@@ -63,9 +63,9 @@ def test_blind_spot_lists_the_labels_that_rows_rank_instead():
         expected.expected[4],
         expected.q[4],
     )
-    missing = [shown for t, shown in zip(target.tolist(), lists, strict=True) if t == 4 and 4 not in shown]
-    wrong = Counter(label for shown in missing for label in shown)
-    best = sorted(wrong.items(), key=lambda entry: (-entry[1], entry[0]))[:3]
+    lists_of_misses = [listed for t, listed in zip(target.tolist(), lists, strict=True) if t == 4 and 4 not in listed]
+    counts = Counter(label for listed in lists_of_misses for label in listed)
+    best = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:3]
     assert best[0][0] == 6
     assert [(entry["label"], entry["rows"]) for entry in spot.instead] == best
 

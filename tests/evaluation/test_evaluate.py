@@ -358,9 +358,9 @@ def test_a_comparison_shows_the_values_of_the_reports():
     compared = compare_runs(runs, target, **arguments, resamples=9)
     for name, preds in runs.items():
         scalars = tm.evaluate(preds, target, **arguments).scalars
-        shown = {key: values[name] for key, values in compared.values.items() if key in scalars}
-        assert len(shown) > 30
-        assert repr(shown) == repr({key: scalars[key] for key in shown})
+        values_of_run = {key: values[name] for key, values in compared.values.items() if key in scalars}
+        assert len(values_of_run) > 30
+        assert repr(values_of_run) == repr({key: scalars[key] for key in values_of_run})
 
 
 @pytest.mark.parametrize(
@@ -524,18 +524,21 @@ def test_report_value_refuses_unknown_names(arguments: list[str], problem: str) 
         report.value(*arguments)
 
 
-def test_buckets_that_no_metric_takes_are_refused() -> None:
-    """Each metric has its own; beside a metric without buckets both are reported."""
+def test_buckets_argument_is_refused_if_every_metric_has_buckets() -> None:
+    """The buckets argument is refused if every metric has other buckets of its own, because it would have no effect.
+
+    Equal buckets, and a metric without buckets beside them, are accepted.
+    """
     halves = tm.LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"])
-    others = tm.LabelBuckets.from_assignment([0, 1, 1], ["first", "rest"])
-    scores, target, own = torch.eye(3), torch.tensor([0, 1, 2]), tm.RecallAtK(1, buckets=others)
+    other_buckets = tm.LabelBuckets.from_assignment([0, 1, 1], ["first", "rest"])
+    scores, target, metric_with_buckets = torch.eye(3), torch.tensor([0, 1, 2]), tm.RecallAtK(1, buckets=other_buckets)
     with pytest.raises(ValueError, match="buckets= is given, but each metric has buckets of its own"):
-        tm.evaluate(scores, target, buckets=halves, metrics=[own])
-    named = {"metrics": [tm.RecallAtK(1, buckets="thresholds:1,3")], "label_counts": [9, 2, 1]}
+        tm.evaluate(scores, target, buckets=halves, metrics=[metric_with_buckets])
+    arguments = {"metrics": [tm.RecallAtK(1, buckets="thresholds:1,3")], "label_counts": [9, 2, 1]}
     with pytest.raises(ValueError, match="buckets= is given, but each metric has buckets of its own"):
-        tm.evaluate(scores, target, buckets="deciles", **named)
-    assert tm.evaluate(scores, target, buckets="thresholds:1,3", **named).buckets[0].name == "3+"
-    for metrics in ([tm.RecallAtK(1, buckets=halves)], [own, tm.MRR()]):
+        tm.evaluate(scores, target, buckets="deciles", **arguments)
+    assert tm.evaluate(scores, target, buckets="thresholds:1,3", **arguments).buckets[0].name == "3+"
+    for metrics in ([tm.RecallAtK(1, buckets=halves)], [metric_with_buckets, tm.MRR()]):
         assert tm.evaluate(scores, target, buckets=halves, metrics=metrics).scalars
 
 
@@ -702,7 +705,7 @@ def test_added_metrics_use_the_ignore_index_of_the_collection():
 
 
 @pytest.mark.parametrize("macro", [None, "of_averages"])
-def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
+def test_macro_average_states_the_value_of_a_perfect_model(macro):
     """A report of a macro average over all labels says how many labels have no row and count 0, and what a perfect
     model can reach. Each bucket shows how many of its labels have rows. Over present labels a perfect model reaches
     1.

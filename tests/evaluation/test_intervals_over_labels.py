@@ -156,8 +156,8 @@ def skewed(rows: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tm.Lab
     """Return scores, targets and thirds of 120 labels, of which the rare ones have few rows."""
     generator = torch.Generator().manual_seed(seed)
     popularity = (torch.arange(120) + 10.0) ** -1.4
-    drawn = torch.multinomial(popularity, 3 * rows, replacement=True, generator=generator).view(rows, 3)
-    target = torch.zeros(rows, 120, dtype=torch.bool).scatter(1, drawn, True)
+    labels = torch.multinomial(popularity, 3 * rows, replacement=True, generator=generator).view(rows, 3)
+    target = torch.zeros(rows, 120, dtype=torch.bool).scatter(1, labels, True)
     buckets = tm.LabelBuckets.quantiles((popularity * 1e5).long(), 3, by="labels")
     return torch.randn(rows, 120, generator=generator) + 1.6 * target, target, buckets
 

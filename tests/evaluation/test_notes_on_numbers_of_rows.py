@@ -108,13 +108,15 @@ def test_coverage_at_its_maximum_gets_no_note() -> None:
 
     With one label that is never shown it gets a note.
     """
-    shown = torch.tensor([[0, label] for label in range(1, 12)] * 1 + [[0, 1]] * 29)
-    report = tm.evaluate(shown, torch.zeros(40, dtype=torch.long), metrics=[tm.CatalogCoverageAtK(2, num_labels=12)])
+    lists = torch.tensor([[0, label] for label in range(1, 12)] * 1 + [[0, 1]] * 29)
+    report = tm.evaluate(lists, torch.zeros(40, dtype=torch.long), metrics=[tm.CatalogCoverageAtK(2, num_labels=12)])
     assert report.scalars["catalog_coverage@2"] == 1
     assert report.at_half_the_rows["catalog_coverage@2"] < 0.9
     assert not any("depend on the number of rows" in note for note in report.notes)
-    fewer = tm.evaluate(shown, torch.zeros(40, dtype=torch.long), metrics=[tm.CatalogCoverageAtK(2, num_labels=13)])
-    assert any("catalog_coverage@2 rises with more rows" in note for note in fewer.notes)
+    incomplete = tm.evaluate(
+        lists, torch.zeros(40, dtype=torch.long), metrics=[tm.CatalogCoverageAtK(2, num_labels=13)]
+    )
+    assert any("catalog_coverage@2 rises with more rows" in note for note in incomplete.notes)
 
 
 def test_clusters_of_copied_rows_count_as_single_rows() -> None:
@@ -125,9 +127,9 @@ def test_clusters_of_copied_rows_count_as_single_rows() -> None:
     for times in (1, 5):
         rows, labels = np.nonzero(np.repeat(relevant, times, axis=0))
         flags, clusters = np.ones(rows.size, bool), np.repeat(np.arange(30), times)
-        shown = ShownRows(rows, labels, flags, flags, np.ones(30 * times, bool), 20, "coverage", 20, np.ones(20))
+        coverage = ShownRows(rows, labels, flags, flags, np.ones(30 * times, bool), 20, "coverage", 20, np.ones(20))
         recall = LabelRows(rows, labels, flags, flags, np.ones(30 * times, bool), 20)
-        assert shown.moves_with_rows(clusters)
+        assert coverage.moves_with_rows(clusters)
         assert recall.moves_with_rows(clusters)
         assert recall.moves_with_rows() == (times == 1)
-        assert "number of clusters" in notes_of({"coverage": shown}, clusters)
+        assert "number of clusters" in notes_of({"coverage": coverage}, clusters)

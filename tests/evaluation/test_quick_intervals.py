@@ -211,8 +211,8 @@ def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float
     for number, name in enumerate(BUCKETS.names[:-1]):  # the last one holds labels that training never saw
         labels = BUCKETS.assignment.numpy() == number
         n, value = mask[:, labels].sum(axis=1), rows[f"{stem}/{name}"][0]
-        chance, most = min(k, labels.sum()) / labels.sum(), np.minimum(k, n) / np.maximum(n, 1)
-        sides_by_bucket.append([value - chance, np.where(np.isnan(value), np.nan, most - chance)])
+        chance, attainable = min(k, labels.sum()) / labels.sum(), np.minimum(k, n) / np.maximum(n, 1)
+        sides_by_bucket.append([value - chance, np.where(np.isnan(value), np.nan, attainable - chance)])
     return [sides for sides in sides_by_bucket if np.nansum(sides[1]) > 1e-9]
 
 
@@ -380,7 +380,7 @@ def test_intervals_do_not_count_rows_left_out(resamples: int | None) -> None:
     rows.
     """
     scores, target = torch.rand(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 6
-    kept = torch.arange(40) % 5 > 0
+    is_kept = torch.arange(40) % 5 > 0
     metrics = [
         tm.PrecisionAtK(2, average="micro"),
         tm.PropensityScoredPrecisionAtK(2),
@@ -393,11 +393,11 @@ def test_intervals_do_not_count_rows_left_out(resamples: int | None) -> None:
         collection = tm.TopKCollection(metrics, ignore_index=ignore_index)
         return tm.evaluate(*batch, metrics=collection, label_counts=counts, intervals=resamples, **arguments).intervals
 
-    expected = intervals_of(scores[kept], target[kept])
+    expected = intervals_of(scores[is_kept], target[is_kept])
     assert {interval.n for key, interval in expected.items() if "/" not in key} == {32}
     for intervals_by_key in (
-        intervals_of(scores, target, row_mask=kept),
-        intervals_of(scores, torch.where(kept, target, -100), ignore_index=-100),
+        intervals_of(scores, target, row_mask=is_kept),
+        intervals_of(scores, torch.where(is_kept, target, -100), ignore_index=-100),
     ):
         assert {key: interval.n for key, interval in intervals_by_key.items()} == {
             key: interval.n for key, interval in expected.items()

@@ -83,12 +83,14 @@ def test_rankings_of_runs_compare_as_their_scores_do():
     assert repr(comparison.comparisons) == repr(expected.comparisons)
 
 
-def test_a_report_has_micro_averages_of_rows_with_weights():
-    """evaluate divides the weights of the rows that find their label by those of all rows."""
+def test_micro_average_of_weighted_rows_divides_weights():
+    """The micro average of weighted rows divides the weights of the rows with a hit by those of all rows, and its count
+    is the sum of weights.
+    """
     report = tm.evaluate(weighted(), metrics=[tm.RecallAtK(k=2, average="micro", weighted=True)])
-    found = (SCORES.topk(2).indices == TARGET[:, None]).any(1)
+    is_hit = (SCORES.topk(2).indices == TARGET[:, None]).any(1)
     weights = torch.arange(1, ROWS + 1)
-    assert report.by_key["micro_recall@2"].value == int(weights[found].sum()) / int(weights.sum())
+    assert report.by_key["micro_recall@2"].value == int(weights[is_hit].sum()) / int(weights.sum())
     assert report.by_key["micro_recall@2"].count == int(weights.sum())
 
 

@@ -45,13 +45,13 @@ def test_blind_spots_equal_binomial_tests_corrected_by_benjamini_and_hochberg(se
         rate = min([other_hits / rows, *median_rate(hits, support, bucket, label)]) if rows else 0.0
         p.append(binom.cdf(h, n, rate) if rows else 1.0)
         exact.append(hypergeom.cdf(h, rows + n, other_hits + h, n))
-    seen = support > 0
-    q, exact_q = (false_discovery_control(np.clip(np.array(p_values)[seen], 0, 1)) for p_values in (p, exact))
+    has_rows = support > 0
+    q, exact_q = (false_discovery_control(np.clip(np.array(p_values)[has_rows], 0, 1)) for p_values in (p, exact))
     spots = blind_spots(hits, support, bucket)
-    assert spots.q[seen] == pytest.approx(q, rel=1e-9)
-    assert spots.p[seen] == pytest.approx(np.array(p)[seen], rel=1e-9)
-    assert np.isnan(spots.q[~seen]).all()
-    listed = np.flatnonzero(seen)[(q <= 0.05) & (exact_q <= 0.05)]
+    assert spots.q[has_rows] == pytest.approx(q, rel=1e-9)
+    assert spots.p[has_rows] == pytest.approx(np.array(p)[has_rows], rel=1e-9)
+    assert np.isnan(spots.q[~has_rows]).all()
+    listed = np.flatnonzero(has_rows)[(q <= 0.05) & (exact_q <= 0.05)]
     assert {*spots.listed.tolist()} == {*listed.tolist()}
     assert spots.q[spots.listed].tolist() == sorted(spots.q[spots.listed])
 

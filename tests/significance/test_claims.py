@@ -183,8 +183,8 @@ def test_unbounded_values_that_one_row_decides_have_no_interval():
     large, zeros = np.r_[31.0, np.ones(10), np.zeros(489)], np.zeros(500)
     rows = {"dcg/head": rng.random(500), "dcg/large": large, "dcg/zeros": zeros}
     gaps = {"gap/large": ["dcg/head", "dcg/large"], "gap/zeros": ["dcg/head", "dcg/zeros"]}
-    found = intervals(rows, gaps=gaps, unbounded=["dcg", *gaps], resamples=0)
-    assert {key: interval.reason for key, interval in found.items()} == {
+    estimates = intervals(rows, gaps=gaps, unbounded=["dcg", *gaps], resamples=0)
+    assert {key: interval.reason for key, interval in estimates.items()} == {
         "dcg/head": None,
         "dcg/large": "one row or cluster has more than half of the sum",
         "dcg/zeros": "all rows agree",

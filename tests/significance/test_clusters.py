@@ -275,11 +275,15 @@ def test_clusters_that_are_not_one_per_row_are_refused(clusters, message):
         compare({"a": {"k": [1, 2, 3]}, "b": {"k": [1, 2, 3]}}, clusters=clusters)
 
 
-def test_a_mean_without_bounds_knows_copies_from_rows():
-    """Skewed gains, each three times, as a cluster: the limits of few large events, as of the rows, and no t."""
+def test_unbounded_mean_of_copied_rows_has_the_interval_of_single_rows():
+    """An unbounded mean of clusters of three copies has the interval of the single rows: for skewed gains, the limits
+    of few large events.
+    """
     gains = np.random.default_rng(1).exponential(3, 40)
-    alone = intervals({"dcg": gains}, unbounded=["dcg"], resamples=0)["dcg"]
+    interval_of_rows = intervals({"dcg": gains}, unbounded=["dcg"], resamples=0)["dcg"]
     users = np.repeat(np.arange(40), 3)
-    clustered = intervals({"dcg": np.repeat(gains, 3)}, unbounded=["dcg"], clusters=users, resamples=0)["dcg"]
-    assert alone.method == clustered.method == Method.FAY_FEUER
-    assert clustered.ends == pytest.approx(alone.ends)
+    interval_of_clusters = intervals({"dcg": np.repeat(gains, 3)}, unbounded=["dcg"], clusters=users, resamples=0)[
+        "dcg"
+    ]
+    assert interval_of_rows.method == interval_of_clusters.method == Method.FAY_FEUER
+    assert interval_of_clusters.ends == pytest.approx(interval_of_rows.ends)

@@ -191,12 +191,14 @@ def test_empty_bucket_is_not_tested():
     """A key without rows has no value and no p-value, and does not count among the corrected comparisons."""
     old, new = {"k/seen": np.zeros(6), "k/unseen": np.full(6, NAN)}, {"k/seen": np.ones(6), "k/unseen": np.full(6, NAN)}
     for medians in ([], ["k"]):
-        seen, unseen = compare({"old": old, "new": new}, medians=medians, correction="bonferroni", resamples=100)
-        assert seen.p_corrected.randomisation == seen.p.randomisation
-        assert unseen.n == 0
-        assert math.isnan(unseen.value)
-        assert math.isnan(unseen.p_corrected.randomisation)
-        assert not unseen.significant
+        with_rows, without_rows = compare(
+            {"old": old, "new": new}, medians=medians, correction="bonferroni", resamples=100
+        )
+        assert with_rows.p_corrected.randomisation == with_rows.p.randomisation
+        assert without_rows.n == 0
+        assert math.isnan(without_rows.value)
+        assert math.isnan(without_rows.p_corrected.randomisation)
+        assert not without_rows.significant
 
 
 def test_infinite_row_leaves_the_mean_untested():
@@ -250,8 +252,10 @@ def test_resamples_suffice_for_the_comparisons():
     assert strict[0].significant
 
 
-def test_a_gap_is_no_more_certain_than_its_ends_in_either_model():
-    """Nine rows of one model have a denominator in the tail: no interval, whichever model is the baseline."""
+def test_gap_needs_ten_rows_at_each_end_in_both_models():
+    """A gap has no interval if one of its ends has fewer than ten rows with a denominator in either model, whichever is
+    the baseline.
+    """
     rng = np.random.default_rng(0)
     models = {}
     for name, rows in (("few", 9), ("many", 40)):

@@ -29,8 +29,10 @@ def plain_limits(terms, resamples, rng):
 
     size = terms[0][1].size
     value, error = value_and_error(np.arange(size))
-    drawn = (value_and_error(rng.integers(size, size=size)) for _ in range(resamples))
-    reach = np.quantile([abs(estimate - value) / spread if spread else math.inf for estimate, spread in drawn], 0.95)
+    resampled = (value_and_error(rng.integers(size, size=size)) for _ in range(resamples))
+    reach = np.quantile(
+        [abs(estimate - value) / spread if spread else math.inf for estimate, spread in resampled], 0.95
+    )
     return value, value - reach * error, value + reach * error
 
 
@@ -93,8 +95,8 @@ def test_rows_that_agree_have_the_exact_interval_of_other_rows():
     % of hits. Rows of 1 and of any share likewise.
     """
     largest_share = 1 - 0.025 ** (1 / 50)
-    half, one, zero = np.full(50, 0.5), np.ones(50), np.zeros(50)
-    estimates = intervals({"half": half, "ones": (3 * one, 3 * one), "zeros": (zero, 2 * one)})
+    halves, ones, zeros = np.full(50, 0.5), np.ones(50), np.zeros(50)
+    estimates = intervals({"half": halves, "ones": (3 * ones, 3 * ones), "zeros": (zeros, 2 * ones)})
     expected = {
         "half": (0.5 - 0.5 * largest_share, 0.5 + 0.5 * largest_share),
         "ones": (1 - largest_share, 1),
@@ -103,7 +105,7 @@ def test_rows_that_agree_have_the_exact_interval_of_other_rows():
     for key, ends in expected.items():
         assert [estimates[key].low, estimates[key].high] == pytest.approx(ends)
         assert estimates[key].method == "Clopper-Pearson, all agree"
-    (wins,) = compare({"old": {"k": zero}, "new": {"k": half}}, resamples=100)
+    (wins,) = compare({"old": {"k": zeros}, "new": {"k": halves}}, resamples=100)
     assert [wins.interval.low, wins.interval.high] == pytest.approx(
         [0.5 - 1.5 * largest_share, 0.5 + 0.5 * largest_share]
     )

@@ -462,8 +462,8 @@ def exposure(measure, c):
         return scipy.stats.entropy(c)
     if measure == "mean":
         return np.average(WEIGHTS, weights=c)
-    shown = np.repeat(np.arange(L), c)
-    return np.mean([label != other for at, label in enumerate(shown) for other in np.delete(shown, at)])
+    shown_labels = np.repeat(np.arange(L), c)
+    return np.mean([label != other for at, label in enumerate(shown_labels) for other in np.delete(shown_labels, at)])
 
 
 @pytest.mark.parametrize("measure", ["coverage", "gini", "entropy", "mean", "personalization"])
@@ -604,12 +604,14 @@ def test_the_value_at_half_of_the_rows_is_that_of_random_halves():
     for seed in range(40):
         relevant, predicted = rows(100 + seed)
         half = rng.permutation(N)[: N // 2]
-        drawn = f1_score(relevant[half], predicted[half], average="macro", zero_division=0)
-        pairs.append((at_half_the_rows(as_cells(relevant, predicted, top=2.0, below=(1.0, 1.0), over="all")), drawn))
-    ours, drawn = np.transpose(pairs)
-    assert ours.mean() == pytest.approx(drawn.mean(), abs=3 * scipy.stats.sem(drawn))
+        random_values = f1_score(relevant[half], predicted[half], average="macro", zero_division=0)
+        pairs.append(
+            (at_half_the_rows(as_cells(relevant, predicted, top=2.0, below=(1.0, 1.0), over="all")), random_values)
+        )
+    values, random_values = np.transpose(pairs)
+    assert values.mean() == pytest.approx(random_values.mean(), abs=3 * scipy.stats.sem(random_values))
     whole = [f1_score(*rows(100 + seed), average="macro", zero_division=0) for seed in range(40)]
-    assert abs(ours.mean() - np.mean(whole)) > 3 * scipy.stats.sem(np.subtract(ours, whole))
+    assert abs(values.mean() - np.mean(whole)) > 3 * scipy.stats.sem(np.subtract(values, whole))
 
 
 def test_equal_rows_are_split_into_halves_by_chance():

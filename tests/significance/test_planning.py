@@ -65,7 +65,7 @@ def test_rows_needed_assumes_that_rows_change_by_the_difference(kind, difference
     assert 0.75 <= rejection_rate(pairs) <= 0.9
 
 
-def test_the_least_difference_is_found_in_eight_of_ten_samples():
+def test_least_difference_is_significant_in_eight_of_ten_samples():
     """The least difference is significant in 75 to 90 % of 400 samples: 0.038 for hit rates of 0.3 that differ in 2 %
     of 200 rows.
     """

@@ -42,8 +42,8 @@ def test_page_of_significance_names_the_extremes_of_the_table():
             if cell != "–":
                 shares.append(float(cell))
         (text,) = re.findall(rf"^\| {row}.* \| (.*) \|$", sentences, re.MULTILINE)
-        named = [float(number) for number in re.findall(r"\d?\.\d{3}", text)]
-        assert (min(named), max(named)) == (min(shares), max(shares)), row
+        stated_shares = [float(number) for number in re.findall(r"\d?\.\d{3}", text)]
+        assert (min(stated_shares), max(stated_shares)) == (min(shares), max(shares)), row
 
 
 def test_rates_are_shares_of_the_pairs():

@@ -183,11 +183,14 @@ def test_verdict_marks_intervals_before_correction():
     noise = rng.normal(size=(30, 40))
     noise -= noise.mean(axis=1, keepdims=True)
     noise[0] += 0.36 * noise[0].std()
-    runs = {"old": {f"k{at}": np.zeros(40) for at in range(30)}, "new": {f"k{at}": one for at, one in enumerate(noise)}}
+    runs = {
+        "old": {f"k{at}": np.zeros(40) for at in range(30)},
+        "new": {f"k{at}": rows for at, rows in enumerate(noise)},
+    }
     comparisons = compare(runs, resamples=2000, correction="bonferroni", unbounded=[f"k{at}" for at in range(30)])
-    one = next(comparison for comparison in comparisons if comparison.key == "k0")
-    assert one.interval.low > 0
-    assert not one.significant
+    comparison = next(comparison for comparison in comparisons if comparison.key == "k0")
+    assert comparison.interval.low > 0
+    assert not comparison.significant
     assert re.search(r"k0: no difference shown \(.*\] before correction\)", verdict(comparisons, headline="k0"))
 
 
