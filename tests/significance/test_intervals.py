@@ -289,7 +289,8 @@ def test_gap_with_an_end_whose_rows_agree_combines_both_intervals(resamples):
 def test_clusters_of_very_unequal_sizes_give_no_interval(resamples):
     """Clusters of very unequal sizes have no interval, with the reason; equal ones have one.
 
-    Two of 30 clusters have 60 rows, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 effective clusters.
+    Two of 30 clusters have 60 rows, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 effective clusters. So it is if they
+    have one row each, and denominators of these sizes.
     """
     sizes = [60, 60, *[1] * 28]
     rows = np.random.default_rng(0).random(sum(sizes))
@@ -297,3 +298,6 @@ def test_clusters_of_very_unequal_sizes_give_no_interval(resamples):
     assert interval.ends == ()
     assert interval.reason == "a few large clusters hold most rows; the effective number of clusters is 3.0"
     assert intervals({"k": rows[:120]}, clusters=np.arange(120) // 4, resamples=resamples)["k"].ends
+    ratio = rows[:30] * sizes, np.array(sizes)
+    reason = intervals({"k": ratio}, clusters=np.arange(30), resamples=resamples)["k"].reason
+    assert reason == "a few clusters hold most of the sum of denominators; the effective number of clusters is 3.0"

@@ -177,6 +177,8 @@ class Estimate:
         if self._clusters is None or self.moments is None or self.moments.effective_units >= FEW:
             return None
         effective = f"the effective number of clusters is {self.moments.effective_units:.1f}"
+        if self.kind == "ratio":
+            return f"a few clusters hold most of the sum of denominators; {effective}"
         return f"a few large clusters hold most rows; {effective}"
 
     def _num_contributing(self) -> int:
