@@ -22,7 +22,7 @@ from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits, LabelWeights, Padding
-from tailmetrics.ranking._orders import order_by_key
+from tailmetrics.ranking._orders import neighbours, order_by_key
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._target_ranks import RelevantLabels
 
@@ -339,7 +339,8 @@ class RowCounts(TargetRanks):
         pairs = [self.pairs[number] for number in numbers]
         n, sizes = torch.tensor(pairs, device=device).unbind(1)
         is_relevant = whole_numbers(max(1, int(n.max())), device) < n[:, None]
-        first_rank, no_id = torch.ones_like(n)[:, None], torch.full_like(n, -1)[:, None]
+        first_rank = torch.ones_like(n)[:, None]
+        no_id = torch.full_like(n, -1)[:, None]
         hits = Hits(
             ranks=torch.where(is_relevant, first_rank, NOT_RANKED),
             ids=torch.where(is_relevant, 0, no_id),
@@ -471,7 +472,9 @@ def counts_above_and_tied(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tenso
     score, group = scores[order], groups[order]
 
     # a run is one score of one group; its places go from ``first`` to before ``end``
-    begins_run = (group[1:] != group[:-1]) | (score[1:] != score[:-1])
+    previous_score, next_score = neighbours(score)
+    previous_group, next_group = neighbours(group)
+    begins_run = (next_group != previous_group) | (next_score != previous_score)
     run = torch.zeros_like(group)
     run[1:] = begins_run.cumsum(0)
     first = torch.searchsorted(run, run)

@@ -11,7 +11,7 @@ from tailmetrics.metrics._ties import CutSpan, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Hits
-from tailmetrics.ranking._orders import equals_neighbour, in_blocks, rows_at_once
+from tailmetrics.ranking._orders import equals_neighbour, in_blocks, neighbours, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 
 SCORES_TOGETHER = 2**22
@@ -149,7 +149,8 @@ def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
     """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
     rows = ranking.targets.kernels.rows_not_falling(values)
     row_values, ranks = values[rows], ranking.hits.ranks[rows]
-    equals_next = (row_values[:, 1:] == row_values[:, :-1]) & (row_values[:, 1:] > -torch.inf)
+    value, next_value = neighbours(row_values)
+    equals_next = (value == next_value) & (next_value > -torch.inf)
     is_tied_place = equals_neighbour(equals_next)
     place = (ranks - 1).clamp(max=is_tied_place.shape[1] - 1)
     is_tied_hit = is_tied_place.gather(1, place) & (ranks < NOT_RANKED)

@@ -58,6 +58,10 @@ class FixedPoint:
         """The largest value that the limbs hold."""
         return 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
 
+    def exponent(self, number: int) -> int:
+        """Return the exponent of the unit of a limb, 2^exponent; limb 0 is the most significant one."""
+        return self.lowest + LIMB_BITS * (self.limbs - 1 - number)
+
     @property
     def largest(self) -> float:
         """The largest value that a formula may return; infinity for whole numbers and unbounded values."""
@@ -126,8 +130,7 @@ class FixedPoint:
 
     def _one_by_one(self, values: Tensor) -> Iterator[Tensor]:
         """Yield the limbs one by one: the whole part of a number is a limb; the rest is shifted left by one limb."""
-        exponent_of_first = self.lowest + LIMB_BITS * (self.limbs - 1)
-        rest = values * 2.0**-exponent_of_first
+        rest = values * 2.0 ** -self.exponent(0)
         for number in range(self.limbs):
             limb = rest.floor()
             yield limb
@@ -153,8 +156,7 @@ class FixedPoint:
         """Return the sums in ``state`` (..., columns) as float64 of shape (...), rounded."""
         value = torch.zeros(state.shape[:-1], dtype=torch.float64, device=state.device)
         for number, limb in enumerate(state.unbind(-1)):
-            exponent = self.lowest + LIMB_BITS * (self.limbs - 1 - number)
-            value = value + limb.double() * 2.0**exponent
+            value = value + limb.double() * 2.0 ** self.exponent(number)
         return value
 
     @property
@@ -182,11 +184,8 @@ SUMS_OF_WEIGHTS = FixedPoint(7, lowest=-78)
 @made_once
 def _scales(fixed_point: FixedPoint) -> Tensor:
     """Return the factors that turn a value into units of each limb, with a 0 in front of them."""
-    scales = [0.0]
-    for number in range(fixed_point.limbs):
-        exponent = fixed_point.lowest + LIMB_BITS * (fixed_point.limbs - 1 - number)
-        scales.append(2.0**-exponent)
-    return torch.tensor(scales, dtype=torch.float64, device="cpu")
+    factors = [2.0 ** -fixed_point.exponent(number) for number in range(fixed_point.limbs)]
+    return torch.tensor([0.0, *factors], dtype=torch.float64, device="cpu")
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:

@@ -57,28 +57,36 @@ class CutSpan:
     def lengths(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield x and its probability, divided by the largest one: first the most likely x, then x above and below it.
 
-        From x to x + 1 the probability changes by the factor (e - x)(m - x) / ((x + 1)(E - e - m + x + 1)).
+        From x to x + 1 the probability changes by the factor up(x) / down(x + 1), with up(x) = (e - x)(m - x), and
+        down(x) = x (E - e - m + x).
         """
         e, m, others = self.equal, self.listed, self.all_equal - self.equal
+
+        def up(x: Tensor) -> Tensor:
+            return (e - x) * (m - x)
+
+        def down(x: Tensor) -> Tensor:
+            return x * (others - m + x)
+
         smallest = (m - others).clamp(min=0)
         largest = torch.minimum(m, e)
         most_likely = (m + 1) * (e + 1) // (self.all_equal + 2)
         most_likely = torch.minimum(torch.maximum(most_likely, smallest), largest)
-        chance_up = chance_down = torch.ones_like(most_likely, dtype=real_dtype(e.device))
-        x_up = x_down = most_likely
-        yield most_likely, chance_up
+        chance_above = chance_below = torch.ones_like(most_likely, dtype=real_dtype(e.device))
+        above = below = most_likely
+        yield most_likely, chance_above
 
-        while bool(((chance_up > 0) | (chance_down > 0)).any()):
-            chance_up = chance_up * ((e - x_up) * (m - x_up)) / ((x_up + 1) * (others - m + x_up + 1))
-            chance_down = chance_down * (x_down * (others - m + x_down)) / ((e - x_down + 1) * (m - x_down + 1))
-            chance_up = torch.where(chance_up > NEGLIGIBLE, chance_up, 0.0)
-            chance_down = torch.where(chance_down > NEGLIGIBLE, chance_down, 0.0)
-            x_up = x_up + 1
-            x_down = x_down - 1
-            if bool((chance_up > 0).any()):
-                yield x_up, chance_up
-            if bool((chance_down > 0).any()):
-                yield x_down, chance_down
+        while bool(((chance_above > 0) | (chance_below > 0)).any()):
+            chance_above = chance_above * up(above) / down(above + 1)
+            chance_below = chance_below * down(below) / up(below - 1)
+            chance_above = torch.where(chance_above > NEGLIGIBLE, chance_above, 0.0)
+            chance_below = torch.where(chance_below > NEGLIGIBLE, chance_below, 0.0)
+            above = above + 1
+            below = below - 1
+            if bool((chance_above > 0).any()):
+                yield above, chance_above
+            if bool((chance_below > 0).any()):
+                yield below, chance_below
 
 
 @dataclass(eq=False)
@@ -219,8 +227,8 @@ class ExpectedRanks(TargetRanks):
         The first span with relevant labels has e places, m of them within k, and r relevant labels. The probability
         that none of the r labels is within k is the product of (e - m - i) / (e - i) over i < r.
         """
-        above, equal, tied = self.above[..., 0], self.equal[..., 0], self.tied_relevant[..., 0]
-        inside = (self.shown(self.cutoffs(k)) - above).clamp(min=0).minimum(equal)
+        above, equal, tied = self._first_spans()
+        inside = (self.limit(self.cutoffs(k)) - above).clamp(min=0).minimum(equal)
         outside = equal - inside
         most_tied = 0
         if tied.numel():
@@ -230,7 +238,11 @@ class ExpectedRanks(TargetRanks):
         for i in range(most_tied):
             factor = divide((outside - i).clamp(min=0), equal - i)
             chance_of_none = torch.where(i < tied, chance_of_none * factor, chance_of_none)
-        return torch.where(above < NOT_RANKED, 1 - chance_of_none, 0.0)
+        return torch.where(above < NOT_RANKED, 1 - chance_of_none, 0.0).squeeze(-1)
+
+    def _first_spans(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ``above``, ``equal`` and ``tied_relevant`` of the first relevant label of each list, (..., 1) each."""
+        return self.above[..., :1], self.equal[..., :1], self.tied_relevant[..., :1]
 
     def worth_within(self, k: Cutoff, worth: Tensor, sums: Callable[[], Tensor]) -> Tensor:
         """Return for each label the mean worth of its possible ranks, shape (..., W), float64.
@@ -275,7 +287,7 @@ class ExpectedRanks(TargetRanks):
 
     def _reciprocal_of_first(self, limit: int | Tensor) -> Tensor:
         """Return :meth:`reciprocal_of_first` among the first ``limit`` places."""
-        above, equal, tied = self.above[..., :1], self.equal[..., :1], self.tied_relevant[..., :1]
+        above, equal, tied = self._first_spans()
         last = (limit - above).clamp(min=0).minimum(equal - tied + 1)
         deepest = 0
         if last.numel():

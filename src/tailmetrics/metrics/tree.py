@@ -19,6 +19,7 @@ from tailmetrics.metrics._states import COUNT, divide
 from tailmetrics.ranking import Cutoff, TargetRanks
 from tailmetrics.ranking._device import looked_up
 from tailmetrics.ranking._hits import NOT_RANKED
+from tailmetrics.ranking._orders import neighbours, sums_by_key
 from tailmetrics.ranking._target_ranks import listed_ids
 from tailmetrics.tree import LabelTree, Paths
 
@@ -135,13 +136,12 @@ class _RelevantNodes:
         # a label adds the nodes that its path does not share with the label before it
         num_added = lengths
         if len(ids):
-            is_same_list = self._keys[1:] == self._keys[:-1]
+            key, next_key = neighbours(self._keys)
+            is_same_list = key == next_key
             shared_with_previous = _shared_nodes(self._nodes[:, 1:], self._nodes[:, :-1])
             shared_with_previous = torch.where(is_same_list, shared_with_previous, 0)
             num_added = (lengths - F.pad(shared_with_previous, (1, 0))).clamp(min=0)
-        totals = torch.zeros(n.numel() + 1, dtype=torch.int64, device=ids.device)  # the last one: void entries
-        totals.scatter_add_(0, self._keys, num_added.to(torch.int64))
-        self.count = totals[:-1].view(n.shape)
+        self.count = sums_by_key(num_added.to(torch.int64), self._keys, n.numel()).view(n.shape)
 
     def first_after(self, rows: Tensor, places: Tensor) -> Tensor:
         """Return where each listed label (R, k) would stand among the sorted relevant labels."""
@@ -264,9 +264,7 @@ def near_miss_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> tuple[Tens
     is_missed = _first_place(is_label) >= cutoffs
     is_near_miss = is_missed & (_first_place(is_relative) < cutoffs)
     flags = torch.stack([is_near_miss, is_missed]).to(torch.int64)
-    totals = flags.new_zeros(2, len(ks), num_lists + 1)  # the last one: void entries
-    totals.scatter_add_(2, keys.expand_as(flags), flags)
-    near_misses, misses = totals[..., :-1].view(2, len(ks), *n.shape)
+    near_misses, misses = sums_by_key(flags, keys, num_lists).view(2, len(ks), *n.shape)
     if isinstance(k, tuple):
         return near_misses, misses
     return near_misses[0], misses[0]

@@ -29,7 +29,7 @@ from tailmetrics.ranking._matrices import (
     ranks_by_bars,
     ranks_of_all,
 )
-from tailmetrics.ranking._orders import in_blocks, rows_at_once
+from tailmetrics.ranking._orders import in_blocks, rows_at_once, sums_by_key
 
 DEEP = 16
 """Hits are searched at least to this rank, and at least this many of the best gains are kept.
@@ -302,10 +302,8 @@ class Kernels(ScoreKernels):
             bucket_of_target = buckets.of(targets.padded).unsqueeze(2)
             return (bucket_of_target == whole_numbers(num_buckets, targets.padded.device)).sum(dim=1)
         keys = targets.keys(buckets)
-        num_cells = targets.num_rows * num_buckets
-        counts = torch.zeros(num_cells + 1, dtype=torch.int64, device=keys.device)  # the last cell: void entries
-        counts.scatter_add_(0, keys, torch.ones_like(keys))
-        return counts[:-1].view(targets.num_rows, num_buckets)
+        counts = sums_by_key(torch.ones_like(keys), keys, targets.num_rows * num_buckets)
+        return counts.view(targets.num_rows, num_buckets)
 
     def best(
         self,

@@ -13,7 +13,7 @@ from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
 from tailmetrics.ranking._hits import Entries, ListCheck
 from tailmetrics.ranking._matrices import above, plain_top_k, tournament
-from tailmetrics.ranking._orders import order_by_key, rows_at_once
+from tailmetrics.ranking._orders import neighbours, order_by_key, repeats_previous, rows_at_once
 
 ROUND_SCORES = 2**28
 """At most this many scores enter one tournament. It needs a third of their memory: 1/3 GB for float32."""
@@ -105,26 +105,28 @@ class ScoreKernels:
             ordered = torch.from_numpy(np.sort(ids.numpy(), axis=1))  # in a tenth of torch's time
         else:
             ordered = ids.sort(dim=1).values
-        is_behind_gap = (ids[:, 1:] >= 0) & (ids[:, :-1] < 0)
+        previous, following = neighbours(ids)
+        is_behind_gap = (following >= 0) & (previous < 0)
         return ListCheck(
             lowest=int(ordered[:, 0].min()),
             highest=int(ordered[:, -1].max()),
             gap_row=_first_row(is_behind_gap.any(dim=1), first_row),
-            repeat_row=_first_row(_repeats_previous(ordered).any(dim=1), first_row),
+            repeat_row=_first_row(repeats_previous(ordered).any(dim=1), first_row),
         )
 
     def repeated(self, ids: Tensor) -> Tensor:
         """Return True for each id that already occurs at an earlier place of its row, for ids (N, K), bool (N, K)."""
         ordered, order = ids.sort(dim=1, stable=True)
         repeats_in_order = torch.zeros_like(ids, dtype=torch.bool)
-        repeats_in_order[:, 1:] = _repeats_previous(ordered)
+        repeats_in_order[:, 1:] = repeats_previous(ordered)
         return torch.zeros_like(repeats_in_order).scatter_(1, order, repeats_in_order)
 
     def rows_not_falling(self, values: Tensor) -> Tensor:
         """Return the rows of values (N, C) in which a value is not above the next one, and the next one is not -inf."""
         if self.can_read_values:
             return _rows_not_falling_on_cpu(values)
-        falls = (values[:, :-1] > values[:, 1:]) | (values[:, 1:] == -torch.inf)
+        value, next_value = neighbours(values)
+        falls = (value > next_value) | (next_value == -torch.inf)
         return (~falls).any(dim=1).nonzero()[:, 0]
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
@@ -250,11 +252,6 @@ def _first_row(flags: Tensor, first_row: int) -> int | None:
     if not len(rows):
         return None
     return first_row + int(rows[0])
-
-
-def _repeats_previous(ordered: Tensor) -> Tensor:
-    """Return whether each id but the first of ascending ids (N, K) repeats the id before it, bool, (N, K - 1)."""
-    return (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
 
 
 def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:

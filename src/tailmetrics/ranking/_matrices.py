@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Entries, LabelWeights
-from tailmetrics.ranking._orders import equals_neighbour, in_blocks, order_by_key, rows_at_once
+from tailmetrics.ranking._orders import equals_neighbour, in_blocks, neighbours, order_by_key, rows_at_once
 
 # the order of scores: compare and sort whole rows
 
@@ -237,8 +237,8 @@ def tied_labels(scores: Tensor) -> Tensor:
     tied = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
     for block, block_tied in in_blocks(rows_at_once(SORTED_TOGETHER, scores.shape[1]), scores, tied):
         ordered, order = torch.sort(block, dim=1)
-        equals_next = ordered[:, 1:] == ordered[:, :-1]
-        block_tied.scatter_(1, order, equals_neighbour(equals_next))
+        score, next_score = neighbours(ordered)
+        block_tied.scatter_(1, order, equals_neighbour(score == next_score))
     return tied
 
 

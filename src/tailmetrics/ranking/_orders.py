@@ -34,6 +34,27 @@ def order_by_key(keys: Tensor, order: Tensor, descending: bool = False) -> Tenso
     return order.gather(-1, keys_in_order.argsort(dim=-1, descending=descending, stable=True))
 
 
+def neighbours(cells: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cells of each row but the last, and the cells but the first: each cell, and the next one.
+
+    Args:
+        cells: Shape (..., W).
+
+    Returns:
+        Shape (..., W - 1) each.
+    """
+    return cells[..., :-1], cells[..., 1:]
+
+
+def repeats_previous(ids: Tensor) -> Tensor:
+    """Return whether each id but the first repeats the one before it, for ascending ids (N, K), bool (N, K - 1).
+
+    The -1 that pads a list repeats nothing.
+    """
+    previous, following = neighbours(ids)
+    return (following == previous) & (following >= 0)
+
+
 def equals_neighbour(equals_next: Tensor) -> Tensor:
     """Return whether each cell of sorted rows equals a neighbour, bool, shape (N, W).
 
@@ -41,3 +62,16 @@ def equals_neighbour(equals_next: Tensor) -> Tensor:
         equals_next: Shape (N, W - 1), bool: whether each cell but the last equals the next one.
     """
     return F.pad(equals_next, (1, 0)) | F.pad(equals_next, (0, 1))
+
+
+def sums_by_key(amounts: Tensor, keys: Tensor, num_keys: int) -> Tensor:
+    """Return the sum of the amounts of each key, shape (..., num_keys), of the type of the amounts.
+
+    Args:
+        amounts: Shape (..., T).
+        keys: Shape (T,), int64, from 0; amounts of the key ``num_keys``, which void entries have, are left out.
+        num_keys: The number of keys.
+    """
+    sums = amounts.new_zeros(*amounts.shape[:-1], num_keys + 1)
+    sums.scatter_add_(-1, keys.expand_as(amounts), amounts)
+    return sums[..., :-1]

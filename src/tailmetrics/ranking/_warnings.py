@@ -17,6 +17,7 @@ from tailmetrics.ranking import native
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._orders import repeats_previous
 from tailmetrics.ranking._reading import Depth, Lists
 
 INSIDE = ("tailmetrics.", "torch", "functools")
@@ -292,7 +293,7 @@ def _are_tokens(ids: Tensor, other_ids: Tensor, num_common: int) -> bool:
 def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
     """Return the number of ids that a row of both tables (N, K) has in common; each holds an id once in a row."""
     ordered = torch.cat([ids, other_ids], dim=1).sort(dim=1).values
-    return int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum())
+    return int(repeats_previous(ordered).sum())
 
 
 def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> str | None:
