@@ -308,6 +308,21 @@ def test_an_adjusted_gap_above_one_is_explained():
         assert ("above 1 where the tail is below chance" in markdown(report)) == (gap > 1)
 
 
+def test_an_adjusted_gap_between_other_buckets_names_them():
+    """The only label of the head is in each list of its bucket, by chance too, so that no value is adjusted there.
+
+    The gap is head minus tail; the adjusted gap middle minus tail, (1 - 1/2) / (1 - 1/2) - (0 - 1/2) / (1 - 1/2) = 2.
+    """
+    buckets = LabelBuckets.from_assignment([0, 1, 1, 2, 2], ["head", "middle", "tail"])
+    scores = torch.tensor([[0.9, 0.8, 0.1, 0.1, 0.8]] * 30)
+    metrics = [RecallAtK(1, buckets=buckets), RecallAtK(1, buckets=buckets, scope="global")]
+    report = evaluate(scores, torch.tensor([0, 1, 3] * 10), metrics=metrics)
+    assert report.summaries["recall@1/adjusted_gap"] == pytest.approx(2.0)
+    (table,) = (table for table in report.document().tables if table.name == "tail")
+    assert "Gap: head minus tail;" in table.caption
+    assert "no value is adjusted: the adjusted gap is middle minus tail for recall@1." in table.caption
+
+
 def test_warnings_give_counts_and_causes():
     """The warning of unseen labels gives their positives and the share with three digits.
 

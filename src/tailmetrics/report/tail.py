@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tailmetrics.report.breakdowns import ALL, UNSEEN
@@ -24,6 +26,29 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
         if record.is_measured and record.bucket != UNSEEN:
             measured.append(record)
     return [*measured[:1], *measured[1:][-1:]]
+
+
+def _adjusted_ends(report: ReportData, metric: str) -> list[str]:
+    """Return the buckets between which the adjusted gap is: the first and the last where lists can be above chance."""
+    names = []
+    for record in report.bucket_records(metric):
+        room = record.reference("attainable") - record.reference("chance")
+        if record.is_measured and record.bucket != UNSEEN and math.isfinite(room) and room != 0:
+            names.append(record.bucket)
+    return [*names[:1], *names[1:][-1:]]
+
+
+def _other_ends(report: ReportData, ends: Mapping[str, Sequence[Record]]) -> str:
+    """Return the sentence on adjusted gaps between other buckets than the gap; empty if there is none."""
+    texts = []
+    for metric, pair in ends.items():
+        names = _adjusted_ends(report, metric)
+        has_adjusted_gap = not math.isnan(report.record(metric, summary="adjusted_gap").value)
+        if has_adjusted_gap and len(names) == 2 and names != [record.bucket for record in pair]:
+            texts.append(f"{names[0]} minus {names[1]} for {metric}")
+    if not texts:
+        return ""
+    return f"where no list can be above chance, no value is adjusted: the adjusted gap is {', '.join(texts)}"
 
 
 def tail_section(report: ReportData) -> Section:
@@ -59,7 +84,7 @@ def tail_section(report: ReportData) -> Section:
     below_chance = ""
     if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in ends):
         below_chance = BELOW_CHANCE
-    caption = sentences(report.rows_in_words, "; ".join(meanings), below_chance)
+    caption = sentences(report.rows_in_words, "; ".join(meanings), _other_ends(report, ends), below_chance)
     return Section("tail", "Head against tail", caption).with_table(Table.from_items(ends, columns))
 
 
