@@ -289,6 +289,11 @@ def test_formulas_have_no_value_in_masked_rows() -> None:
         values = formula(ranking, **cutoffs)
         assert values.isnan().tolist() == (~row_mask).tolist(), name
         assert float(values.nanmean()) == pytest.approx(float(metric.compute()), rel=1e-12), name
+    for num_rows in (len(BUCKETS), len(row_mask)):  # as many rows as buckets, and more
+        ranking = rank(batch[0][:num_rows], batch[1][:num_rows], row_mask=row_mask[:num_rows])
+        losses = functional.cross_entropy(ranking, BUCKETS)
+        assert losses.isnan().all(dim=1).tolist() == losses.isnan().any(dim=1).tolist() == (~ranking.row_mask).tolist()
+    ranking = rank(*batch, row_mask=row_mask)
     hits = functional.hit_rate_at_k(ranking, k=3)
     assert hits[row_mask].tolist() == functional.hit_rate_at_k(rank(*batch), k=3)[row_mask].tolist()
     assert not hits[~row_mask].any()

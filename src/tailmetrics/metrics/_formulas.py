@@ -29,6 +29,7 @@ def takes_arrays(
     depth: Depth | None = None,
     warns: Callable[[Ranking], None] | None = None,
     check: Callable[..., None] | None = None,
+    row_axis: int = -1,
 ) -> Callable[..., Value]:
     """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
 
@@ -39,6 +40,7 @@ def takes_arrays(
         depth: How deep arrays are ranked; None for as deep as the argument ``k`` asks.
         warns: Looks at a ranking of arrays first.
         check: Raises unless the arguments can be used: ``check(caller, ranks, arguments)``.
+        row_axis: The axis of the rows in the value: 0 or -1.
     """
     public = _PublicFormula(function, depth, warns, check)
 
@@ -51,7 +53,7 @@ def takes_arrays(
             args, kwargs = public.with_cutoffs(args, kwargs)
             public.check_arguments(*args, **kwargs)
             ranks = args[0] if args else kwargs[public.ranking_name]
-            value: Value = _without_masked_rows(function(*args, **kwargs), ranks)
+            value: Value = _without_masked_rows(function(*args, **kwargs), ranks, row_axis)
         else:
             value = public.of_arrays(*args, **kwargs)
         return value
@@ -59,15 +61,15 @@ def takes_arrays(
     return either
 
 
-def _without_masked_rows(value: Any, ranks: TargetRanks) -> Any:
-    """Return floating values of rows, shape (..., N), with NaN in the rows that the row mask of a ranking drops.
+def _without_masked_rows(value: Any, ranks: TargetRanks, row_axis: int) -> Any:
+    """Return floating values of rows with NaN in the rows that the row mask of a ranking drops.
 
     Bools, whole numbers and the two terms of a ratio cannot say so, and stay as they are.
     """
     row_mask = ranks.row_mask if isinstance(ranks, Ranking) else None
     if row_mask is None or not isinstance(value, Tensor) or not value.is_floating_point():
         return value
-    return value.masked_fill(~row_mask, nan)
+    return value.movedim(row_axis, -1).masked_fill(~row_mask, nan).movedim(-1, row_axis)
 
 
 class _PublicFormula:

@@ -240,7 +240,7 @@ def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> N
     )
 
 
-@partial(takes_arrays, warns=_warn_of_probabilities)
+@partial(takes_arrays, warns=_warn_of_probabilities, row_axis=0)
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
     """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural log, softmax over all L labels.
 
