@@ -264,7 +264,7 @@ class OutputOptions:
     ] = False
     quiet: Annotated[
         bool,
-        "Print nothing but the paths of the files written.",
+        "Print only the paths of the files written. How files are read, and warnings, still go to stderr.",
     ] = False
 
 
