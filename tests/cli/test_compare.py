@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
 from cli.long_tail import rewrite, write_lists
-from tailmetrics import LabelBuckets, RecallAtK
+from tailmetrics import LabelBuckets, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.evaluation.row_tables import METADATA, RowTable
 from tailmetrics.significance import compare
@@ -586,6 +587,21 @@ def test_folders_of_reports_are_compared_by_their_tables(runs, config, tailmetri
         (without_table / f"rows_{name}.parquet").write_bytes((tmp_path / "old.parquet").read_bytes())
     status, _, err = tailmetrics("compare", tmp_path / "new", without_table, "--resamples", 200)
     assert (status, "bare: rows_best.parquet is compared; for rows_val.parquet, name the file." in err) == (0, True)
+
+
+@pytest.mark.parametrize("metric", [RecallAtK(k=3), PrecisionAtK(k=3)])
+def test_a_folder_whose_report_is_of_another_evaluation_is_refused(runs, config, tailmetrics, tmp_path, metric):
+    """A report that Python wrote over that of evaluate, with another value of a key or without it, beside the old table
+    of rows: the folder is refused, and the table itself is compared.
+    """
+    words = ["--config", config(("RecallAtK", "{k: 3}")), *runs.reference, "--quiet"]
+    for name in ("old", "new"):
+        assert tailmetrics("evaluate", "--preds", getattr(runs, name), *words, "--out", tmp_path / name)[0] == 0
+    evaluate(torch.eye(9), torch.arange(9), metrics=[metric]).write(tmp_path / "new")
+    status, _, err = tailmetrics("compare", tmp_path / "old", tmp_path / "new")
+    assert (status, "is of another evaluation than report.json beside it" in err) == (2, True)
+    table = tmp_path / "new" / "rows.parquet"
+    assert tailmetrics("compare", tmp_path / "old", table, "--resamples", 99)[0] == 0
 
 
 def test_folders_of_the_same_name_are_named_by_the_differing_part(runs, config, tailmetrics, tmp_path):

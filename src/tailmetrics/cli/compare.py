@@ -106,8 +106,18 @@ def compare_runs(request: Request, messages: Messages) -> None:
         if preds:
             tables_of_models = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
         models = list(map(Model.open, names, tables_of_models))
+        _check_reports(models, chain.from_iterable(files_of_models))
         report = _with_warnings(_compared(models, request), models, messages)
         finish(report, folder, outputs, output, messages)
+
+
+def _check_reports(models: Sequence[Model], paths: Iterable[Path]) -> None:
+    """Raise if a folder that is compared holds a report and a table of rows of two evaluations."""
+    folders = {path for path in paths if path.is_dir()}
+    for model in models:
+        for table in model.tables:
+            if table.path.parent in folders:
+                table.check_report()
 
 
 def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: Messages) -> ComparisonReport:

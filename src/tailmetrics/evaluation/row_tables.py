@@ -25,6 +25,7 @@ from tailmetrics.io.database import arrow_names
 from tailmetrics.io.files import check_file, file_errors
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.report.document import plain
 from tailmetrics.report.words import USUAL_WORDS
 
 ROW, QUERY = "row", "query"
@@ -143,6 +144,23 @@ class RowTable:
             return cls(path, columns, names, **metadata)
         except Exception as error:  # whatever is made of facts that evaluate has not written
             raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
+
+    def check_report(self) -> None:
+        """Raise if the report in the folder of the table has other values, because one of both was written later.
+
+        Raises:
+            DataFileError: If a value of the table is not that of the report.
+        """
+        report = self.path.with_name(f"report{self.path.stem.removeprefix('rows')}.json")
+        try:
+            records = json.loads(report.read_text("utf-8"))["records"]
+            values = {record["key"]: record["value"] for record in records}
+        except (OSError, ValueError, LookupError, TypeError):  # no report, or a file of another program
+            return
+        for key, value in self.scalars.items():
+            if plain(value) != values.get(key):
+                problem = f"is of another evaluation than {report.name} beside it, which does not have the same {key}"
+                raise DataFileError(self.path, problem, hint="name the table to compare it, or write the folder again.")
 
     @property
     def pairs(self) -> dict[str, bool]:
