@@ -1,4 +1,4 @@
-"""Processes of their own for tests: torch and TorchMetrics are loaded once, by a server that forks; nothing of ours is."""
+"""Processes of their own for tests: a server that forks has loaded torch and TorchMetrics, and nothing of ours."""
 
 import gc
 import io

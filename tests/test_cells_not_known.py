@@ -81,7 +81,7 @@ def test_areas_of_rows_leave_out_unknown_cells(scope: Any) -> None:
 
 
 def test_coverage_error_counts_known_labels() -> None:
-    """CoverageError is the rank of the worst known relevant label among the known labels of the row, and 0 without one."""
+    """CoverageError is the rank of the worst known relevant label among known labels of a row, and 0 without one."""
     depths = []
     for scores, target in zip(SCORES.tolist(), TARGET.tolist(), strict=True):
         worst = min((score for score, cell in zip(scores, target, strict=True) if cell == 1), default=None)
@@ -110,7 +110,7 @@ def test_ranks_and_thresholds_leave_out_unknown_cells() -> None:
 
 @pytest.mark.parametrize("ignore_index", [-1, -100])
 def test_ignore_index_for_cells_is_refused_with_the_recipe(ignore_index: int) -> None:
-    """ignore_index for unknown cells is refused with a recipe, and following it gives the recall over the known cells."""
+    """ignore_index for unknown cells is refused with a recipe, which gives the recall over the known cells."""
     target = TARGET.where(IS_KNOWN, ignore_index)
     with pytest.raises(ValueError, match="not known cells of a multi-hot target") as error:
         tm.RecallAtK(5, ignore_index=ignore_index).update(SCORES, target)

@@ -112,7 +112,7 @@ def test_threads_lose_no_row() -> None:
 
 @pytest.mark.parametrize("form", [nullcontext, force_plain])
 def test_weights_are_read_anew_from_each_vector(form: Any) -> None:
-    """Weights are read anew from each vector, also if it has the memory of an earlier one or its numbers have changed."""
+    """Weights are read anew from each vector, also if it has the memory of an earlier one or its numbers changed."""
     with form():
         ranking = rank(torch.eye(2, 4), torch.tensor([0, 1]))
         reused = torch.ones(4)
@@ -232,7 +232,7 @@ def test_thresholds_of_labels_may_be_made_under_a_16_bit_default() -> None:
 
 @pytest.mark.parametrize("labels", ["present", "union", "all"])
 def test_a_macro_average_of_no_counted_row_is_nan(labels: str) -> None:
-    """A macro average without a counted row is NaN, also over all labels; with one counted row without a hit it is 0."""
+    """A macro average without a counted row is NaN, also over all labels; with one counted row and no hit it is 0."""
     metric = RecallAtK(k=1, average="macro", labels=labels, num_labels=3, empty_target_action="skip")
     metric.update(torch.rand(2, 3), torch.tensor([-1, -1]))
     assert metric.compute().isnan()

@@ -136,7 +136,7 @@ def test_imports_are_read_by_full_name(package):
 
 @pytest.mark.slow
 def test_recommender_does_not_train_on_targets():
-    """The recommender example never trains on its targets; every row has a target and at least two items to train on."""
+    """The recommender example never trains on its targets; each row has a target and at least two items to train on."""
     data = read_interactions(CUT)
     is_target = data.hidden >= 0
     assert is_target.any(dim=1).all()

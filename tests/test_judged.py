@@ -92,7 +92,7 @@ def test_judged_share_by_bucket(scope: Any) -> None:
 
 
 def test_judged_share_of_run_and_qrels() -> None:
-    """evaluate of a run and qrels has JudgedAtK as ir_measures defines it: a list shorter than k divides by its length."""
+    """evaluate of a run and qrels has JudgedAtK as in ir_measures: a list shorter than k divides by its length."""
     run = {
         f"q{row}": {f"d{label}": SCORES[row, label] for label in ranked} for row, ranked in enumerate(LISTS) if ranked
     }

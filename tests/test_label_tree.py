@@ -94,7 +94,7 @@ def test_ancestors_and_levels_are_those_of_a_walk(seed: int) -> None:
     ],
 )
 def test_invalid_trees_are_refused(factory: Any, message: str) -> None:
-    """A tree with a circle, a parent out of range or two parents is refused by name, and so is a tree of other labels."""
+    """A tree with a circle, a parent out of range or two parents is refused by name, as is a tree of other labels."""
     with pytest.raises((TypeError, ValueError), match=message):
         factory()
 

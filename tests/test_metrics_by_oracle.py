@@ -31,9 +31,10 @@ RUNS += [
     ],
 )
 def test_metric_equals_the_plain_loop(case: Case, graded: bool) -> None:
-    """A metric equals the plain loop to 1e-12 on random rows with empty targets, short lists, ties and unseen labels; areas lie within their bounds.
+    """A metric equals the plain loop to 1e-12 on random rows; areas lie within their bounds.
 
-    Both the form of the CPU and that of devices are tested.
+    The rows have empty targets, short lists, ties and unseen labels. Both the form of the CPU and that of devices are
+    tested.
     """
     batch = BATCHES[graded, case.name not in ("CrossEntropy", "CalibrationErrorAtK")]
     expected = [evaluate(case.name, batch.rows, case.setting(k)) for k in case.cutoffs()]

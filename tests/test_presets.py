@@ -87,7 +87,7 @@ def test_preset_opens_with_its_command(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_has_the_documented_keys_within_bounds(name: str) -> None:
-    """A preset has the keys of the table, and each value lies within the bounds of its class, except for unseen labels."""
+    """A preset has the keys of the table, and values lie within the bounds of their class, except for unseen labels."""
     values = evaluate(name)
     assert list(values) == keys(name)
     for metric in load(name):

@@ -249,7 +249,7 @@ def test_random_scores_have_no_adjusted_gap() -> None:
 
 @pytest.mark.slow
 def test_references_travel_with_their_collection() -> None:
-    """References are merged, saved, pickled, copied and reset with their collection, to the same bits for any batches."""
+    """References are merged, saved, pickled, copied and reset with a collection, to the same bits in any batches."""
 
     def make_collection() -> tm.TopKCollection:
         return tm.TopKCollection(

@@ -28,7 +28,7 @@ WEIGHTS = torch.tensor([1.0, 2.5, 4.0, 1.5, 3.0, 9.0, 2.0], dtype=torch.float64)
 
 @cache
 def rows(count: int) -> list[tuple[Tensor, Tensor]]:
-    """Return scores of 7 labels, with few distinct values and some not retrieved, and gains of 1 to 3 relevant labels."""
+    """Return scores of 7 labels, with few distinct values and some not retrieved, and gains of 1 to 3 labels."""
     source, batches = Random(1), []
     for _ in range(count):
         levels = source.choice([1, 2, 3, 7])
@@ -303,9 +303,10 @@ def part_of(argument: Any, part: slice) -> Any:
 
 @pytest.mark.parametrize("turn", range(4))
 def test_orders_of_a_collection_are_metrics_of_these_orders(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """with_orders() of a collection has the bits of metrics with ties=, for batches with and without equal scores, dense and listed, in any parts.
+    """with_orders() of a collection has the bits of metrics with ties=, in any parts.
 
-    Every second metric is tested by turns. Without equal scores no order is computed.
+    Batches have equal scores or none, and are dense or listed. Every second metric is tested by turns. Without equal
+    scores no order is computed.
     """
     generator = torch.Generator().manual_seed(3)
     tied, gains = (torch.cat(side) for side in zip(*(row for row in rows(25) if row[0].isfinite().any()), strict=True))
@@ -368,8 +369,8 @@ TIED_BY: list[dict[str, Any]] = [
 def test_rows_with_equal_scores_at_a_cut_off_are_counted(by: dict[str, Any], plain: bool) -> None:
     """The warning states the share of rows with equal scores on both sides of a cut-off.
 
-    It equals a loop: in batches, merged, masked and weighted, and without the scores themselves. The share is that of the
-    cut-off with most of them, among rows that list something.
+    It equals a loop: in batches, merged, masked and weighted, and without the scores themselves. The share is that of
+    the cut-off with most of them, among rows that list something.
     """
     batch = [scores for scores, _ in rows(60)]
     scores, target = torch.cat(batch), torch.arange(60) % 7
@@ -417,10 +418,11 @@ def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", ["MRR", "MAP", "NDCGAtK", "RPrecision", "KForRecall"])
 def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
-    """The warning of metrics without a cut-off states the share of rows in which a relevant label ties, as a loop counts them.
+    """The warning of metrics without a cut-off states the share of rows in which a relevant label ties.
 
-    The rows are those that list a label, equal in every form: in batches, merged and masked, for scores of all labels,
-    for lists, and for targets as ids. A matrix of relevant labels on a device is only tested for the best one.
+    It equals a loop. The rows are those that list a label, equal in every form: in batches, merged and masked, for
+    scores of all labels, for lists, and for targets as ids. A matrix of relevant labels on a device is only tested for
+    the best one.
     """
     scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
     scores[[3, 8, 41]] = -torch.inf

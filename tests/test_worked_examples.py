@@ -1,7 +1,7 @@
 """Conventions by hand where peers differ or are missing: oracle and library give the number in the same call.
 
-Conventions that peers share are compared with them in tests/parity; tests/test_metrics_by_oracle.py compares the library
-with the oracle.
+Conventions that peers share are compared with them in tests/parity; tests/test_metrics_by_oracle.py compares the
+library with the oracle.
 """
 
 import math

@@ -187,7 +187,7 @@ def test_unknown_keyword_is_refused_with_the_accepted_ones(case: Any) -> None:
 
 
 def test_custom_metric_may_take_arguments_from_its_keywords() -> None:
-    """A custom metric may take arguments by position, by keyword, or out of its keywords; other keywords are refused."""
+    """A custom metric takes arguments by position, by keyword, or out of its keywords; other keywords are refused."""
 
     class Mine(tm.RowMeanMetric):
         higher_is_better = True

@@ -1,4 +1,4 @@
-"""The number of calls for a small batch, into torch and through ``torch.nn.Module``, because calls are what it costs."""
+"""The number of calls for a small batch, into torch and through ``torch.nn.Module``: calls are what it costs."""
 
 import sys
 from pathlib import Path

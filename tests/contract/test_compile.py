@@ -108,7 +108,7 @@ def test_ndcg_compiles_with_gains_by_bucket_and_without_gains_overall(graded: bo
 
 @pytest.mark.parametrize("buckets", [None, BUCKETS], ids=["overall", "by bucket"])
 def test_cross_entropy_compiles_without_a_graph_break(buckets: Any) -> None:
-    """cross_entropy, the one formula that reads scores, compiles without a graph break, to the bits of eager execution."""
+    """cross_entropy, the one formula that reads scores, compiles without a graph break, to the bits of eager mode."""
     compiled = torch.compile(functional.cross_entropy, fullgraph=True, backend="eager")
     expected = functional.cross_entropy(rank(BATCH.scores, BATCH.target), buckets)
     assert_same_bits(compiled(rank(BATCH.scores, BATCH.target), buckets), expected)

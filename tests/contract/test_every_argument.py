@@ -110,9 +110,10 @@ def pairs() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore:.*as logits are")
 @pytest.mark.parametrize(("name", "argument"), list(pairs()))
 def test_metrics_with_two_values_of_an_argument_are_distinguished(name: str, argument: str) -> None:
-    """Two metrics of a class that differ in one argument have different reprs, settings and names of states, and their difference names the argument.
+    """Two metrics of a class that differ in one argument have different reprs, settings and names of states.
 
-    Shared states are counts of labels, which do not depend on the use made of them: they have one name.
+    Their difference names the argument. Shared states are counts of labels, which do not depend on the use made of
+    them: they have one name.
     """
     first, second = two_metrics(name, argument)
     assert first.is_bound

@@ -1,4 +1,4 @@
-"""A batch with a fault, in every form of preds and target, raises a clear error, and leaves inputs and states unchanged.
+"""A batch with a fault, in every form of preds and target, raises a clear error and changes no input or state.
 
 Batches without a fault have the values of plain loops: exactness/test_forms.py, contract/test_odd_inputs.py.
 """
@@ -38,7 +38,7 @@ def with_column_twice(values: Tensor) -> Tensor:
 
 
 def valid_batch(width: int) -> SimpleNamespace:
-    """Return a batch in its forms: scores, ids, listed scores, gains, relevant ids, classes, and parts of a CSR matrix."""
+    """Return a batch in its forms: scores, ids, listed scores, gains, relevant ids, classes, parts of a CSR matrix."""
     generator = torch.Generator().manual_seed(width)
     scores = torch.randn(ROWS, width, generator=generator)
     listed = scores.topk(width // 8)

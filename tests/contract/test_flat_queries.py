@@ -1,4 +1,6 @@
-"""Flat queries, ``update(preds, target, indexes=ids)``; parity/test_torchmetrics_retrieval.py compares them with a peer.
+"""Flat queries, ``update(preds, target, indexes=ids)``.
+
+parity/test_torchmetrics_retrieval.py compares them with a peer.
 
 A query's documents may stand anywhere in the batch; ids of queries need no order and may have gaps. Of equal scores the
 document that stands first comes first, or with ``ids=`` the lower label. Without ``ids=`` there are no labels.
@@ -72,7 +74,7 @@ def test_repeated_query_in_a_later_batch_counts_again_with_one_warning(caller: s
 
 @pytest.mark.parametrize("caller", ["update", "forward"])
 def test_reading_values_starts_new_queries(caller: str) -> None:
-    """After the values are read, as Lightning does between two loaders, query numbers may come again without a warning."""
+    """After the values are read, as Lightning does between loaders, query numbers may come again without a warning."""
     collection = TopKCollection([MRR()])
     add: Any = collection if caller == "forward" else collection.update
     batch = (torch.tensor([0.9, 0.1]), torch.tensor([1, 0]))

@@ -103,7 +103,7 @@ def follow_hint(metric: Callable[..., Any], preds: Any, target: Any, hint: str, 
 def test_following_a_hint_gives_the_number_of_the_reference(
     metric: Callable[..., Any], preds: Any, target: Any, hint: str, reference: float
 ) -> None:
-    """The wrong call brings the hint; the call that the hint describes brings none and has the number of the reference."""
+    """The wrong call brings the hint; the call that the hint describes brings none and has the reference's number."""
     rows = FLAT if target is TARGET_OF_FOUR else {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""TorchMetrics' own test of a metric, for every metric: values per batch and over batches, copies, checkpoints, reset."""
+"""TorchMetrics' own test of a metric, for every metric: values of a batch and of all, copies, checkpoints, reset."""
 
 import copy
 import io

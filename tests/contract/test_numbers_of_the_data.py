@@ -277,7 +277,7 @@ def test_metrics_warn_once_of_lists_shorter_than_the_cutoff() -> None:
 
 
 def test_default_depth_brings_no_warning() -> None:
-    """Lists shorter than the default depth of 500 bring no warning, such as 100 candidates per query in files of TREC."""
+    """Lists shorter than the default depth of 500 bring no warning, such as 100 candidates per query of TREC."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.rand(8, 300, generator=generator).argsort(dim=1)[:, :100]
     scores = torch.rand(8, 100, generator=generator).sort(descending=True).values

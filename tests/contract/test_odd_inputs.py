@@ -1,7 +1,7 @@
 """Odd inputs have the values of the same rows written plainly, or both are refused.
 
-Every second class is tested by turns, alone, in a collection, and in the form for devices (``force_plain``), which gives
-the same bits. Values lie within the bounds of the class.
+Every second class is tested by turns, alone, in a collection, and in the form for devices (``force_plain``), which
+gives the same bits. Values lie within the bounds of the class.
 """
 
 import math

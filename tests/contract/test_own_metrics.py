@@ -232,7 +232,7 @@ def test_row_values_outside_the_bounds_of_the_class_are_refused(
 
 
 def test_interval_of_real_values_may_end_above_1() -> None:
-    """The interval of a metric with fixed_point = REAL has no upper bound: rows are 0 and 1000 by turns, 500 on average."""
+    """The interval of a metric with fixed_point = REAL has no upper bound: rows are 0 and 1000 by turns."""
     scores, target = torch.eye(2).repeat(20, 1), torch.zeros(40, dtype=torch.int64)
     (record,) = evaluate(scores, target, metrics=[Scaled(1, factor=1000.0)]).records
     low, high = record.ends

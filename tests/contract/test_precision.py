@@ -31,7 +31,7 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 
 
 def assert_unchanged_by_moves(metric: TopKMetric, turn: int) -> None:
-    """Assert that a third of the moves, of the metric and of a model that holds it, changes neither states nor values."""
+    """Assert that a third of the moves, of the metric and of a model that holds it, leave states and values alone."""
     before = states(metric)
     value = bits(metric) if metric.update_called else None
     model = nn.Sequential(nn.Linear(1, 1))

@@ -1,4 +1,4 @@
-"""Each public name is called once with a value computed by hand; formulas and metrics show theirs in their docstrings."""
+"""Each public name is called once, with a value computed by hand; docstrings show those of formulas and metrics."""
 
 import inspect
 import re

@@ -1,8 +1,8 @@
 """Row groups, weights, masks, min_gain, ignored rows and leading axes, each alone and all together.
 
 The law: a metric with these arguments has, group by group, the value of a plain metric on the rows that count, each
-repeated as often as it weighs, and on the targets of at least min_gain. The bits are equal, except for weights, which are
-exact to 1e-11.
+repeated as often as it weighs, and on the targets of at least min_gain. The bits are equal, except for weights, which
+are exact to 1e-11.
 """
 
 import math
@@ -318,9 +318,9 @@ def padded_lists() -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in KINDS[1::2]])
 def test_padding_of_target_lists_is_no_label(case: Case) -> None:
-    """Target lists padded with the ignore_index have the bits of lists padded with -1, and rows of padding alone do not count.
+    """Target lists padded with the ignore_index have the bits of lists padded with -1.
 
-    The kinds of metrics are those that the test of tokens leaves out.
+    Rows of padding alone do not count. The kinds of metrics are those that the test of tokens leaves out.
     """
     scores, target = padded_lists()
     assert bool((target == 0).all(dim=1).any())
@@ -357,7 +357,7 @@ def test_training_lists_are_padded_as_targets_are() -> None:
 
 
 def test_ignore_index_is_refused_for_labels_with_names() -> None:
-    """ignore_index is refused for labels with names: in the order of names the id 0 would be apple, which nobody means."""
+    """ignore_index is refused for labels with names: in the order of names id 0 would be apple, which nobody means."""
     preds, target = {"u": {"apple": 0.9, "bean": 0.5}}, {"u": {"bean": 1, "apple": 1}}
     with pytest.raises(ValueError, match="ignore_index=0 is a label id, but the labels of tables and dicts have names"):
         tm.evaluate(preds, target, metrics=[tm.RecallAtK(k=1)], ignore_index=0)

@@ -1,7 +1,7 @@
-"""Decisions above a threshold in every form, and areas of labels from bins, whose exact value lies within ``error_bounds()``.
+"""Decisions above a threshold in every form, and areas of labels from bins.
 
-The bound of an area: scores in one bin count as equal, and may be in any order. Labels that lack a class are left out of
-macro and weighted means. A score of -inf (not retrieved) ties with other such scores.
+The exact area lies within ``error_bounds()``: scores in one bin count as equal, and may be in any order. Labels that
+lack a class are left out of macro and weighted means. A score of -inf (not retrieved) ties with other such scores.
 """
 
 import math

@@ -36,7 +36,7 @@ def value_of(metric: Any) -> Tensor:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_default_device_changes_no_value(name: str) -> None:
-    """A metric that is made, bound, updated and computed under the default device ``meta`` has the values of the CPU."""
+    """A metric made, bound, updated and computed under the default device ``meta`` has the values of the CPU."""
     expected = value_of(bound(open_metric(name)))
     with torch.device("meta"):
         frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
@@ -62,7 +62,7 @@ def test_metric_made_on_meta_is_bound_after_to_empty(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_to_empty_keeps_the_states(name: str) -> None:
-    """to_empty keeps the states of a metric, which torch would leave as uninitialised memory; after a reset they are 0."""
+    """to_empty keeps the states of a metric, which torch would leave uninitialised; after a reset they are 0."""
     metric = bound(open_metric(name))
     expected = value_of(metric)
     metric.to_empty(device="cpu")

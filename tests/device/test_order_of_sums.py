@@ -91,9 +91,9 @@ def bits_of_each(metrics: dict[str, Any], rankings: list[Ranking]) -> dict[str, 
 @pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
 @pytest.mark.parametrize("depth", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_no_metric_depends_on_the_order_of_sums_of_a_device(graded: bool, depth: int) -> None:
-    """Every metric has the bits of the CPU in the simulated order of a device, in a batch and row by row, and scans no floats.
+    """Every metric has the bits of the CPU in the simulated order of a device, in a batch and row by row.
 
-    At depth 40 every metric with every average is tested row by row.
+    It scans no floats. At depth 40 every metric with every average is tested row by row.
     """
     batch = data(seed=61, num_rows=12, graded=graded)
     cut_off_free = [

@@ -63,7 +63,7 @@ def test_crowded_counts_equal_a_loop_in_any_batches():
 
 @pytest.mark.parametrize("k", [5, 15])
 def test_label_missed_in_uncrowded_rows_is_a_blind_spot(k):
-    """A label that is never found in rows of one label stays a blind spot, with the rows and hits of those rows alone."""
+    """A label that is never found in rows of one label stays a blind spot, with the counts of those rows alone."""
     scores, target = data()
     scores[target[:, 25] == 1, 25] = -1
     spots = tm.evaluate(scores, target, metrics=[tm.RecallAtK(k)], labels=True).blind_spots

@@ -619,7 +619,7 @@ def test_evaluate_warns_of_swapped_token_and_label_axes(swapped):
 
 
 def test_k_for_recall_warns_of_rows_that_do_not_reach_the_recall() -> None:
-    """A warning states the share of rows that do not reach the recall within their list, and the number that they count as.
+    """A warning states the share of rows whose list does not reach the recall, and the number they count as.
 
     Of four lists of two labels three end before half of the relevant ones; they count as 100 // 2.
     Label 9, the only one of decile_10, is relevant in rows 1 to 3 and never listed; label 0 in row 0, where it is.
@@ -647,9 +647,9 @@ def test_k_for_recall_warns_of_rows_that_do_not_reach_the_recall() -> None:
 
 
 def test_comparison_and_reports_have_the_same_values_of_empty_buckets():
-    """Values of reports and comparisons agree, also where they are a convention: NaN where nothing is relevant or a bucket
+    """Values of reports and comparisons agree, also where they are a convention.
 
-    has no label, and 0 for 0 / 0 of all labels.
+    They are NaN where nothing is relevant or a bucket has no label, and 0 for 0 / 0 of all labels.
 
     Label 0 (head) is relevant in eight rows, label 2 (mid) in four; nothing is relevant in the tail, and the last
     bucket has no label. One run shows label 0 alone, the other the relevant label.
@@ -869,7 +869,7 @@ def test_duplicates_first_accepts_repeated_labels(form):
 
 
 def test_headline_is_a_metric_of_which_more_is_better() -> None:
-    """The headline of a report is a metric of which more is better: accuracy, although a calibration error comes first."""
+    """The headline of a report is a metric of which more is better: accuracy, also after a calibration error."""
     scores, target = torch.eye(4).repeat(5, 1) * 3, torch.arange(20) % 4
     metrics = [tm.CalibrationErrorAtK(k=1), tm.AccuracyAtK(k=1)]
     report = tm.evaluate(scores, target, metrics=metrics, label_counts=[9, 5, 2, 1], buckets="thresholds:1,3,6")

@@ -62,7 +62,7 @@ def test_tables_and_dicts_give_the_numbers_of_pytrec_eval(form, batch_rows):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_evaluate_warns_of_swapped_arguments(form):
-    """Judgements passed in place of predictions bring a warning; predictions first, or predictions with whole scores, do not.
+    """Judgements in place of predictions bring a warning; predictions first, also with whole scores, do not.
 
     The columns of tables have names: judgements are refused as predictions, because no column is the score.
     """

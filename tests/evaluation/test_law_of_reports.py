@@ -1,4 +1,4 @@
-"""`evaluate` and `TopKCollection(references=…)` against an oracle in plain loops, written from docs/definitions.md alone.
+"""`evaluate` and `TopKCollection(references=…)` against plain loops, written from docs/definitions.md alone.
 
     python tests/evaluation/test_law_of_reports.py 3000    # that many random cases, with other seeds
 

@@ -205,7 +205,7 @@ def adjusted_gap_by_zou_and_donner(report: Any, key: str) -> tuple[float, float]
 
 
 def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float64]]]:
-    """Return recall beyond chance, min(k, size) / size, and the attainable recall beyond chance, by bucket with rows."""
+    """Return recall beyond chance, min(k, size) / size, and attainable recall beyond chance, by bucket with rows."""
     k, mask = int(stem.partition("@")[2][0]), data()[1].numpy()
     sides_by_bucket = []
     for number, name in enumerate(BUCKETS.names[:-1]):  # the last one holds labels that training never saw

@@ -17,7 +17,7 @@ KEY = f"global_recall@{K}"
 
 
 def data() -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, one relevant label per row, and the activity of rows: inactive rows find rare labels less often."""
+    """Return scores, one relevant label a row, and the activity of rows: inactive rows find rare labels less often."""
     generator = torch.Generator().manual_seed(0)
     target = torch.randint(L, (N,), generator=generator)
     activity = torch.randint(0, 9, (N,), generator=generator)
@@ -57,7 +57,7 @@ def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
 
 
 def test_masked_rows_of_activity_0_do_not_move_the_groups() -> None:
-    """Masked rows of activity 0 do not change the groups: values equal those of an evaluation without the masked rows."""
+    """Masked rows of activity 0 do not change the groups: values equal those of an evaluation without these rows."""
     scores, target, activity = data()
     activity = activity.clamp(min=1)
     mask = torch.arange(N) >= 20

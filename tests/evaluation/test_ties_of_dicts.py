@@ -79,9 +79,10 @@ def test_label_counts_by_name_give_the_same_deciles(data):
 
 
 def test_buckets_by_label_id_need_label_names():
-    """Buckets by label id are refused for labels with names, unless label_names orders them or names are the whole numbers from 0 on.
+    """Buckets by label id are refused for labels with names, unless label_names orders them.
 
-    Label 0 is in the head, 1 and 2 are in the tail; the first row finds its label, and the second does not.
+    Names that are the whole numbers from 0 on are not refused. Label 0 is in the head, 1 and 2 are in the tail; the
+    first row finds its label, and the second does not.
     """
     buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
     metrics = [RecallAtK(k=1)]

@@ -51,9 +51,10 @@ def is_enough(case: Case, kind: str) -> bool:
 
 @pytest.mark.parametrize("batch", [BINARY, GRADED], ids=["binary", "graded"])
 def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Data) -> None:
-    """Every form gives the bits of dense scores with a dense target: scores of any float type and layout, candidates, CSR, ids, and targets of any form.
+    """Every form gives the bits of dense scores with a dense target.
 
-    Each form is tested with every sixth metric, each metric with every sixth form. No input is reordered or changed.
+    The forms are scores of any float type and layout, candidates, CSR, ids, and targets of any form. Each is tested
+    with every sixth metric, each metric with every sixth form. No input is reordered or changed.
     """
     expected = dict(
         zip(

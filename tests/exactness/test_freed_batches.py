@@ -1,7 +1,7 @@
 """The memory of an update is freed when the update ends.
 
-Objects in a reference cycle stay until the garbage collector runs, which may be a hundred batches later: dense targets of
-1024 × 131,072 would take 13 GB by then. The tests run the collector themselves, and find no cycle.
+Objects in a reference cycle stay until the garbage collector runs, which may be a hundred batches later: dense targets
+of 1024 × 131,072 would take 13 GB by then. The tests run the collector themselves, and find no cycle.
 """
 
 import gc
@@ -68,7 +68,7 @@ def test_update_leaves_no_reference_cycle(name: str) -> None:
 
 @pytest.mark.slow
 def test_collection_leaves_no_reference_cycle() -> None:
-    """A call of a collection, with one ranking for many metrics and the values of the batch, leaves no reference cycle."""
+    """A call of a collection, with one ranking for many metrics and values of the batch, leaves no reference cycle."""
     collection = TopKCollection({str(number): case.metric() for number, case in enumerate(CASES_OF_A_KIND[::4])})
     for batch in (OTHER, BATCH):
         cycles()

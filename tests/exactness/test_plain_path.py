@@ -87,7 +87,7 @@ every_feed = pytest.mark.parametrize(
 
 
 def cases_of(name: str) -> list[Case]:
-    """Return every argument of every metric for one form of input, and a third of the metrics by turns for the others."""
+    """Return every argument of every metric for one form of input, and a third of the metrics by turns for others."""
     cases = CASES_OF_A_KIND if name == "scores, gains" else ONE_OF_EACH[[*FEEDS].index(name) % 3 :: 3]
     return [case for case in cases if name.startswith("scores") or case.name != "CrossEntropy"]
 

@@ -32,7 +32,7 @@ TRAINING = {"label_counts": training_counts(), "num_train": NUM_TRAIN}
     ],
 )
 def test_metrics_at_k_equal_napkinxc(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any]) -> None:
-    """Precision with denominator="k", recall, DCG, nDCG and hit rate, which napkinXC calls abandonment, equal napkinXC."""
+    """Precision with denominator="k", recall, DCG, nDCG and hit rate (called abandonment there) equal napkinXC."""
     assert_value(metric(k=EVERY_K, **arguments), BINARY, peer(TRUE, RANKED, k=10))
 
 

@@ -116,7 +116,7 @@ def test_weighted_row_auc_equals_gauc_of_recbole() -> None:
 
 @pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
 def test_values_of_labels_equal_scikit_learn(name: str, metric: type[TopKMetric], peer: Any) -> None:
-    """average="none" equals average=None of scikit-learn, at k and above thresholds, one for all or one for each label."""
+    """average="none" equals average=None of scikit-learn, at k and above thresholds, one for all or one per label."""
     thresholds = torch.linspace(-1, 1, NUM_LABELS, dtype=torch.float64)
     for metric_of_labels, predicted in (
         (metric(3, average="none", num_labels=NUM_LABELS), top(BINARY, 3)),
@@ -176,8 +176,8 @@ def _lengths(batch: Data) -> set[int]:
 def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket() -> None:
     """Averages by bucket equal scikit-learn on the columns of the bucket, at k in both scopes and above thresholds.
 
-    Precision, recall, F1 and F-beta are tested with ties, row weights, row groups and empty rows, to 1e-12; the states are
-    merged from two metrics.
+    Precision, recall, F1 and F-beta are tested with ties, row weights, row groups and empty rows, to 1e-12; the states
+    are merged from two metrics.
     """
     rng = np.random.default_rng(0)
     num_rows, num_labels, k, threshold = 57, 23, int(rng.integers(1, 8)), 0.4

@@ -185,7 +185,7 @@ def test_deviation_two_rows_without_indexes_are_one_query() -> None:
 
 
 def test_deviation_ndcg_averages_over_ties() -> None:
-    """TorchMetrics lets two tied labels share the discounts of ranks 1 and 2; in the library the lower id has rank 1."""
+    """TorchMetrics lets two tied labels share the discounts of ranks 1 and 2; here the lower id has rank 1."""
     scores, target = torch.tensor([0.5, 0.5]), torch.tensor([0, 1])
     assert float(retrieval_normalized_dcg(scores, target)) == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert value_of_row(tm.NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))

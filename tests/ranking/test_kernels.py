@@ -1,4 +1,4 @@
-"""Every step of ranking has the bits of its definition in each form: plain, on the CPU, and in C on any number of threads.
+"""Every step of ranking has the bits of its definition: plain, on the CPU, and in C on any number of threads.
 
 Invalid arguments of the C file are refused, and a missing or damaged one is not used.
 """
@@ -185,7 +185,7 @@ def test_the_largest_score_of_groups_is_that_of_a_loop(kernels: Kernels, dtype: 
 
 
 def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
-    """NaN of either sign comes first, so that the first or the largest value shows it; 0 / 0 is a negative NaN on x86."""
+    """NaN of either sign comes first, so that the first or largest value shows it; 0 / 0 is a negative NaN on x86."""
     for nan in (float("nan"), -float("nan")):
         scores = torch.zeros(2, 40)
         scores[1, 30] = torch.tensor(nan)
@@ -233,7 +233,7 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
 
 
 def test_labels_that_share_their_last_bits_are_different_labels(kernels: Kernels) -> None:
-    """Labels that share their last bits are found and counted as different labels, also beside the padding -1 and -2."""
+    """Labels that share their last bits are found and counted as different ones, also beside the padding -1 and -2."""
     ends = torch.tensor([5, 2**16 - 1, 2**16 - 2, 2**15, 2**32 - 1])
     for high in (2**16, 2**32, 2**40):
         ids = torch.cat([ends, ends + high, torch.tensor([-1, -1])]).expand(3, -1)
@@ -277,9 +277,10 @@ def test_rows_that_do_not_fall_are_those_of_a_loop(kernels: Kernels, dtype: torc
 def test_hits_are_those_of_a_loop_overall_and_by_bucket(
     kernels: Kernels, form: str, density: float, names: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ranks, labels, gains and lengths equal a loop: of the list, within buckets, of the first places, and for lists that end early.
+    """Ranks, labels, gains and lengths equal a loop.
 
-    Three threads look up the rows.
+    They are those of the list, within buckets, of the first places, and of lists that end early. Three threads look up
+    the rows.
     """
     monkeypatch.setattr(_device, "LEAST", 100)
     monkeypatch.setattr(_device, "num_threads", lambda: 3)
@@ -446,7 +447,7 @@ def test_time_to_check_long_lists_is_not_quadratic(library: Path, monkeypatch: p
 
 @pytest.mark.parametrize("preds", ["scores", "ids", "candidates"])
 def test_error_of_a_repeated_label_names_its_row(preds: str) -> None:
-    """The error about a repeated label names its row in the batch, in which masked rows count: the fourth row is row 3."""
+    """The error about a repeated label names its row in the batch, where masked rows count: the fourth row is row 3."""
     mask = torch.tensor([False, True, True, True])
     repeated = torch.tensor([[0, 1], [1, 2], [2, 3], [4, 4]])
     forms = {"scores": _random(4, 9), "ids": repeated, "candidates": (torch.rand(4, 2), repeated)}

@@ -210,7 +210,7 @@ def test_integers_that_may_be_ids_bring_a_warning(target: list[list[int]], ids: 
     ],
 )
 def test_integers_that_can_only_be_gains_bring_no_warning(target: list[list[int]]) -> None:
-    """Integer targets that can only be gains bring no warning: multi-hot rows, grades, and numbers beyond the labels."""
+    """Integer targets that can only be gains bring no warning: multi-hot rows, grades, numbers beyond the labels."""
     labels = torch.tensor(target)
     assert warnings_of(tm.RecallAtK(k=1), (torch.rand(labels.shape) * 0.9, labels)) == []
     assert warnings_of(tm.RecallAtK(k=1), (torch.rand(1, 3) * 0.9, torch.tensor([[1.0, 0, 0]]))) == []

@@ -1,4 +1,4 @@
-"""Blind spots are found by SciPy's binomial test; few reports name a label by chance, and most name a real blind spot."""
+"""Blind spots are those of SciPy's binomial test; few reports name a label by chance, most name a real blind spot."""
 
 import math
 

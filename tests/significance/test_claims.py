@@ -108,10 +108,10 @@ def rare_tail(rng, num_rows, num_events, sizes, has_equal_chance):
 def test_quick_adjusted_gaps_of_rare_values_in_the_tail_hold_the_truth(
     num_rows, num_events, sizes, has_equal_chance, least, least_in_reports
 ):
-    """Quick intervals of adjusted gaps hold the truth as often as stated, with 5 of 10,000 or 3 of 1,000 rows expected above 0 in the tail.
+    """Quick intervals of adjusted gaps hold the truth as often as stated, with few rows above 0 in the tail.
 
-    Reports hold 0.97, 0.99, 0.91 and 0.90 of 200 gaps, without the tail's unadjusted values as well; Student's t holds 0.83,
-    0.79, 0.82 and 0.72.
+    Of 10,000 rows 5 are expected above 0, of 1,000 rows 3. Reports hold 0.97, 0.99, 0.91 and 0.90 of 200 gaps, without
+    the tail's unadjusted values as well; Student's t holds 0.83, 0.79, 0.82 and 0.72.
     """
     rng = np.random.default_rng(0)
     rows, gaps, chances = {}, {}, []
@@ -157,9 +157,10 @@ def test_quick_adjusted_gaps_of_rare_values_in_the_tail_hold_the_truth(
 def test_quick_intervals_of_dcg_with_rare_gains_hold_the_truth(
     num_rows, share, grades, share_of_ones, least, most_refused
 ):
-    """Quick intervals of DCG hold the truth in 93 to 98 % of 400 samples, if 2 to 6 rows are expected to have the largest gain 2^grade - 1.
+    """Quick intervals of DCG hold the truth in 93 to 98 % of 400 samples, if few rows have the largest gain.
 
-    Student's t holds it in 84 to 90 %. If no other rows are above 0, up to 43 % of the samples have no interval.
+    The gain is 2^grade - 1, and 2 to 6 rows are expected to have the largest. Student's t holds it in 84 to 90 %. If no
+    other rows are above 0, up to 43 % of the samples have no interval.
     """
     rng = np.random.default_rng(0)
     draw = graded(share, grades, share_of_ones)
@@ -247,7 +248,7 @@ def runs_of(rng, number, rows=60):
 
 @pytest.mark.parametrize(("first", "second", "is_tested"), [(2, 1, False), (1, 2, False), (2, 2, True), (3, 1, True)])
 def test_two_runs_of_one_model_do_not_tell_how_much_runs_vary(first, second, is_tested):
-    """Two runs against one give neither p nor interval, with the reason; two against two and three against one give both.
+    """Two runs against one give neither p nor interval, with the reason; two against two or three against one do.
 
     The verdict states the reason, also beside a bucket without rows.
     """
@@ -277,7 +278,7 @@ def test_interval_of_several_runs_needs_three(resamples):
 
 @pytest.mark.parametrize("resamples", [0, 199])
 def test_gap_has_the_same_interval_if_its_ends_are_parts(resamples):
-    """A gap of 200 shares and 20 zeros has the same interval whether its ends are compared or are only parts of gaps."""
+    """A gap of 200 shares and 20 zeros has one interval, whether its ends are compared or are only parts of gaps."""
     rng = np.random.default_rng(5)
     head = np.r_[rng.random(200), np.full(20, NAN)]
     tail = np.r_[np.full(200, NAN), np.zeros(20)]

@@ -125,9 +125,10 @@ def test_averages_over_labels_need_ten_clusters_with_a_relevant_label():
 
 @pytest.mark.parametrize(("users", "copies"), [(40, True), (60, False)], ids=["copies", "users"])
 def test_intervals_of_averages_over_labels_hold_the_truth_of_clusters(users, copies):
-    """Intervals of averages over labels hold the truth in at least 90 % of samples of clusters: six equal rows of 40 clusters, and six rows of two labels of 60 users.
+    """Intervals of averages over labels hold the truth in at least 90 % of samples of clusters.
 
-    With the influences of rows, 50 % of the intervals for copies hold it, and 71 % of those for users.
+    A sample has six equal rows of each of 40 clusters, or six rows of two labels of each of 60 users. With the
+    influences of rows, 50 % of the intervals for copies hold it, and 71 % of those for users.
     """
     rng, num_labels = np.random.default_rng(0), 25
     popularity = np.arange(1, num_labels + 1) ** -1.1
@@ -241,7 +242,7 @@ def test_clusters_that_agree_count_once():
 
 @pytest.mark.parametrize("users", [[1, "1", 2], [2**53, 2**53 + 1, 1.0], [1, 2**63, 2**63 + 1]])
 def test_clusters_of_mixed_types_stay_distinct(users):
-    """Numbers, texts and large ids in one list stay distinct clusters: three users of 20 rows each are three clusters."""
+    """Numbers, texts and large ids in one list are distinct clusters: three users of 20 rows are three clusters."""
     assert intervals({"k": np.arange(60) % 2}, clusters=users * 20)["k"].clusters == 3
 
 

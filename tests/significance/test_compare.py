@@ -172,7 +172,7 @@ def test_ratio_is_the_ratio_of_sums():
 
 
 def test_rows_that_are_nan_in_one_run_are_left_out():
-    """A row that is NaN in either run, or in either part of a ratio, is left out: the result is that of the other rows."""
+    """A row that is NaN in either run, or either part of a ratio, is left out: the result is that of the other rows."""
     a, b, c, d = np.random.default_rng(4).random((4, 9))
     a[0] = b[2] = NAN
     (full,) = compare({"b": {"k": b}, "a": {"k": a}}, resamples=100)

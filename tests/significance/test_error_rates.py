@@ -69,9 +69,10 @@ def test_settings_of_every_kind_keep_the_error_rates(name):
 
 @pytest.mark.parametrize("rows", [60, 300, 1000])
 def test_reports_say_where_averages_over_labels_depend_on_the_number_of_rows(rows):
-    """At least 80 % of 100 samples have the note on the number of rows if the bias exceeds a quarter of half the interval, and at most 10 % if there is none.
+    """At least 80 % of 100 samples have the note on the number of rows if there is a bias, and at most 10 % if not.
 
-    At 1,000 rows the bias of macro F1 is a tenth of half the interval.
+    Where there is one, it exceeds a quarter of half the interval. That of macro F1 at 1,000 rows, a tenth, counts as
+    none.
     """
     for name, (truth, mean, bound, share_held, _, share_noted) in moving(rows, 100).items():
         if np.isnan(share_held):

@@ -12,7 +12,7 @@ from tailmetrics.significance.rows import Term, read_clusters
 
 
 def plain_limits(terms, resamples, rng):
-    """Return the symmetric studentised interval in plain steps: the ratios of each resample, and their error from its rows.
+    """Return the symmetric studentised interval in plain steps: ratios of each resample, and their error by its rows.
 
     Args:
         terms: Sign, numerators and denominators of each ratio.
@@ -119,7 +119,7 @@ def test_unequal_weights_reduce_the_number_of_rows():
 
 
 def test_unbounded_values_have_no_interval_if_all_rows_agree():
-    """Unbounded values, declared or above 1, have no interval if all rows agree, because other rows may have any value."""
+    """Unbounded values, declared or above 1, have no interval if all rows agree: other rows may have any value."""
     rows = {"dcg@5/decile_1": np.zeros(50), "hit_rate@5": np.zeros(50), "rank": np.full(50, 3.0)}
     estimates = intervals(rows, unbounded=["dcg@5"])
     assert math.isnan(estimates["dcg@5/decile_1"].low)
@@ -289,8 +289,8 @@ def test_gap_with_an_end_whose_rows_agree_combines_both_intervals(resamples):
 def test_clusters_of_very_unequal_sizes_give_no_interval(resamples):
     """Clusters of very unequal sizes have no interval, with the reason; equal ones have one.
 
-    Two of 30 clusters have 60 rows, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 effective clusters. So it is if they
-    have one row each, and denominators of these sizes.
+    Two of 30 clusters have 60 rows, the others one: (Σw)² / Σw² = 148² / 7228 = 3.03 effective clusters. So it is if
+    they have one row each, and denominators of these sizes.
     """
     sizes = [60, 60, *[1] * 28]
     rows = np.random.default_rng(0).random(sum(sizes))

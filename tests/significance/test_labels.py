@@ -531,7 +531,7 @@ def test_popularity_lift_has_the_error_of_a_ratio_of_means():
 
 
 def rows_of_one_label(support: int, hits: int, **arguments) -> LabelRows:
-    """Return sixty rows: the first ``support`` have the label, the first ``hits`` predict it, and so do the last forty."""
+    """Return sixty rows: the first ``support`` have the label; the first ``hits`` and the last forty predict it."""
     row = np.arange(60)
     relevant, predicted = row < support, (row < hits) | (row >= 20)
     cells = relevant | predicted

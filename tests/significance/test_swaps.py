@@ -280,7 +280,7 @@ def test_a_rounding_error_is_no_difference():
 
 
 def test_a_key_of_few_differing_rows_is_exact_beside_others():
-    """A key with few differing rows has the p of all swaps beside a key with many: two of 200 rows differ, p is 0.25."""
+    """A key with few differing rows has the p of all swaps beside a key with many: for two of 200 rows p is 0.25."""
     rng = np.random.default_rng(8)
     hits = np.ones(200)
     hits[:2] = 0

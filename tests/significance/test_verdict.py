@@ -195,7 +195,7 @@ def test_verdict_marks_intervals_before_correction():
 
 
 def test_verdict_names_no_gap():
-    """A verdict never names a gap, although its change is significant: tested beside its ends, with one end, and alone."""
+    """A verdict never names a gap, although its change is significant: beside its ends, with one end, and alone."""
     rng = np.random.default_rng(0)
     head, tail = rng.random((2, 40))
     runs = {"old": {"r/head": head, "r/tail": tail}, "new": {"r/head": head + 1, "r/tail": tail}}
@@ -298,7 +298,7 @@ def test_verdict_uses_lower_is_better_of_the_comparison():
 
 
 def test_notes_of_several_runs_that_differ_in_numbers_are_one_note() -> None:
-    """Notes of several runs that differ only in numbers are shown as one note; a cut-off in a key is not such a number."""
+    """Notes of several runs that differ only in numbers are shown as one; a cut-off in a key is not such a number."""
     runs = {f"run {place}": [f"{place} of 90 rows are empty.", "recall@5 falls."] for place in range(5)}
     assert warnings_of(runs) == [
         "0 of 90 rows are empty. These are the numbers of run 0; those of the other runs differ.",
