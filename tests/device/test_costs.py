@@ -35,7 +35,7 @@ def test_costs_of_an_update_are_within_limits(line: Line) -> None:
 
 @pytest.mark.slow
 def test_logits_of_a_language_model_are_read_in_blocks() -> None:
-    """Accuracy, MRR and perplexity of bfloat16 logits on the CPU take at most 16 MB, hardly more for twice as many."""
+    """Accuracy, MRR and perplexity of bfloat16 logits on a CPU take at most 16 MB, hardly more for twice the tokens."""
     metrics = token_metrics(LabelBuckets.deciles(label_counts(50_257)))
     logits = torch.randn(1, 1024, 50_257, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     target = torch.arange(1024).view(1, 1024)
