@@ -21,6 +21,7 @@ _OF_LATEX = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "–": "--",
+        "−": "$-$",
         "…": r"\ldots{}",
         "✓": r"$\surd$",
         "∞": r"$\infty$",
@@ -231,7 +232,11 @@ def in_markdown(text: str) -> str:
 
 
 def in_latex(text: str) -> str:
-    """Return a text escaped for LaTeX."""
+    r"""Return a text escaped for LaTeX.
+
+    >>> in_latex("a_b 50 %"), in_latex(brief(-math.inf))
+    ('a\\_b 50 \\%', '$-$$\\infty$')
+    """
     return printable(text).translate(_OF_LATEX)
 
 
