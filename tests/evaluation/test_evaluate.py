@@ -551,6 +551,14 @@ def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
         tm.evaluate([["x"], ["y"]], [["x"], ["x"]], metrics=metrics, row_groups=["en", "fr"])
 
 
+@pytest.mark.parametrize("arguments", [{}, {"label_counts": [9, 3, 2, 1]}])
+def test_scores_have_references_with_and_without_training_counts(arguments: dict[str, Any]) -> None:
+    """The number of columns is enough for chance, which shows one of four labels, and for what is attainable."""
+    report = tm.evaluate(torch.eye(4), torch.tensor([0, 2, 1, 3]), metrics=[tm.RecallAtK(1)], **arguments)
+    assert report.references["chance"]["recall@1"] == 0.25
+    assert report.references["attainable"]["recall@1"] == 1.0
+
+
 def test_numbers_that_may_be_names_or_places_of_groups_are_refused() -> None:
     """The number 1 is the place of the second group, but the name of the first: texts tell, numbers do not."""
     metrics = [tm.RecallAtK(1, row_groups=["1", "2"])]

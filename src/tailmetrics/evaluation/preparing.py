@@ -87,11 +87,11 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
 def _complete(
     metric: TopKMetric, training: Training | None, num_labels: int | None, label_tree: LabelTree | None
 ) -> None:
-    """Give a metric the tree, and the number of labels if no training data give it, if it needs them."""
+    """Give a metric the tree if it needs it, and the number of labels if no training data give it."""
     if label_tree is not None and "tree" in metric.missing():
         metric.take_shared_arguments(tree=label_tree)
-    if training is None and num_labels is not None and metric.missing() == ["num_labels"]:
-        metric.bind(Training(num_labels, None, None))
+    if training is None and num_labels is not None and not set(metric.missing()) - {"num_labels"}:
+        metric.bind(Training(num_labels, None, None, tree=label_tree))
 
 
 def _check_takes_buckets(members: Iterable[TopKMetric], training: Training) -> None:
