@@ -420,9 +420,9 @@ def ties_with_another(scores: Tensor, relevant: Tensor, first: bool) -> bool:
 def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool, form: str) -> None:
     """The warning of metrics without a cut-off states the share of rows in which a relevant label ties.
 
-    It equals a loop. The rows are those that list a label, equal in every form: in batches, merged and masked, for
-    scores of all labels, for lists, and for targets as ids. A matrix of relevant labels on a device is only tested for
-    the best one.
+    It equals a loop, of all rows that count, in every form: in batches, merged and masked, for scores of all labels,
+    for lists, and for targets as ids. KForRecall reads lists, and takes the share of rows that list a label. A matrix
+    of relevant labels on a device is only tested for the best one.
     """
     scores, gains = (torch.cat(side) for side in zip(*rows(60), strict=True))
     scores[[3, 8, 41]] = -torch.inf
@@ -441,7 +441,9 @@ def test_rows_are_counted_in_which_a_relevant_label_ties(name: str, plain: bool,
             metric.update(preds, target[half], mask[half])
         metrics[0].merge_state(metrics[1])
         messages = warnings_of_ties(metrics[0].compute)
-    counted_rows = [row for row in range(60) if mask[row] and scores[row].max() > -torch.inf]
+    counted_rows = [row for row in range(60) if mask[row]]
+    if name == "KForRecall":
+        counted_rows = [row for row in counted_rows if scores[row].max() > -torch.inf]
     if plain and form == "dense" and not first and not listed:
         assert not messages
         return

@@ -89,7 +89,7 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
-    """Return whether each row lists a label, and whether a relevant label has the score of another label, (N, 2), bool.
+    """Return True for each row, and whether it has a relevant label with the score of another label, (N, 2), bool.
 
     None for lists of ids, which have no ties, and where the rows cannot be looked at.
 
@@ -109,8 +109,8 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
     ranks = ranking.hits.ranks
     if first:
         ranks = ranks[:, :1]
-    tied = _tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))
-    return _in_counted_rows(ranking, torch.stack([values[:, 0] > -torch.inf, tied.any(dim=1)], dim=1))
+    tied = (_tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))).any(dim=1)
+    return _in_counted_rows(ranking, torch.stack([torch.ones_like(tied), tied], dim=1))
 
 
 def _in_counted_rows(ranking: Ranking, flags: Tensor | None) -> PerRow | None:

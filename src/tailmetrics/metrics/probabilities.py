@@ -66,7 +66,7 @@ class Probabilities(Reading):
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
-        values: Tensor = self.formula.function(self.relevant(ranking), self.buckets)
+        values: Tensor = self.formula.function_of_ranks(self.relevant(ranking), self.buckets)
         return values.unsqueeze(0)
 
     def caption(self, k: Any) -> str:

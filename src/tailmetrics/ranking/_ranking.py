@@ -459,7 +459,7 @@ class ExactRanks(TargetRanks):
         return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED), own, equal
 
     def tied(self, first: bool) -> Tensor | None:
-        """Return whether each row lists a label, and has a relevant label with the score of another, (N, 2), bool.
+        """Return True for each row, and whether it has a relevant label with the score of another label, (N, 2), bool.
 
         None for a matrix of relevant labels on a device, unless only the best label of a row matters: to look at each
         cell would take longer than all else.
@@ -484,22 +484,7 @@ class ExactRanks(TargetRanks):
             if first:
                 is_tied = is_tied & (ranks == self.first_rank[entries.rows])
             tied = any_by_row(is_tied, entries.rows, len(self._scores))
-        return torch.stack([self._lists_a_label(entries, ranked), tied], dim=1)
-
-    def _lists_a_label(self, entries: Entries, ranked: Tensor) -> Tensor:
-        """Return whether a label of each row is retrieved, (N,), bool; rows with a ranked relevant label are not read.
-
-        Args:
-            entries: T relevant labels.
-            ranked: Shape (T,), bool: which of them are retrieved.
-        """
-        scores = self._scores
-        if scores.device.type != "cpu":  # to know which rows are left would make the CPU wait for the device
-            return scores.amax(dim=1) > -torch.inf
-        listed = any_by_row(ranked, entries.rows, len(scores))
-        others = (~listed).nonzero().squeeze(1)
-        listed[others] = scores[others].amax(dim=1) > -torch.inf
-        return listed
+        return torch.stack([torch.ones_like(tied), tied], dim=1)
 
     def _compared(self, entries: Entries, own: Tensor, ranked: Tensor, first: bool) -> Tensor | None:
         """Compare relevant labels with all labels of their row; see :meth:`tied`.
