@@ -351,6 +351,8 @@ def test_tables_of_different_rows_or_metrics_are_refused(tables, tailmetrics, tm
         assert (status, out) == (2, "")
         assert problem in err.splitlines()[0]
         assert err.splitlines()[1].startswith("hint: ")
+    status, _, err = tailmetrics("compare", tmp_path / "less.parquet", old)  # in either order
+    assert (status, "less.parquet: lacks 'precision_k@3', which" in err) == (2, True)
 
 
 @pytest.mark.parametrize("order", [["lists", "scores"], ["scores", "lists"]])

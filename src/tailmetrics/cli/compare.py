@@ -37,6 +37,7 @@ from tailmetrics.report.pages import FORMS
 from tailmetrics.significance.comparing import matches_pattern
 from tailmetrics.significance.identities import check_identities
 
+SAME_CONFIG = "evaluate both with the same config and training labels, or choose others with --only."
 COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"]
 """The files that a comparison may write."""
 
@@ -333,11 +334,21 @@ def _compared_keys(models: Sequence[Model], options: CompareOptions) -> list[str
         if not first.facts.keys[key].is_part:
             keys.append(key)
     if options.only is None:
+        _check_keys(models, keys)
         return keys
     common_pairs = set(first.pairs.items())
     for table in _all_tables(models):
         common_pairs &= table.pairs.items()
     return [key for key in keys if (key, first.pairs[key]) in common_pairs]
+
+
+def _check_keys(models: Sequence[Model], keys: Sequence[str]) -> None:
+    """Raise if a table has a value that the first table lacks, and that would be left out without a word."""
+    for table in _all_tables(models):
+        for key in table.pairs:
+            if key not in keys and not table.facts.keys[key].is_part:
+                first = models[0].tables[0]
+                raise DataFileError(first.path, f"lacks {key!r}, which {table.path} has", hint=SAME_CONFIG)
 
 
 def _all_tables(models: Sequence[Model]) -> list[RowTable]:
@@ -416,8 +427,7 @@ def _check_tables(model: Model, first_model: Model, keys: Sequence[str]) -> None
             raise CommandError(problem, "evaluate both with the same --row-groups.")
         for key in keys:
             if table.pairs.get(key) != first.pairs[key]:
-                hint = "evaluate both with the same config and training labels, or choose others with --only."
-                raise DataFileError(table.path, f"lacks {key!r}, which {first.path} has", hint=hint)
+                raise DataFileError(table.path, f"lacks {key!r}, which {first.path} has", hint=SAME_CONFIG)
     identities = {str(table.path): table.identity for table in model.tables}
     check_identities("compare", identities, list(identities), keys)
 
