@@ -226,7 +226,8 @@ def test_every_preset_runs_on_scores(data_set, write_files, tailmetrics, name):
     )
     no_buckets = name in ("retrieval", "map12")
     warning_of_rows = (
-        "warning: KForRecall: each row has one relevant label, so that min_recall=0.8 makes no difference: "
+        "warning: KForRecall: each row of a batch has one relevant label. If all rows do, min_recall=0.8 makes no "
+        "difference: "
     )
     expected = ""
     if no_buckets:

@@ -202,12 +202,12 @@ def test_sequences_without_padding_bring_no_warning() -> None:
 
 
 def test_k_for_recall_warns_that_one_label_per_row_gives_the_median_rank() -> None:
-    """KForRecall warns once if each row has one relevant label, because its value is then the median rank for any
+    """KForRecall warns once if each row of a batch has one relevant label, because its value is then the median rank for any
     min_recall; the accuracy by k gives the length at which 80 % are found. By a plain sort.
     """
     scores = SCORES.gather(1, CLASSES[:, None])
     ranks = (scores < SCORES).sum(dim=1) + 1
-    message = "each row has one relevant label, so that min_recall=0.8 makes no difference.* 80% .*AccuracyAtK"
+    message = "each row of a batch has one relevant label. If all rows do, min_recall=0.8 makes no .* 80% .*AccuracyAtK"
     metric = tm.KForRecall(min_recall=0.8)
     with pytest.warns(UserWarning, match=message) as caught:
         metric.update(SCORES, CLASSES)

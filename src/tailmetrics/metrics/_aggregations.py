@@ -516,7 +516,7 @@ class MedianOfRows(Aggregation):
             warn_once(
                 ranking,
                 "one label per row",
-                f"{self.caller}: each row has one relevant label, so that min_recall={self._name} "
+                f"{self.caller}: each row of a batch has one relevant label. If all rows do, min_recall={self._name} "
                 "makes no difference: the value is the median or mean rank of this label. How long a list must be to "
                 f"find {share:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that "
                 "reaches this share.",
