@@ -236,11 +236,6 @@ class Formula:
         """The worth of each label as a hit; None if all labels are worth the same, or their gain."""
         return self.arguments.get("weights")
 
-    @property
-    def function_of_ranks(self) -> Callable[..., Any]:
-        """The function without what :func:`takes_arrays` adds for users: arrays, checks, and NaN in masked rows."""
-        return getattr(self.function, "__wrapped__", self.function)
-
     def one(self, k: int) -> int:
         """Return the sum that one row of value 1 adds at a cut-off."""
         if self.per_one is None:
@@ -249,12 +244,13 @@ class Formula:
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
         """Return the value of each row at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
+        function = getattr(self.function, "__wrapped__", self.function)  # without what takes_arrays adds for users
         if not self.reads_cutoff:
-            value = self.function_of_ranks(ranks, **self.arguments)
+            value = function(ranks, **self.arguments)
         elif len(ks) > 1:
-            value = self.function_of_ranks(ranks, ks, **self.arguments)
+            value = function(ranks, ks, **self.arguments)
         else:
-            value = self.function_of_ranks(ranks, ks[0], **self.arguments)
+            value = function(ranks, ks[0], **self.arguments)
 
         axis_of_cutoffs = 0
         if isinstance(value, tuple):

@@ -413,32 +413,32 @@ class Addition:
                 continue
             if id(increment) not in states_by_values:  # many metrics add the same values
                 states_by_values[id(increment)] = []
-                groups.setdefault(_kind_of_sum(increment), []).append(increment)
+                kind: object = id(increment)
+                if increment.fixed_point.limbs and increment.row_axis:
+                    values = increment.values
+                    kind = increment.fixed_point, values.shape[1:], increment.row_axis, values.dtype
+                groups.setdefault(kind, []).append(increment)
             states_by_values[id(increment)].append(state)
 
         for increments in groups.values():
-            for increment, total in zip(increments, _sums_over_rows(increments), strict=True):
+            first = increments[0]
+            totals: Sequence[Tensor]
+            if first.fixed_point.limbs == 0:  # without an axis of limbs
+                totals = [first.values.sum(dim=first.row_axis, dtype=torch.int64)]
+            elif len(increments) == 1:
+                totals = [first.fixed_point.add_up(first.values, first.row_axis)]
+            else:
+                totals = _sums_of_joined(increments)
+            for increment, total in zip(increments, totals, strict=True):
                 for state in states_by_values[id(increment)]:
                     states.append(state)
                     amounts.append(total.view_as(state))
         return states, amounts
 
 
-def _kind_of_sum(increment: PerRow) -> object:
-    """Return what values have in common that can be joined by cut-off and added up at once; else their identity."""
-    if increment.fixed_point.limbs and increment.row_axis:
-        values = increment.values
-        return increment.fixed_point, values.shape[1:], increment.row_axis, values.dtype
-    return id(increment)
-
-
-def _sums_over_rows(increments: Sequence[PerRow]) -> Sequence[Tensor]:
-    """Return the sum over the rows of each of several values of one kind."""
+def _sums_of_joined(increments: Sequence[PerRow]) -> Sequence[Tensor]:
+    """Return the sum over the rows of each of several values, which are joined by cut-off."""
     first = increments[0]
-    if first.fixed_point.limbs == 0:  # without an axis of limbs
-        return [first.values.sum(dim=first.row_axis, dtype=torch.int64)]
-    if len(increments) == 1:
-        return [first.fixed_point.add_up(first.values, first.row_axis)]
     values = [increment.values for increment in increments]
     joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
     numbers_of_cutoffs = [len(cutoff_values) for cutoff_values in values]

@@ -66,8 +66,7 @@ class Probabilities(Reading):
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
-        values: Tensor = self.formula.function_of_ranks(self.relevant(ranking), self.buckets)
-        return values.unsqueeze(0)
+        return self.formula.with_arguments(buckets=self.buckets).at(self.relevant(ranking), self.ks)
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
@@ -310,6 +309,7 @@ class CrossEntropy(TopKMetric):
             cross_entropy,
             value_format=REAL,
             optional_k=True,
+            reads_cutoff=False,
             usual_action=("skip", "skip"),
             is_of_softmax=True,
         )
