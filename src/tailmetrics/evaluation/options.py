@@ -11,7 +11,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates
+from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates, check_batch_argument
 from tailmetrics.tree import LabelTree
 
 CALLER = "evaluate"
@@ -60,6 +60,13 @@ class Options:
         check_count(CALLER, "batch_rows", self.batch_rows)
         check_choice(CALLER, "missing", self.missing, Missing)
         check_flag(CALLER, "labels", self.labels)
+        for argument in BATCH_DEFAULTS:
+            check_batch_argument(CALLER, argument, getattr(self, argument))
+        _check_sized("label_names", self.label_names, "the name of each label, as a list")
+        if not isinstance(self.label_counts, LabelFrequency):
+            _check_sized(
+                "label_counts", self.label_counts, "the counts as a list or a dict by name, or a LabelFrequency"
+            )
         if self.train_target is not None and self.label_counts is not None:
             raise ValueError(
                 f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, "
@@ -107,6 +114,12 @@ class Options:
         if tree is not None and (tree.names is None or self.label_names is None):
             numbers["label_tree"] = tree.num_labels
         return numbers | numbers_of_metrics(self.members)
+
+
+def _check_sized(argument: str, value: Any, wanted: str) -> None:
+    """Raise unless an argument is None, or holds entries that can be counted."""
+    if value is not None and not hasattr(value, "__len__"):
+        raise TypeError(f"{CALLER}: {argument} is a {type(value).__name__}; pass {wanted}.")
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
