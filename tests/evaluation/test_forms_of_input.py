@@ -1,6 +1,7 @@
 """Tables, dicts of runs and lists of lists: `evaluate` gives the numbers of pytrec_eval and of plain loops."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -675,6 +676,20 @@ def test_names_are_not_taken_for_ranks_or_scores():
     padded = [[*row, "pad"] for row in target]
     warnings = tm.evaluate(names, padded, metrics=[tm.PrecisionAtK(k=1)]).warnings
     assert any("take the name of this label out of the lists" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ignore_index": "pad"}, "ignore_index='pad' is not a whole number"),
+        ({"label_names": iter("ab")}, "label_names is a .*iterator; pass the name of each label, as a list"),
+        ({"label_counts": Path("counts.npy")}, "label_counts is a .*Path; pass the counts as a list or a dict by name"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(arguments, message):
+    """An argument of another type is refused under its name, beside labels with names, too."""
+    with pytest.raises(TypeError, match=f"^evaluate: {message}"):
+        tm.evaluate([["a"]], [["b"]], metrics=[tm.MRR()], **arguments)
 
 
 def test_weighted_metrics_need_a_ranking_with_weights():
