@@ -887,13 +887,15 @@ def test_headline_is_a_metric_of_which_more_is_better() -> None:
 def test_label_values_are_added_if_members_lack_a_count():
     """Metrics of each label are added unless a member counts hits, predictions and support of each label, as F1 does.
 
-    Recall alone lacks predictions.
+    Recall alone lacks predictions. They are added once: the callback makes an evaluation of a collection that has them.
     """
     f1, recall = (kind(k=[2, 3], average="macro", num_labels=4) for kind in (tm.F1AtK, tm.RecallAtK))
     collection = tm.TopKCollection([f1])
     assert with_label_values(collection) is collection
     for metrics in ([recall], [recall, f1]):
-        _, *added = list(with_label_values(tm.TopKCollection(metrics)).members().values())[len(metrics) - 1 :]
+        collection = with_label_values(tm.TopKCollection(metrics))
+        assert list(with_label_values(collection).members()) == list(collection.members())
+        _, *added = list(collection.members().values())[len(metrics) - 1 :]
         assert [(type(metric), metric.cutoffs, metric.average) for metric in added] == [
             (kind, (2, 3), "none") for kind in (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK)
         ]

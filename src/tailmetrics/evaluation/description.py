@@ -209,7 +209,7 @@ def with_label_values(
     It is ``collection`` itself if its members keep all counts per label. Otherwise precision, recall and F1 of each
     label are added, at the cut-offs of the members that keep a part of the counts, or else at the cut-off of the
     headline, so that a label is missed where the headline misses it. The added metrics need ``num_labels`` if no member
-    tells it.
+    tells it. None is added to a collection that this function returned.
     """
     members = list(collection.members().values())
     keeping = [metric for metric in members if metric.aggregation.keeps_labels]
@@ -223,9 +223,12 @@ def with_label_values(
     if not cutoffs:
         cutoffs = {_cutoff_of_headline(collection, headline)}
     shared_arguments = {"num_labels": num_labels, **_shared_arguments(members)}
+    keys = [tuple(metric.cutoff_keys()) for metric in members]
     added: list[TopKMetric] = []
     for kind in (PrecisionAtK, RecallAtK, F1AtK):
-        added.append(kind(sorted(cutoffs), average="none", **shared_arguments))
+        metric = kind(sorted(cutoffs), average="none", **shared_arguments)
+        if tuple(metric.cutoff_keys()) not in keys:
+            added.append(metric)
     return collection.with_members([*members, *added])
 
 
