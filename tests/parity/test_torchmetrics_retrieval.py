@@ -14,6 +14,8 @@ from torchmetrics.functional.retrieval import (
     retrieval_average_precision,
     retrieval_hit_rate,
     retrieval_normalized_dcg,
+    retrieval_precision,
+    retrieval_r_precision,
     retrieval_recall,
     retrieval_reciprocal_rank,
 )
@@ -146,46 +148,21 @@ def test_deviation_map_at_k_divides_by_the_hits(k: int) -> None:
 
 
 def test_deviation_scores_up_to_zero_are_retrieved_inconsistently() -> None:
-    """TorchMetrics does not retrieve scores up to 0 in AP, MRR and recall, and does in the hit rate: for three negative
-    scores with the best relevant, they are 0 and 1. The library gives 1, and 0 for scores of -inf.
+    """TorchMetrics does not retrieve scores up to 0 in AP, MRR, precision and recall, and does in the hit rate, nDCG and
+    R-precision: for three negative scores with the best relevant, the first four are 0 and the others 1. The library
+    gives 1 for each, and 0 for scores of -inf.
     """
     scores, target = torch.tensor([-0.1, -0.5, -0.9]), torch.tensor([1, 0, 0])
     if RequirementCache("torchmetrics>=1.9"):  # earlier versions differ
-        for peer in (retrieval_average_precision, retrieval_reciprocal_rank, retrieval_recall):
+        for peer in (retrieval_average_precision, retrieval_reciprocal_rank, retrieval_precision, retrieval_recall):
             assert float(peer(scores, target, top_k=1)) == 0
-    assert float(retrieval_hit_rate(scores, target, top_k=1)) == 1
-    assert [
-        value_of_row(metric, scores, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))
-    ] == [
-        1,
-        1,
-        1,
-        1,
-    ]
-    # in the library -inf means not retrieved
-    hidden = scores.masked_fill(scores <= 0, -math.inf)
-    assert [
-        value_of_row(metric, hidden, target) for metric in (tm.MAP(1), tm.MRR(1), tm.RecallAtK(1), tm.HitRateAtK(1))
-    ] == [
-        0,
-        0,
-        0,
-        0,
-    ]
+    for peer in (retrieval_hit_rate, retrieval_normalized_dcg):
+        assert float(peer(scores, target, top_k=1)) == 1
+    assert float(retrieval_r_precision(scores, target)) == 1
 
-
-def test_deviation_two_rows_without_indexes_are_one_query() -> None:
-    """The functional form of TorchMetrics flattens [2, 2] into one query of four; in the library a row is a query."""
-    scores, target = torch.tensor([[0.9, 0.5], [0.8, 0.6]]), torch.tensor([[0, 1], [0, 1]])
-    flattened = (1 / 3 + 2 / 4) / 2  # in order .9 .8 .6 .5 the relevant ones are third and fourth
-    assert float(retrieval_average_precision(scores, target)) == pytest.approx(flattened)
-    metric = tm.MAP()
-    metric.update(scores, target.bool())
-    assert float(metric.compute()) == 1 / 2
-
-
-def test_deviation_ndcg_averages_over_ties() -> None:
-    """TorchMetrics lets two tied labels share the discounts of ranks 1 and 2; here the lower id has rank 1."""
-    scores, target = torch.tensor([0.5, 0.5]), torch.tensor([0, 1])
-    assert float(retrieval_normalized_dcg(scores, target)) == pytest.approx((1 + 1 / math.log2(3)) / 2)
-    assert value_of_row(tm.NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))
+    not_retrieved = scores.masked_fill(scores <= 0, -math.inf)
+    factories = (tm.MAP, tm.MRR, tm.PrecisionAtK, tm.RecallAtK, tm.HitRateAtK, tm.NDCGAtK)
+    for metric in (*(factory(1) for factory in factories), tm.RPrecision()):
+        assert value_of_row(metric, scores, target) == 1
+        metric.reset()
+        assert value_of_row(metric, not_retrieved, target) == 0
