@@ -290,12 +290,12 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
             files, num_labels=train.num_labels, number_source=NumberSource("train_target", options.train_target)
         )
     runs = [files.run(path, on_progress=on_progress) for path in preds]
-    known = files
+    files_of_training = files
     if files.num_labels is None:
         files = replace(files, num_labels=runs[0].num_labels, number_source=NumberSource("preds", preds[0]))
     if runs[0].target.one_label and len(runs[0].preds.sequences) > 1:
         files = replace(files, has_tokens=True)
-    if files is not known:
+    if files is not files_of_training:
         train = files.train()
     return Inputs(files, runs, train, facts.counts, notes, label_names, facts.places)
 

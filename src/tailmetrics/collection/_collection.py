@@ -198,12 +198,12 @@ class TopKCollection(MemberCollection):
 
     def _rank(self, batch: Batch, looked_through: bool = False, has_names: bool = False) -> Ranking:
         members = list(self.members().values())
-        given = {"row_weights": batch.row_weights, "row_groups": batch.row_groups}
+        row_arguments = {"row_weights": batch.row_weights, "row_groups": batch.row_groups}
         if isinstance(batch.preds, Ranking):
             rows = batch.preds.rows
-            given = {"row_weights": rows.weights, "row_groups": rows.groups}
+            row_arguments = {"row_weights": rows.weights, "row_groups": rows.groups}
         for argument, setting in ROW_SETTINGS.items():
-            if given[argument] is not None and not any(getattr(metric, setting) for metric in members):
+            if row_arguments[argument] is not None and not any(getattr(metric, setting) for metric in members):
                 raise ValueError(
                     f"TopKCollection: no member takes {argument}; pass {setting}= to the metrics that should take them."
                 )

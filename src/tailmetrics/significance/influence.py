@@ -155,7 +155,7 @@ def check_array(caller: str, argument: str, array: object, kinds: str, shape: tu
     if array.dtype.kind not in kinds:
         raise TypeError(f"{caller}: {argument} is of type {array.dtype}; pass an array of {needed}.")
     sizes = zip(array.shape, shape, strict=False)
-    if array.ndim != len(shape) or any(size not in (None, found) for found, size in sizes):
+    if array.ndim != len(shape) or any(size not in (None, length) for length, size in sizes):
         expected = ", ".join("any" if size is None else str(size) for size in shape)
         raise ValueError(f"{caller}: {argument} is of shape {list(array.shape)}; pass shape [{expected}].")
 

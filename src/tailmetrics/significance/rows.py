@@ -424,11 +424,11 @@ def _read_labels(label_rows: OverLabels, clusters: Clusters | None) -> KeyRows:
     if clusters is not None and clusters.codes.size == label_rows.inside.size:  # other numbers of rows are refused
         codes = clusters.codes
     influence = label_rows.influence(codes)
-    ones = np.where(influence.inside, 1.0, np.nan)
-    values = influence.value + influence.inside.sum() * influence.rows + 0 * ones
+    denominators = np.where(influence.inside, 1.0, np.nan)
+    values = influence.value + influence.inside.sum() * influence.rows + 0 * denominators
     return KeyRows(
         "labels",
-        (Term(1, values, ones),),
+        (Term(1, values, denominators),),
         (influence.value,),
         influence=influence,
         label_rows=(label_rows,),
