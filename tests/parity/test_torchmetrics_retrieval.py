@@ -166,3 +166,20 @@ def test_deviation_scores_up_to_zero_are_retrieved_inconsistently() -> None:
         assert value_of_row(metric, scores, target) == 1
         metric.reset()
         assert value_of_row(metric, not_retrieved, target) == 0
+
+
+def test_deviation_two_rows_without_indexes_are_one_query() -> None:
+    """The functional form of TorchMetrics flattens [2, 2] into one query of four; in the library a row is a query."""
+    scores, target = torch.tensor([[0.9, 0.5], [0.8, 0.6]]), torch.tensor([[0, 1], [0, 1]])
+    flattened = (1 / 3 + 2 / 4) / 2  # in order .9 .8 .6 .5 the relevant ones are third and fourth
+    assert float(retrieval_average_precision(scores, target)) == pytest.approx(flattened)
+    metric = tm.MAP()
+    metric.update(scores, target.bool())
+    assert float(metric.compute()) == 1 / 2
+
+
+def test_deviation_ndcg_averages_over_ties() -> None:
+    """TorchMetrics lets two tied labels share the discounts of ranks 1 and 2; here the lower id has rank 1."""
+    scores, target = torch.tensor([0.5, 0.5]), torch.tensor([0, 1])
+    assert float(retrieval_normalized_dcg(scores, target)) == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    assert value_of_row(tm.NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))
