@@ -1,8 +1,13 @@
 """TREC runs and qrels; tests/cli/test_trec.py compares their values with trec_eval itself."""
 
+import random
+import re
+
+import duckdb
 import pytest
 
 from tailmetrics.io import DataFileError, read, read_label_names, read_target
+from tailmetrics.io.text import _sql_of_words
 
 RUN = """q1 Q0 d2 1 0.5 me
 q1 Q0 d10 2 0.5 me
@@ -39,6 +44,29 @@ def test_documents_are_names_also_with_num_labels(write):
     assert "items of TREC are names, also with --num-labels; --string-ids false takes" in dataset.notes[0]
     (batch,) = read(*paths, num_labels=78, string_ids=False)
     assert batch.preds[1].tolist() == [[1, 77]]
+
+
+@pytest.mark.parametrize(("words", "places", "may_go_on"), [("q-i-v-", (0, 2, 4), True), ("q-iv", (0, 2, 3), False)])
+def test_words_of_a_line_do_not_depend_on_its_blanks(words, places, may_go_on):
+    """A line has the words of a split by Python, whichever and however many blanks separate them.
+
+    A line with too few words has none, and a line of qrels with too many has none either.
+    """
+    rng = random.Random(0)
+    lines, expected = [], []
+    for number in range(2000):
+        blanks = [" "] if number % 2 else [" ", "  ", "\t", "\f ", "\r"]
+        line = "".join(f"{rng.choice(('a', 'é1', '-0.5'))}{rng.choice(blanks)}" for _ in range(rng.randint(2, 8)))
+        line = rng.choice(("", "", " ", "\t")) + rng.choice((line, line[:-1], line.rstrip()))
+        parts = re.findall(r"[^ \t\f\r]+", line)
+        has_words = len(parts) == len(words) or (may_go_on and len(parts) > len(words))
+        lines.append(line)
+        expected.append(tuple(parts[place] if has_words else "" for place in places))
+
+    split_lines = "SELECT line, string_split(line, ' ') AS parts FROM (SELECT unnest(?) AS line)"
+    statement = f"SELECT w.q, w.i, w.v FROM (SELECT {_sql_of_words(words, may_go_on)} AS w FROM ({split_lines}))"
+    assert duckdb.execute(statement, [lines]).fetchall() == expected
+    assert 200 < sum(line.count(" ") == len(words) - 1 for line in lines) < 1800
 
 
 def test_rows_are_the_queries_of_both_files(write, rows_of):
