@@ -338,10 +338,10 @@ def _sql_of_words(words: str, may_go_on: bool) -> str:
     takes twice as long, takes all other lines apart.
     """
     patterns, fields, names = [], [], []
-    is_simple = [f"len(parts) = {len(words)}"]
+    conditions = [f"len(parts) = {len(words)}"]
     for place, letter in enumerate(words, start=1):
         word = f"parts[{place}]"
-        is_simple.append(f"{word} <> ''")
+        conditions.append(f"{word} <> ''")
         if letter == UNREAD:
             patterns.append(WORD)
             continue
@@ -349,13 +349,13 @@ def _sql_of_words(words: str, may_go_on: bool) -> str:
         fields.append(f"'{letter}': {word}")
         names.append(literal(letter))
     for blank in BLANK.replace(" ", ""):
-        is_simple.append(f"NOT contains(line, {literal(blank)})")
+        conditions.append(f"NOT contains(line, {literal(blank)})")
 
     pattern = "^\\s*" + GAP.join(patterns)
     if not may_go_on:
         pattern += "\\s*$"
     by_pattern = f"regexp_extract(line, {literal(pattern)}, [{', '.join(names)}])"
-    return f"CASE WHEN {' AND '.join(is_simple)} THEN {{{', '.join(fields)}}} ELSE {by_pattern} END"
+    return f"CASE WHEN {' AND '.join(conditions)} THEN {{{', '.join(fields)}}} ELSE {by_pattern} END"
 
 
 def open_trec(opening: Opening) -> Lines:
