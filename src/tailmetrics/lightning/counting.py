@@ -20,6 +20,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.split_rows import SamplerPadding
 from tailmetrics.lightning.trainer import installed, outline, same_random_numbers, training_loaders
+from tailmetrics.ranking._orders import repeats_previous
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 """The place of the target in a training batch: a key, an index, or a function of the batch."""
@@ -316,8 +317,7 @@ def _may_be_tokens(target: Any, num_labels: int, ignore_index: int | None) -> bo
         return True
     if target.shape[1] == num_labels:  # a matrix, or refused by the counter
         return False
-    ordered = target.sort(dim=1).values
-    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any())
+    return bool(repeats_previous(target.sort(dim=1).values).any())
 
 
 def _check_no_shares(target: Tensor) -> None:
