@@ -89,8 +89,7 @@ def compare_runs(request: Request, messages: Messages) -> None:
     preds = options.preds or []
     if request.tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
-    if output.out is None:
-        request.check_needs({"figures": "--out FOLDER"})
+    request.check_needs()
     files_of_models = _files_of_models(request.tables) or [[Path(path)] for path in preds]
     names = _names(options.names, files_of_models)
     tables_of_models = []

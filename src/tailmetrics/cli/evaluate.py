@@ -203,9 +203,7 @@ def _check_effects(request: Request) -> None:
     needs = {}
     if not _draws_intervals(options):
         needs = dict.fromkeys(("resamples", "resample", "seed"), "--intervals")
-    if request.output.out is None:
-        needs["figures"] = "--out FOLDER"
-    request.check_needs(needs)
+    request.check_needs(**needs)
     if options.no_intervals and request.sources.get("confidence") == COMMAND_LINE:
         raise CommandError("--confidence and --no-intervals are both given", "leave one of them out.")
 

@@ -110,15 +110,19 @@ class Request:
             raise CommandError(problem, "write two words with a comma between them, such as 'users, items'.")
         return words[0], words[1]
 
-    def check_needs(self, needs: Mapping[str, str]) -> None:
+    def check_needs(self, **needs: str) -> None:
         """Raise if the command line gives an option that changes nothing; those of configs may be for other commands.
 
+        ``--figures`` always needs ``--out``.
+
         Args:
-            needs: For each option that changes nothing, what it needs, such as ``--intervals``.
+            needs: For each further option that changes nothing, what it needs, such as ``--intervals``.
 
         Raises:
             CommandError: If there is such an option.
         """
+        if self.output.out is None:
+            needs["figures"] = "--out FOLDER"
         for name, needed in needs.items():
             if self.sources.get(name) == COMMAND_LINE:
                 problem = f"--{name} would change nothing without {needed.split()[0]}"

@@ -617,14 +617,14 @@ def _named_queries(table: Any) -> list[str]:
 
     if isinstance(table, Mapping):
         return list(map(str, table))
-    if isinstance(table, list):  # of objects
-        columns = names_among(list(table[0]), ALIASES["query"]) if isinstance(table[0], Mapping) else []
-        names = [row.get(column) for column in columns for row in table]
+    names: list[Any] = []
+    if isinstance(table, list):
+        if table and isinstance(table[0], Mapping):  # objects
+            for column in names_among(list(table[0]), ALIASES["query"]):
+                names += [row.get(column) for row in table]
     elif is_table(table):
-        columns = names_among(list(getattr(table, "column_names", table.columns)), ALIASES["query"])
-        names = [name for column in columns for name in table[column]]
-    else:
-        names = []
+        for column in names_among(list(getattr(table, "column_names", table.columns)), ALIASES["query"]):
+            names += list(table[column])
     return list(dict.fromkeys(map(str, names)))
 
 

@@ -116,10 +116,10 @@ class Options:
         return numbers | numbers_of_metrics(self.members)
 
 
-def _check_sized(argument: str, value: Any, wanted: str) -> None:
+def _check_sized(argument: str, value: Any, needed: str) -> None:
     """Raise unless an argument is None, or holds entries that can be counted."""
     if value is not None and not hasattr(value, "__len__"):
-        raise TypeError(f"{CALLER}: {argument} is a {type(value).__name__}; pass {wanted}.")
+        raise TypeError(f"{CALLER}: {argument} is a {type(value).__name__}; pass {needed}.")
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:

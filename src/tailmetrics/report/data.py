@@ -107,12 +107,22 @@ class ReportData:
         record = self.record(metric, bucket, group)
         if record is not NO_RECORD:
             return record.value
-        place = ", ".join(part for part in (bucket and f"bucket {bucket!r}", group and f"group {group!r}") if part)
+
+        places = []
+        if bucket:
+            places.append(f"bucket {bucket!r}")
+        if group:
+            places.append(f"group {group!r}")
+        place = ", ".join(places)
         metrics = {name for name, *names, summary in self._by_place if names == [bucket, group] and not summary}
         if not metrics:
             raise ValueError(f"Report.value: there is no {place}; choose names of report.by_bucket or report.by_group.")
+
+        missing_value = repr(metric)
+        if place:
+            missing_value += f" in {place}"
         choices = ", ".join(map(repr, sorted(metrics)))
-        raise ValueError(f"Report.value: there is no {metric!r}{place and f' in {place}'}; choose one of {choices}.")
+        raise ValueError(f"Report.value: there is no {missing_value}; choose one of {choices}.")
 
     @cached_property
     def _by_metric(self) -> dict[tuple[Breakdown, str], list[Record]]:

@@ -25,12 +25,9 @@ BUCKET_COLUMNS: Sequence[Column[BucketRow]] = (
     ("positives", lambda line: count(line.positives)),
 )
 """The first columns of a table by bucket."""
-OVERALL_COLUMNS: Sequence[Column[Record]] = (
-    ("metric", attrgetter("metric")),
-    ("value", attrgetter("text")),
-    ("over", attrgetter("count_in_words")),
-)
-"""The columns of a table over all labels; of other tables of the same values the first two."""
+NAME_AND_VALUE: Sequence[Column[Record]] = (("metric", attrgetter("metric")), ("value", attrgetter("text")))
+"""The first columns of tables of values over all labels."""
+OVERALL_COLUMNS: Sequence[Column[Record]] = (*NAME_AND_VALUE, ("over", attrgetter("count_in_words")))
 
 
 def headline_section(report: ReportData) -> Section:

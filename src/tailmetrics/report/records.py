@@ -20,7 +20,7 @@ SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 GAPS = ("gap", "adjusted_gap")
 """Summaries that are compared between runs."""
-ONE_THING = re.compile(r"^((?:relevant )?[a-z]+)s\b")
+PLURAL_NOUN = re.compile(r"^((?:relevant )?[a-z]+)s\b")
 """The noun of what is counted, such as ``rows with a relevant label``."""
 VALUE_COLUMNS = ("key", "metric", "k", "bucket", "row_group", "summary", "value")
 FURTHER_COLUMNS = ("count", "count_of", *REFERENCES, *ORDERS, "at_half_the_rows", "error_bound")
@@ -216,7 +216,7 @@ class Record:
             return ""
         counted_things = self.count_of
         if self.count == 1:
-            counted_things = ONE_THING.sub(r"\1", counted_things)
+            counted_things = PLURAL_NOUN.sub(r"\1", counted_things)
         return f"{self.count_text} {counted_things}"
 
     def reference(self, name: str) -> float:

@@ -13,7 +13,7 @@ from tailmetrics.report.data import ReportData
 from tailmetrics.report.document import Column, Section, Table
 from tailmetrics.report.formatting import between, number
 from tailmetrics.report.lines import bucket_lines, in_line
-from tailmetrics.report.overview import BUCKET_COLUMNS, OVERALL_COLUMNS
+from tailmetrics.report.overview import BUCKET_COLUMNS, NAME_AND_VALUE
 from tailmetrics.report.records import Record
 
 TIES = "What equal scores hide"
@@ -76,7 +76,7 @@ def _tables(
             metrics.append(metric)
 
     if overall:
-        table = Table.from_items(overall, [*OVERALL_COLUMNS[:2], *columns])
+        table = Table.from_items(overall, [*NAME_AND_VALUE, *columns])
         yield replace(section, title=f"{section.title}{title_end}").with_table(table)
     if metrics:
         bucket_columns = [BUCKET_COLUMNS[0]]
