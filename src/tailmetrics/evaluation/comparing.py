@@ -80,7 +80,7 @@ def compare_runs(
 
     Args:
         runs: Predictions by the name of the run, in any form that :func:`evaluate` takes; or a ranking for each run,
-            without weights of rows, which no test reads.
+            without row weights, which no test reads.
         target: The relevant labels, as for :func:`evaluate`. None if the runs are rankings, which hold their targets.
         metrics: As for :func:`evaluate`, and so are all arguments up to ``batch_rows``.
         buckets: Label buckets; values by bucket are computed from the one list of the row (``scope="global"``).
@@ -362,8 +362,8 @@ def compared(
 def _with_reported_values(comparison: Comparison, models: Mapping[str, Model]) -> Comparison:
     """Return a comparison with the values of the reports, where those of its rows differ from them by rounding alone.
 
-    The values of reports do not depend on the order of rows. Only the rows that count in both models are compared, so
-    that other values may differ from the reports by more.
+    The values of reports do not depend on the order of rows. A comparison uses only the rows that count in both models,
+    so some of its values may differ from the reports by more, and stay.
     """
     values = []
     for name, value in ((comparison.run, comparison.value), (comparison.baseline, comparison.baseline_value)):

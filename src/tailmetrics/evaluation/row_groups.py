@@ -61,7 +61,7 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row. Numbers are returned unchanged, but for missing ones.
+    """Return the group number of each row. Numbers stay as they are, except missing ones, which become -1.
 
     Args:
         caller: Name of the caller, for messages.
@@ -110,5 +110,5 @@ def _are_group_names(values: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or NA of pandas, which no comparison tells."""
+    """Whether a value is None, NaN or pandas.NA, whose comparisons are neither true nor false."""
     return value is None or type(value).__name__ == "NAType" or value != value

@@ -146,7 +146,7 @@ class RowTable:
             raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
 
     def check_report(self) -> None:
-        """Raise if the report in the folder of the table has other values, because one of both was written later.
+        """Raise if the report in the folder of the table has other values, because one of the two was written later.
 
         Raises:
             DataFileError: If a value of the table is not that of the report.

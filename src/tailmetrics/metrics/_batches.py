@@ -69,7 +69,7 @@ OF_IGNORED = (
     "out of the lists; of padding 0, pass preds[:, 1:] beside target - 1, without ignore_index."
 )
 OF_GAINS = (
-    "no label is relevant with min_gain={min_gain:g}: each gain of the first batch is 1, as of a target without gains. "
+    "no label is relevant with min_gain={min_gain:g}: each gain of the first batch is 1, as in a target without gains. "
     "If the target has none, leave min_gain out."
 )
 OF_SHORT_LISTS = (

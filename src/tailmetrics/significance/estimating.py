@@ -242,7 +242,7 @@ class Estimate:
 
     @property
     def _largest_residual(self) -> float | None:
-        """The largest distance of a row, or of the sum of a cluster, above what is expected; None but for means."""
+        """The largest distance of a row, or of the sum of a cluster, above its expectation; None unless of a mean."""
         if self.kind != "mean":
             return None
         top, bottom = self._statistic.columns

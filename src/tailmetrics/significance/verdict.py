@@ -47,8 +47,8 @@ def verdict(
     no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
     are those in which all rows have equal values. Values, difference and interval are given over all labels, and for
     the buckets with the largest gain and loss. Then the line names other keys by which the model is worse, and by which
-    it is better: three at most of each, those of the rarest buckets first. Comparisons without a p-value are left out,
-    but for infinite values, which are named as such.
+    it is better: three at most of each, those of the rarest buckets first. It leaves out comparisons without a p-value,
+    except those of infinite values, which it names.
 
     The change of a gap is never part of a verdict: a smaller gap is no gain by itself, because a model that misses head
     and tail alike has one.
