@@ -12,7 +12,8 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.accumulating import add_data
-from tailmetrics.evaluation.data import Data, read_data
+from tailmetrics.evaluation.data import Data
+from tailmetrics.evaluation.inputs import read_data
 from tailmetrics.evaluation.labels import options_by_id
 from tailmetrics.evaluation.options import CALLER, Missing, Options
 from tailmetrics.evaluation.preparing import check_complete, prepared

@@ -150,6 +150,7 @@ def join(
         if trained is not None:
             notes += _note_on_seen(database, preds, trained)
     _number_queries(database, list(files), may_lack_preds=not skip)
+    has_one_order = preds is None or _has_one_order(database)
     labels, label_notes = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
@@ -161,6 +162,7 @@ def join(
         num_labels=labels.declared,
         label_names=labels.names,
         row_names=row_names,
+        has_one_order=has_one_order,
         missing_queries=missing,
         unmatched_queries=unmatched,
         start=start,
@@ -216,12 +218,13 @@ def _compared(database: Database, preds: LineFiles, target: LineFiles, rule: Lab
 def _number_queries(database: Database, names: Sequence[str], may_lack_preds: bool) -> None:
     """Make the table ``kept``: the query of each row, and its first line and number of lines in each file.
 
-    Rows are the queries of the targets, in the order of their first lines.
+    The first line is -1 for a query without predictions. Rows are the queries of the targets, in the order of their
+    first lines.
     """
     columns = "query, target.first AS target_first, target.lines AS target_lines"
     source = "target_queries target"
     if "preds" in names:
-        columns += ", coalesce(preds.first, 0) AS preds_first, coalesce(preds.lines, 0) AS preds_lines"
+        columns += ", coalesce(preds.first, -1) AS preds_first, coalesce(preds.lines, 0) AS preds_lines"
         kind = "LEFT" if may_lack_preds else "INNER"
         source += f" {kind} JOIN preds_queries preds USING (query)"
     database.run(f"CREATE TABLE matched AS SELECT {columns} FROM {source}")
@@ -230,6 +233,12 @@ def _number_queries(database: Database, names: Sequence[str], may_lack_preds: bo
     ordered = "CREATE TABLE kept AS SELECT * FROM matched ORDER BY target_first"
     database.run(ordered, "numbering queries", in_order=True)
     database.run("DROP TABLE matched")
+
+
+def _has_one_order(database: Database) -> bool:
+    """Whether the predictions name the queries of the rows in the order of the rows."""
+    lines = database.arrays("SELECT preds_first FROM kept WHERE preds_first >= 0 ORDER BY rowid")["preds_first"]
+    return bool((np.diff(lines) > 0).all())
 
 
 def _labels(database: Database, files: Mapping[str, LineFiles], rule: LabelRule) -> tuple[Labels, tuple[str, ...]]:

@@ -364,6 +364,8 @@ class Facts:
         num_labels: Number of labels, as given or as a file declares it; None if neither says it.
         label_names: Names of the labels in the order of their ids; None if label ids are numbers.
         row_names: Queries in the order of the rows; None if rows have only numbers.
+        has_one_order: Whether the predictions name their queries in the order of the rows, which is that of the
+            targets.
         missing_queries: Number of target queries without predictions, over all ranks. ``missing`` decides whether they
             are left out or count with an empty list.
         unmatched_queries: Number of prediction queries without targets, over all ranks; they are left out.
@@ -377,6 +379,7 @@ class Facts:
     num_labels: int | None
     label_names: Sequence[str] | None = None
     row_names: Sequence[str] | None = None
+    has_one_order: bool = True
     missing_queries: int = 0
     unmatched_queries: int = 0
     start: int
