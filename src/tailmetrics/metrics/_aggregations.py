@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
@@ -26,10 +26,11 @@ from tailmetrics.metrics._states import (
     AtCells,
     EqualRows,
     FixedPoint,
-    Increment,
     Increments,
+    LabelCells,
     PerRow,
     State,
+    States,
     divide,
     ratios,
     weighted,
@@ -41,6 +42,9 @@ from tailmetrics.ranking._reading import PLAIN_ROWS
 
 Values: TypeAlias = "list[list[float]] | Tensor"
 """Values by cut-off and bucket, (K, G), or by cut-off and label, (K, L)."""
+
+Denominators: TypeAlias = "tuple[str, Sequence[Sequence[float]]]"
+"""What values are divided by, in words, and how many of them by cut-off and bucket: ``("rows", [[60.0, 12.0]])``."""
 
 RowTerms: TypeAlias = Literal["mean", "ratio", "median"]
 """What a value is of the terms of its rows: their mean, the ratio of their sums, or their median."""
@@ -152,30 +156,26 @@ class Aggregation(ABC):
         """Return the amounts that a batch adds to each state, by short name."""
 
     @abstractmethod
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the values by cut-off and bucket (one without buckets), given the states by short name."""
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+    def facts(self, states: States) -> Facts:
         """Return what the states tell beside the values."""
         return Facts()
 
-    def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
+    def errors(self, states: States) -> Sequence[float]:
         """Return the largest error of the value of each bucket that scores in bins leave open; empty if exact."""
         return ()
 
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]] | None:
+    def not_measured(self, states: States) -> Sequence[Sequence[bool]] | None:
         """Return by cut-off and bucket whether a value is 0 by convention, because it is taken over nothing.
 
         None where no value is: a mean over rows without a row is NaN.
         """
         return None
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
-        """Return what a value is divided by, in words, and how many of them by cut-off and bucket.
-
-        Returns:
-            A pair such as ``("rows", [[60.0, 12.0]])``; None where a value is no mean, share or ratio.
-        """
+    def denominators(self, states: States) -> Denominators | None:
+        """Return what values are divided by; None where a value is no mean, share or ratio."""
         return None
 
     # rows without a value
@@ -213,12 +213,12 @@ class Aggregation(ABC):
         """Return, as plain data, how a value is made of the labels of rows; None if it is not made of them."""
         return None
 
-    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+    def label_cells(self, ranking: Ranking) -> list[LabelCells]:
         """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
         return []
 
     def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], with_cutoffs: bool, zero_division: float
+        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return counts and values of each label, shape (L,) each.
 
@@ -390,7 +390,7 @@ class MeanOfRows(_RowAggregation):
         memo["rows counted"] = counted
         return counted
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
         rows, answered, counted = self._rows(states)
         unit, values = self.row_format.unit, []
@@ -405,7 +405,7 @@ class MeanOfRows(_RowAggregation):
             values.append(ratios([total * unit for total in bucket_sums], [count * value_one for count in counted]))
         return values
 
-    def _rows(self, states: Mapping[str, Tensor]) -> tuple[int, list[int], list[int]]:
+    def _rows(self, states: States) -> tuple[int, list[int], list[int]]:
         """Return the number of rows, and by bucket of those that are answered and of those that count.
 
         They are in the format of numbers of rows.
@@ -415,7 +415,7 @@ class MeanOfRows(_RowAggregation):
             return rows, answered, answered
         return rows, answered, [rows] * len(answered)
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the rows that count: all, or those with a value where others are skipped."""
         counted = [count / self.row_format.unit for count in self._rows(states)[2]]
         rows = "rows"
@@ -423,7 +423,7 @@ class MeanOfRows(_RowAggregation):
             rows = self.rows_with_value()
         return by_weight(rows, self.weighted), [counted] * len(self.reading.ks)
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+    def facts(self, states: States) -> Facts:
         """Return the number of rows that are answered."""
         _, answered, _ = self._rows(states)
         return Facts(answered=answered[0] // self.row_format.unit)
@@ -466,12 +466,12 @@ class RatioOfSums(_RowAggregation):
         terms = self.reading.values(ranking, self.reading.of(ranking))
         return {"sums": PerRow(terms, self.value_format, row_axis=2)}
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the ratios of the sums; NaN where the denominator is 0."""
         top, bottom = (self.sum_format.totals(sums) for sums in states["sums"])
         return self.by_cutoff(ratios(top, [int(total) for total in bottom]))
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the sums over rows of the second term."""
         sums = [int(total) / self.sum_format.unit for total in self.sum_format.totals(states["sums"][1])]
         return by_weight(self.divided_by, self.weighted), self.by_cutoff(sums)
@@ -571,19 +571,19 @@ class MedianOfRows(Aggregation):
             "num_labels": AtCells(torch.zeros_like(rows), torch.full_like(rows, num_labels), rows),
         }
 
-    def _miss_of(self, states: Mapping[str, Tensor]) -> int:
+    def _miss_of(self, states: States) -> int:
         """Return what a row counts as that misses."""
         if self.miss_value is not None:
             return self.miss_value
         return int(states["num_labels"]) // 2
 
-    def _histograms(self, states: Mapping[str, Tensor]) -> list[list[int]]:
+    def _histograms(self, states: States) -> list[list[int]]:
         """Return for each bucket the rows by rank, the misses last."""
         totals = [int(count) for count in self.row_format.totals(states["histogram"])]
         width = self.reading.depth + 1
         return [totals[first : first + width] for first in range(0, len(totals), width)]
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the median or the mean of each bucket."""
         miss_value = self._miss_of(states)
         values = []
@@ -592,12 +592,12 @@ class MedianOfRows(Aggregation):
             values.append(_statistic(ascending, self.statistic))
         return [values]
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the rows with a relevant label."""
         counted = [sum(histogram) / self.row_format.unit for histogram in self._histograms(states)]
         return by_weight(self.rows_with_value(), self.weighted), [counted]
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+    def facts(self, states: States) -> Facts:
         """Return the number of rows that count, what a miss counts as, and the share of such rows in each bucket."""
         histograms = self._histograms(states)
         shares = []

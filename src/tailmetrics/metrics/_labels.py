@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -14,7 +14,15 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, Facts, MeanOfRows, Values, by_weight, with_bucket_axis
+from tailmetrics.metrics._aggregations import (
+    Aggregation,
+    Denominators,
+    Facts,
+    MeanOfRows,
+    Values,
+    by_weight,
+    with_bucket_axis,
+)
 from tailmetrics.metrics._arguments_of_metrics import EmptyTargetAction, LabelSet, MacroOf
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import (
@@ -24,8 +32,10 @@ from tailmetrics.metrics._states import (
     FixedPoint,
     Increment,
     Increments,
+    LabelCells,
     PerRow,
     State,
+    States,
     at_targets,
     divide,
 )
@@ -187,7 +197,7 @@ class _CountAggregation(Aggregation):
             return torch.ones_like(ranks.n_relevant, dtype=torch.bool)
         return row_mask.view(-1, *[1] * (ranks.n_relevant.ndim - 1)).expand_as(ranks.n_relevant)
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+    def facts(self, states: States) -> Facts:
         """Return the number of rows that count, if rows without a relevant label are skipped."""
         if self.empty_target_action != "skip":
             return Facts()  # the states do not tell such rows from others
@@ -235,7 +245,7 @@ class RatioOfCounts(_CountAggregation):
         counts, counted = self._row_counts(ranking)
         return {"counts": PerRow(counts), "counted": PerRow(with_bucket_axis(counted))}
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the ratios. If no row has a prediction, precision is 0; if there are no rows, it is NaN."""
         counted = self.row_format.totals(states["counted"])
         top, bottom = self._terms(states)
@@ -244,13 +254,13 @@ class RatioOfCounts(_CountAggregation):
             values.append(_ratios_of_counted(zip(numerators, denominators, strict=True), counted))
         return values
 
-    def _terms(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def _terms(self, states: States) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator by cut-off and bucket, (K, G) each, in the format of numbers of rows."""
         shape = states["counts"].shape[:-1]
         counts = torch.tensor(self.row_format.totals(states["counts"]), dtype=torch.float64, device="cpu").view(shape)
         return self.ratio(*counts.unbind(-1))
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the predictions, the relevant labels, the attainable hits, or for F-scores their weighted sum."""
         denominators: list[list[float]] = (self._terms(states)[1] / float(self.row_format.unit)).tolist()
         what = self.ratio.of
@@ -258,7 +268,7 @@ class RatioOfCounts(_CountAggregation):
             what = "attainable hits"
         return by_weight(what, self.weighted), denominators
 
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
+    def not_measured(self, states: States) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether no label is relevant in any row."""
         has_support = states["counts"][:, :, 2].any(dim=-1)
         empty: list[list[bool]] = has_support.logical_not().tolist()
@@ -341,7 +351,7 @@ class OverLabels(_CountAggregation):
         increments["counted"] = PerRow(with_bucket_axis(counted))
         return increments
 
-    def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
+    def _label_counts(self, states: States, k: int) -> list[Tensor]:
         """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
 
         A count that is not kept is 0, and takes no memory.
@@ -369,7 +379,7 @@ class OverLabels(_CountAggregation):
         return self._kept == {"predicted", "support"}
 
     def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], with_cutoffs: bool, zero_division: float
+        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return support, predictions, true positives and value of each label, as far as they are kept."""
         columns: dict[str, Tensor] = {}
@@ -388,11 +398,14 @@ class OverLabels(_CountAggregation):
             columns[name] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
         return columns
 
-    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+    def label_cells(self, ranking: Ranking) -> list[LabelCells]:
         """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
         increments = self.increments(ranking)
         support = increments.get("support")
-        return [(increments[f"hits_at_{k}"], increments.get(f"predicted_at_{k}"), support) for k in self.reading.ks]
+        cells = []
+        for k in self.reading.ks:
+            cells.append(LabelCells(increments[f"hits_at_{k}"], increments.get(f"predicted_at_{k}"), support))
+        return cells
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Raise: only labels have values."""
@@ -408,7 +421,7 @@ class EachLabel(OverLabels):
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
         super().__init__(*arguments, extra_counts=("predicted", "support"), **other_arguments)
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the value of each label."""
         return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in self.reading.ks])
 
@@ -433,15 +446,15 @@ class _LabelMean(OverLabels):
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
         """Return the weight of each label, given its predictions and its support."""
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the mean over the labels of each bucket."""
         return [self._mean(states, k, self.ratio) for k in self.reading.ks]
 
-    def _mean(self, states: Mapping[str, Tensor], k: int, ratio: LabelRatio) -> list[float]:
+    def _mean(self, states: States, k: int, ratio: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
         return _ratios_of_counted(self._sums(states, k, ratio), self.row_format.totals(states["counted"]))
 
-    def _sums(self, states: Mapping[str, Tensor], k: int, ratio: LabelRatio) -> list[tuple[Fraction, Fraction]]:
+    def _sums(self, states: States, k: int, ratio: LabelRatio) -> list[tuple[Fraction, Fraction]]:
         """Return the weighted sum over the labels of each bucket, and the sum of their weights, both exact."""
         counts, buckets = self._label_counts(states, k), self.reading.buckets
         value_format, weight_format = self.value_format, self.weight_format
@@ -463,14 +476,14 @@ class _LabelMean(OverLabels):
             fractions.append((Fraction(int(top), value_format.unit), Fraction(int(bottom), weight_format.unit)))
         return fractions
 
-    def _sums_of_weights(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+    def _sums_of_weights(self, states: States) -> list[list[float]]:
         """Return by cut-off and bucket the sum of the weights of labels."""
         sums = []
         for k in self.reading.ks:
             sums.append([float(weights) for _, weights in self._sums(states, k, RECALL)])
         return sums
 
-    def not_measured(self, states: Mapping[str, Tensor]) -> Sequence[Sequence[bool]]:
+    def not_measured(self, states: States) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether there is no label to average.
 
         Of the labels ``"present"`` there is none where nothing is relevant; of their ``"union"`` with the predicted
@@ -515,7 +528,7 @@ class MeanOverLabels(_LabelMean):
         self.labels = labels
         self.macro = macro
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the mean over the labels of each bucket."""
         if self.macro is None:
             return super().values(states)
@@ -545,11 +558,11 @@ class MeanOverLabels(_LabelMean):
             counts = support + predicted
         return (counts > 0).to(torch.int64)
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the number of labels that are averaged."""
         return AVERAGED[self.labels], self._sums_of_weights(states)
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+    def facts(self, states: States) -> Facts:
         """Return the number of rows that count, and how many labels are relevant in some row if the support is kept."""
         facts = super().facts(states)
         if "support" not in self._kept:
@@ -595,7 +608,7 @@ class MeanBySupport(_LabelMean):
         """Return the support of each label."""
         return support
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the relevant rows of all labels."""
         return by_weight("relevant labels", self.weighted), self._sums_of_weights(states)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import Tensor
 
 from tailmetrics.metrics._aggregations import Facts
-
-States: TypeAlias = Mapping[str, Tensor]
-"""States by short name, of all rows or of a row group."""
+from tailmetrics.metrics._states import States
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -318,6 +318,17 @@ class InBlocks:
 
 Increment: TypeAlias = "PerRow | AtCells | InBlocks"
 Increments: TypeAlias = Mapping[str, Increment]
+
+States: TypeAlias = Mapping[str, Tensor]
+"""States by short name, of all rows or of a row group."""
+
+
+class LabelCells(NamedTuple):
+    """The cells of labels that each row hits, predicts (or shows) and holds; None for those that are not kept."""
+
+    hits: Increment | None = None
+    predicted: Increment | None = None
+    relevant: Increment | None = None
 
 
 @dataclass(eq=False)

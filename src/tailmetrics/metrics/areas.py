@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 from operator import mul
@@ -15,14 +15,14 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
-from tailmetrics.metrics._aggregations import Aggregation, Values
+from tailmetrics.metrics._aggregations import Aggregation, Denominators, Values
 from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
 from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import counts_above_and_tied
-from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
+from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, States, divide
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import ordered_sum
@@ -289,7 +289,7 @@ class LabelAreas(Aggregation):
         finest_per_bin = FINEST // self.bins
         return labels * self.bins + _bin_of(scores) // finest_per_bin
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the area of scores rounded to their bins; warn where bins leave much open."""
         areas = self._areas(states)
         self._warn_of_bins(areas)
@@ -314,7 +314,7 @@ class LabelAreas(Aggregation):
         )
 
     @abstractmethod
-    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+    def _areas(self, states: States) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
 
     def _error(self, errors: Tensor) -> float:
@@ -336,7 +336,7 @@ class LabelAreas(Aggregation):
             return torch.zeros_like(bins, dtype=torch.bool)
         return bins == UNSTORED
 
-    def _areas_of_labels(self, states: Mapping[str, Tensor]) -> Tensor:
+    def _areas_of_labels(self, states: States) -> Tensor:
         """Return the areas of each label, (3, L)."""
         scores, relevant = states["scores"], states["relevant"]
         num_labels = len(scores)
@@ -350,12 +350,12 @@ class LabelAreas(Aggregation):
             areas[:, labels] = AREAS[self.area](block_relevant, block_irrelevant, self._all_equal)
         return areas
 
-    def bounds(self, states: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def bounds(self, states: States) -> tuple[Tensor, Tensor]:
         """Return the least and the largest value that scores in bins leave open, (1, G) or (1, L) each."""
         areas = self._areas(states)
         return areas[0:1], areas[2:3]
 
-    def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
+    def errors(self, states: States) -> Sequence[float]:
         """Return the largest error of the value of each bucket that scores in bins leave open."""
         least, value, largest = self._areas(states).reshape(3, -1)
         return torch.maximum(largest - value, value - least).tolist()
@@ -394,7 +394,7 @@ class MeanOfAreas(LabelAreas):
 
     averages: tuple[Average, ...] = ("macro",)
 
-    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+    def _areas(self, states: States) -> Tensor:
         """Return the mean of the areas of the labels of each bucket, (3, G)."""
         areas = self._areas_of_labels(states)
         weights = self._weights(states["relevant"])
@@ -410,7 +410,7 @@ class MeanOfAreas(LabelAreas):
         """Return the weight of each label, given its histogram of relevant rows, (L, B)."""
         return torch.ones(len(relevant), dtype=torch.float64, device="cpu")
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+    def denominators(self, states: States) -> Denominators | None:
         """Return the number of labels that are averaged: those that have an area."""
         num_relevant = states["relevant"].sum(dim=1).cpu()
         has_area = num_relevant > 0
@@ -430,7 +430,7 @@ class MeanOfAreasBySupport(MeanOfAreas):
         """Return the number of relevant rows of each label."""
         return relevant.sum(dim=1).double().cpu()
 
-    def denominators(self, states: Mapping[str, Tensor]) -> None:
+    def denominators(self, states: States) -> None:
         """Return nothing: no label counts as much as another."""
 
 
@@ -444,7 +444,7 @@ class AreaOfAllCells(LabelAreas):
         """Whether cells count that no row retrieves."""
         return not self.reading.leaves_out
 
-    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+    def _areas(self, states: States) -> Tensor:
         """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
         relevant = self._totals(states["relevant"])
         scores = self._totals(states["scores"])
@@ -464,18 +464,18 @@ class AreaOfEachLabel(LabelAreas):
     has_value_per_label = True
     keeps_labels = True
 
-    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+    def _areas(self, states: States) -> Tensor:
         return self._areas_of_labels(states)
 
     def _error(self, errors: Tensor) -> float:
         return float(errors.nanmean())
 
-    def errors(self, states: Mapping[str, Tensor]) -> Sequence[float]:
+    def errors(self, states: States) -> Sequence[float]:
         """Return nothing: errors are shown for one number."""
         return ()
 
     def per_label(
-        self, states: Mapping[str, Tensor], names: Sequence[str], with_cutoffs: bool, zero_division: float
+        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
     ) -> dict[str, Tensor]:
         """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
         return {names[0]: self._areas(states)[1]}

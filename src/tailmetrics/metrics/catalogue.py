@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import fsum, log
 from operator import mul
@@ -15,12 +15,23 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, RowTerms, Values, by_weight
+from tailmetrics.metrics._aggregations import Aggregation, Denominators, RowTerms, Values, by_weight
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, TopKArguments, UnbucketedArguments
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import TopKHits, TopKLists
-from tailmetrics.metrics._states import COUNT, Increment, Increments, PerRow, State, at_labels, at_targets, ratios
+from tailmetrics.metrics._states import (
+    COUNT,
+    Increment,
+    Increments,
+    LabelCells,
+    PerRow,
+    State,
+    States,
+    at_labels,
+    at_targets,
+    ratios,
+)
 from tailmetrics.ranking import Ranking
 
 __all__ = [
@@ -112,7 +123,7 @@ class Exposure(_ListAggregation):
             increments["relevant"] = at_targets(self.reading.relevant(ranking))
         return increments
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the function of the counts of each bucket; NaN before the first row."""
         if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
@@ -124,7 +135,7 @@ class Exposure(_ListAggregation):
         relevant = self._values_by_bucket(states["relevant"].cpu())
         return [ratios(shown, relevant) for shown in values]
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]] | None:
+    def denominators(self, states: States) -> Denominators | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
         denominators: list[list[float]] = []
         for shown in self._shown_at_cutoffs(states):
@@ -140,7 +151,7 @@ class Exposure(_ListAggregation):
             return "labels", denominators
         return None
 
-    def _shown_at_cutoffs(self, states: Mapping[str, Tensor]) -> list[Tensor]:
+    def _shown_at_cutoffs(self, states: States) -> list[Tensor]:
         """Return, for each cut-off, how often lists show each label, by weight if rows have weights."""
         counts = [states[f"shown_at_{k}"].cpu() for k in self.reading.ks]
         if not self.weighted:
@@ -173,10 +184,11 @@ class Exposure(_ListAggregation):
             weights = -np.log2(np.clip(weights, 1, num_train) / num_train)
         return {"exposure": self.measure, "weights": weights}
 
-    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+    def label_cells(self, ranking: Ranking) -> list[LabelCells]:
         """Return for each cut-off the cells of labels that each row shows, and for a lift of its relevant labels."""
         increments = self.increments(ranking)
-        return [(None, increments[f"shown_at_{k}"], increments.get("relevant")) for k in self.reading.ks]
+        relevant = increments.get("relevant")
+        return [LabelCells(predicted=increments[f"shown_at_{k}"], relevant=relevant) for k in self.reading.ks]
 
 
 class Overlap(Exposure):
@@ -185,7 +197,7 @@ class Overlap(Exposure):
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
         super().__init__(*arguments, function=personalization, measure="personalization", **other_arguments)
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return one minus the mean overlap, of counts, rows and k."""
         rows = int(states["rows"].sum())
         return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.reading.ks]
@@ -226,7 +238,7 @@ class LabelsFound(_ListAggregation):
         increments["rows"] = rows
         return increments
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the share of labels; NaN before the first row."""
         if not int(states["rows"].sum()):
             return self.no_value()
@@ -237,14 +249,14 @@ class LabelsFound(_ListAggregation):
         """Return the number of labels with a flag, by bucket."""
         return [_total(bucket_flags) for bucket_flags in self.by_bucket(flags.cpu())]
 
-    def _labels_to_find(self, states: Mapping[str, Tensor]) -> list[int]:
+    def _labels_to_find(self, states: States) -> list[int]:
         """Return the number of labels that could be found, by bucket."""
         observed = states["observed"]
         if self._denominator == "known":
             return self._totals(torch.ones_like(observed))
         return self._totals(observed)
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the labels that could be found."""
         unit = "labels with rows" if self._denominator == "observed" else "labels"
         return unit, [self._labels_to_find(states)] * len(self.reading.ks)
@@ -258,10 +270,11 @@ class LabelsFound(_ListAggregation):
         """Return over which labels the share is taken."""
         return {"top": 0.0, "over": "present" if self._denominator == "observed" else "all"}
 
-    def label_cells(self, ranking: Ranking) -> list[tuple[Increment | None, Increment | None, Increment | None]]:
+    def label_cells(self, ranking: Ranking) -> list[LabelCells]:
         """Return for each cut-off the cells of labels that each row hits and holds."""
         increments = self.increments(ranking)
-        return [(increments[f"hit_at_{k}"], None, increments["observed"]) for k in self.reading.ks]
+        relevant = increments["observed"]
+        return [LabelCells(hits=increments[f"hit_at_{k}"], relevant=relevant) for k in self.reading.ks]
 
 
 class MeanOfLists(_ListAggregation):
@@ -301,7 +314,7 @@ class MeanOfLists(_ListAggregation):
             rows = PerRow(torch.zeros_like(rows.values))
         return {"sum": PerRow(self._counts(ranking), row_axis=1), "rows": rows}
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the sum divided by the number of rows."""
         (rows,) = self.row_format.totals(states["rows"])
         sums = self.by_cutoff(self.row_format.totals(states["sum"]))
@@ -312,7 +325,7 @@ class MeanOfLists(_ListAggregation):
             values.append(ratios(sums_at_k, [largest] * self.num_buckets))
         return values
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the rows."""
         rows = float(self.row_format.totals(states["rows"])[0]) / self.row_format.unit
         return by_weight("rows", self.weighted), [[rows] * self.num_buckets] * len(self.reading.ks)

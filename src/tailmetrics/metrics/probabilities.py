@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from math import e
 from typing import Any, final
@@ -13,12 +12,12 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, Facts, Values
+from tailmetrics.metrics._aggregations import Aggregation, Denominators, Facts, Values
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
-from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
+from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, States, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
@@ -137,7 +136,7 @@ class CalibrationBins(Aggregation):
             "confidence": in_limbs(UNIT, cells, torch.where(shown, probabilities, 0.0).reshape(-1), row),
         }
 
-    def values(self, states: Mapping[str, Tensor]) -> Values:
+    def values(self, states: States) -> Values:
         """Return the mean over predictions of |accuracy - mean probability| of their bin; NaN of no prediction."""
         shape = len(self.reading.cutoffs) * self.num_buckets, self._bins
         right = states["right"].view(shape).tolist()
@@ -157,11 +156,11 @@ class CalibrationBins(Aggregation):
             values.append(distance / (predictions * UNIT.unit))
         return self.by_cutoff(values)
 
-    def denominators(self, states: Mapping[str, Tensor]) -> tuple[str, Sequence[Sequence[float]]]:
+    def denominators(self, states: States) -> Denominators:
         """Return the predictions."""
         return "predictions", states["shown"].sum(dim=-1).tolist()
 
-    def facts(self, states: Mapping[str, Tensor]) -> Facts:
+    def facts(self, states: States) -> Facts:
         """Return the number of predictions, their mean probability, and the share that is right."""
         shown = states["shown"].sum(dim=-1)
         confidence = UNIT.floats(states["confidence"]).sum(dim=-1) / shown
