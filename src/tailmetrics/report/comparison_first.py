@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.comparison_data import ComparisonData, correction_in_words
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.first_look import BLOCKS, bar
 from tailmetrics.report.formatting import brief, ends_with_signs, number, short_name, signed, without_zero
 
@@ -64,16 +63,22 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
     sizes = [abs(comparison.difference) for comparison in comparisons.values()]
     largest = max(filter(math.isfinite, sizes), default=0.0) or 1.0
 
-    columns: list[Column[tuple[str, Comparison]]] = [
-        (column, lambda item: item[0]),
-        (baseline, lambda item: number(item[1].baseline_value, decimals=item[1].decimals)),
-        (run, lambda item: number(item[1].value, decimals=item[1].decimals)),
-        ("difference", lambda item: signed(item[1].difference, item[1].decimals)),
-        (f"{report.confidence:.0%} interval", lambda item: ends_with_signs(item[1].interval.ends, item[1].decimals)),
-        ("", lambda item: f"{_star(item[1])} {difference_bar(item[1].difference / largest)}"),
-    ]
+    lines = []
+    for name, comparison in comparisons.items():
+        decimals = comparison.decimals
+        lines.append(
+            [
+                name,
+                number(comparison.baseline_value, decimals=decimals),
+                number(comparison.value, decimals=decimals),
+                signed(comparison.difference, decimals),
+                ends_with_signs(comparison.interval.ends, decimals),
+                f"{_star(comparison)} {difference_bar(comparison.difference / largest)}",
+            ]
+        )
+    header = [column, baseline, run, "difference", f"{report.confidence:.0%} interval", ""]
     caption = f"*: significant, {correction_in_words(report)}"
-    return Section("first", title, caption).with_table(Table.from_items(comparisons.items(), columns))
+    return Section("first", title, caption, header=header, lines=lines)
 
 
 def _star(comparison: Comparison) -> str:
@@ -111,21 +116,16 @@ def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Sect
 
 def _overall(report: ComparisonData) -> Section:
     """Return the values over all labels: of two runs in one column, of more runs in a column each."""
-    if len(report.runs) > 2:
-        columns: list[Column[str]] = [("metric", str)]
-        for run in report.runs:
-            columns.append((run, partial(_cell, report, run)))
-        table = Table.from_items(report.overall[:METRICS], columns)
-        return Section("first", "Over all labels").with_table(table)
-
     lines = []
-    keys = dict(zip(report.overall, report.overall, strict=True))
-    for key, comparison in report.differences(keys, report.runs[1]).items():
-        values = (comparison.baseline_value, comparison.value)
-        baseline_text, text = (number(value, decimals=comparison.decimals) for value in values)
-        lines.append([key, f"{baseline_text} → {text} {_star(comparison)}"])
+    if len(report.runs) > 2:
+        for key in report.overall[:METRICS]:
+            lines.append([key, *(report.cell(key, run) for run in report.runs)])
+        return Section("first", "Over all labels", header=["metric", *report.runs], lines=lines)
+
+    for key in report.overall:
+        comparison = report.against(key, report.runs[1])
+        if comparison is not None:
+            baseline_text = number(comparison.baseline_value, decimals=comparison.decimals)
+            text = number(comparison.value, decimals=comparison.decimals)
+            lines.append([key, f"{baseline_text} → {text} {_star(comparison)}"])
     return Section("overall", "Over all labels", header=["metric", "values"], lines=lines)
-
-
-def _cell(report: ComparisonData, run: str, key: str) -> str:
-    return report.cell(key, run)

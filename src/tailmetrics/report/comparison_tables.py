@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import filterfalse, product
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
 from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
 from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData, correction_in_words
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import (
     AT_MOST,
     counted,
@@ -115,15 +113,23 @@ def _run_section(
     report: ComparisonData, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart] = ()
 ) -> Section:
     """Return a table with a line for each run and a column for each key; the best value of a column is bold."""
-    columns: list[Column[str]] = [("", report.letter), ("run", str)]
+    lines = []
+    for run in report.runs:
+        lines.append([report.letter(run), run, *(report.cell(key, run) for key in keys.values())])
     bold = set()
-    for name, key in keys.items():
-        bold |= {(line, len(columns)) for line in _best_lines(report, key)}
-        columns.append((name, partial(report.cell, key)))
-
-    legend = report.runs if charts else []
-    section = Section("runs", title, caption, bold=frozenset(bold), charts=charts, legend=legend)
-    return section.with_table(Table.from_items(report.runs, columns, texts=2))
+    for column, key in enumerate(keys.values(), 2):
+        bold |= {(line, column) for line in _best_lines(report, key)}
+    return Section(
+        "runs",
+        title,
+        caption,
+        header=["", "run", *keys],
+        lines=lines,
+        texts=2,
+        bold=frozenset(bold),
+        charts=charts,
+        legend=report.runs if charts else [],
+    )
 
 
 def _best_lines(report: ComparisonData, key: str) -> list[int]:
@@ -159,23 +165,52 @@ def pair_sections(report: ComparisonData) -> Iterator[Section]:
     pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in report.comparisons)
     caption = _pair_caption(report)
     for (run, baseline), comparisons in pairs.items():
-        columns: list[Column[Comparison]] = [*PAIR_COLUMNS, ("", partial(_marks, report))]
         significant = [line for line, comparison in enumerate(comparisons) if comparison.significant]
-        section = Section(
+        yield Section(
             "comparisons",
             f"{run} against {baseline}",
             caption,
             note=sentences(*_what_is_lacking(comparisons)),
-            bold=frozenset(product(significant, range(len(columns)))),
+            header=PAIR_HEADER,
+            lines=[_pair_cells(report, comparison) for comparison in comparisons],
+            bold=frozenset(product(significant, range(len(PAIR_HEADER)))),
             folded=True,
         )
-        yield section.with_table(Table.from_items(comparisons, columns))
         caption = ""  # the first table alone explains the columns
 
 
-def _marks(report: ComparisonData, comparison: Comparison) -> str:
+PAIR_HEADER = (
+    "metric",
+    "run",
+    "baseline",
+    "difference",
+    "interval",
+    "p",
+    "corrected",
+    "least",
+    "win/tie/loss",
+    "effect",
+    "",
+)
+"""The columns of the table of two runs; the last one has marks."""
+
+
+def _pair_cells(report: ComparisonData, comparison: Comparison) -> list[str]:
+    decimals = comparison.decimals
     star = "*" if comparison.significant else ""
-    return f"{star}{report.unequal_mark(comparison.key)}"
+    return [
+        comparison.key,
+        number(comparison.value, decimals=decimals),
+        number(comparison.baseline_value, decimals=decimals),
+        signed(comparison.difference, decimals),
+        ends_with_signs(comparison.interval.ends, decimals),
+        _p_text(comparison),
+        p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound),
+        number_above_zero(comparison.least_difference),
+        _outcomes(comparison),
+        signed(comparison.cohens_dz, decimals=2),
+        f"{star}{report.unequal_mark(comparison.key)}",
+    ]
 
 
 def _p_text(comparison: Comparison) -> str:
@@ -190,21 +225,6 @@ def _outcomes(comparison: Comparison) -> str:
     if not any(outcomes):
         return "–"
     return "/".join(map(str, outcomes))
-
-
-PAIR_COLUMNS: Sequence[Column[Comparison]] = (
-    ("metric", attrgetter("key")),
-    ("run", lambda comparison: number(comparison.value, decimals=comparison.decimals)),
-    ("baseline", lambda comparison: number(comparison.baseline_value, decimals=comparison.decimals)),
-    ("difference", lambda comparison: signed(comparison.difference, comparison.decimals)),
-    ("interval", lambda comparison: ends_with_signs(comparison.interval.ends, comparison.decimals)),
-    ("p", _p_text),
-    ("corrected", lambda comparison: p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound)),
-    ("least", lambda comparison: number_above_zero(comparison.least_difference)),
-    ("win/tie/loss", _outcomes),
-    ("effect", lambda comparison: signed(comparison.cohens_dz, decimals=2)),
-)
-"""The columns of the table of two runs."""
 
 
 def _pair_caption(report: ComparisonData) -> str:
@@ -253,17 +273,10 @@ def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
 
 def not_compared_section(report: ComparisonData, brief: bool) -> Section:
     """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
-    keys = []
-    for key in report.not_compared:
+    lines = []
+    for key, values in report.not_compared.items():
         place = report.places[key]
         if not place.row_group and not (brief and place.bucket):
-            keys.append(key)
-    columns: list[Column[str]] = [("metric", str)]
-    for run in report.runs:
-        columns.append((run, partial(_value_not_compared, report, run)))
+            lines.append([key, *(number(values.get(run, math.nan)) for run in report.runs)])
     caption = f"{' '.join(report.not_compared_because)} Nothing tells whether a difference is chance."
-    return Section("not_compared", "Not compared", caption).with_table(Table.from_items(keys, columns))
-
-
-def _value_not_compared(report: ComparisonData, run: str, key: str) -> str:
-    return number(report.not_compared[key].get(run, math.nan))
+    return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)

@@ -171,6 +171,12 @@ class ReportData:
         """Return the record over all labels of a metric by bucket."""
         return self.by_key.get(self.facts(metric).overall_key, self.record(metric))
 
+    def bucket_record(self, metric: str, bucket: str) -> Record:
+        """Return the record of a metric in a bucket over all rows; an empty name of a bucket stands for all labels."""
+        if not bucket:
+            return self.whole(metric)
+        return self.record(metric, bucket)
+
     @cached_property
     def _facts(self) -> dict[str, MetricFacts]:
         return {facts.metric: facts for facts in self.metrics}
@@ -186,6 +192,30 @@ class ReportData:
     def bucket(self, name: str) -> BucketRow:
         """Return a bucket by name."""
         return self._buckets[name]
+
+    def bucket_lines(self, metrics: Iterable[str]) -> list[BucketRow]:
+        """Return the lines of a table of metrics by bucket: the buckets with a value, after a line of all labels.
+
+        The name of the line of all labels is empty; it is left out if no metric has a value over all labels.
+        """
+        names = set()
+        for metric in metrics:
+            names |= {record.bucket for record in self.bucket_records(metric)}
+        lines = [bucket for bucket in self.buckets if bucket.name in names]
+        if lines and any(self.whole(metric).key for metric in metrics):
+            lines.insert(0, self._all_labels())
+        return lines
+
+    def _all_labels(self) -> BucketRow:
+        """Return the line of all labels: its numbers are sums over the buckets."""
+        first = [bucket for bucket in self.buckets if bucket.kind == 0]  # each set of buckets holds all labels once
+        return BucketRow(
+            "",
+            labels=sum(bucket.labels for bucket in first),
+            occurrences=sum(bucket.occurrences for bucket in first),
+            positives=sum(bucket.positives for bucket in first),
+            labels_with_rows=sum(bucket.labels_with_rows or 0 for bucket in self.buckets),
+        )
 
     @cached_property
     def _groups(self) -> dict[str, GroupRow]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
@@ -18,11 +18,6 @@ CsvTable: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
 Translate: TypeAlias = Callable[[str], str]
 """Returns a sentence of the library in the words of a field."""
 
-
-Item = TypeVar("Item")
-"""What a line of a table is about."""
-Column: TypeAlias = tuple[str, Callable[[Item], str]]
-"""The name of a column, and the function that returns its cell in the line of an item."""
 CONSTANTS = {"NaN": None, "Infinity": "inf", "-Infinity": "-inf"}
 """What stands in strict JSON for numbers that it does not know."""
 PAGE_WIDTH = 1040
@@ -71,45 +66,6 @@ def side_by_side(
     return parts
 
 
-@dataclass
-class Table:
-    """A table that is built column by column.
-
-    Attributes:
-        header: Names of the columns.
-        lines: The cells of each line.
-        texts: Number of columns, from the left, that hold text.
-    """
-
-    header: list[str]
-    lines: list[list[str]] = field(default_factory=list)
-    texts: int = 1
-
-    @classmethod
-    def from_items(cls, items: Iterable[Item], columns: Sequence[Column[Item]], texts: int = 1) -> Table:
-        """Return a table with a line for each item."""
-        header = [name for name, _ in columns]
-        lines = []
-        for item in items:
-            lines.append([cell(item) for _, cell in columns])
-        return cls(header, lines, texts)
-
-    def add(self, name: str, cells: Sequence[str]) -> None:
-        """Add a column with a cell for each line."""
-        self.header.append(name)
-        for line, cell in zip(self.lines, cells, strict=True):
-            line.append(cell)
-
-    def without_empty_columns(self) -> Table:
-        """Return the table without the columns whose cells are all dashes."""
-        table = Table([], [[] for _ in self.lines], texts=0)
-        for place, (name, *cells) in enumerate(zip(self.header, *self.lines, strict=True)):
-            if {*cells} != {"–"}:
-                table.add(name, cells)
-                table.texts += place < self.texts
-        return table
-
-
 @dataclass(frozen=True)
 class Section:
     """A table, drawings, or both, under one title.
@@ -140,10 +96,6 @@ class Section:
     charts: Sequence[Chart] = ()
     legend: Sequence[str] = ()
     folded: bool = False
-
-    def with_table(self, table: Table) -> Section:
-        """Return the section with a table."""
-        return replace(self, header=table.header, lines=table.lines, texts=table.texts)
 
     @property
     def is_empty(self) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tailmetrics.report.breakdowns import GroupRow
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Section, Table
-from tailmetrics.report.groups import GROUP_COLUMNS
-from tailmetrics.report.lines import bucket_lines, group_lines, in_line
-from tailmetrics.report.overview import BUCKET_COLUMNS
+from tailmetrics.report.document import Section
+from tailmetrics.report.groups import GROUP_HEADER, group_cells
+from tailmetrics.report.overview import BUCKET_HEADER, bucket_cells
 from tailmetrics.report.records import Record
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -27,10 +27,10 @@ def first_tables(report: ReportData, overall: Section) -> list[Section]:
 
 def _by_bucket(report: ReportData) -> Section:
     metric = report.about
-    lines = bucket_lines(report, [metric])
-    table = Table.from_items(lines, BUCKET_COLUMNS)
-    _add_values(table, [in_line(report, metric, line) for line in lines])
-    return Section("first", f"{metric} by bucket", _caption(report, report.facts(metric).caption)).with_table(table)
+    lines = report.bucket_lines([metric])
+    records = [report.bucket_record(metric, line.name) for line in lines]
+    caption = _caption(report, report.facts(metric).caption)
+    return _with_bars(f"{metric} by bucket", caption, BUCKET_HEADER, map(bucket_cells, lines), records)
 
 
 def _by_group(report: ReportData) -> Section:
@@ -38,11 +38,10 @@ def _by_group(report: ReportData) -> Section:
     records = report.group_records(whole.metric)
     if not records:
         return Section("first", "")
-
-    lines = group_lines(report, [report.group(record.row_group) for record in records])
-    table = Table.from_items(lines, GROUP_COLUMNS)
-    _add_values(table, [whole, *records])
-    return Section("first", f"{whole.metric} by group of rows", _caption(report, "over all labels")).with_table(table)
+    groups = [GroupRow("", report.rows), *(report.group(record.row_group) for record in records)]
+    title = f"{whole.metric} by group of rows"
+    caption = _caption(report, "over all labels")
+    return _with_bars(title, caption, GROUP_HEADER, map(group_cells, groups), [whole, *records])
 
 
 def _caption(report: ReportData, caption: str) -> str:
@@ -52,15 +51,27 @@ def _caption(report: ReportData, caption: str) -> str:
     return f"{interval.confidence:.0%} intervals; {caption}".removesuffix("; ")
 
 
-def _add_values(table: Table, records: Sequence[Record]) -> None:
-    """Add the columns of values and of bars; the longest bar is 1, or the highest of values above 1."""
-    values = [record.value for record in records]
-    finite = list(filter(math.isfinite, values))
+def _with_bars(
+    title: str, caption: str, header: Sequence[str], first_cells: Iterable[list[str]], records: Sequence[Record]
+) -> Section:
+    """Return the table of records with their values and bars; the longest bar is 1, or the highest of values above 1.
+
+    Args:
+        title: The title.
+        caption: The caption.
+        header: Names of the columns before the values.
+        first_cells: The cells before the value of each record.
+        records: The records, one in each line.
+    """
+    finite = [record.value for record in records if math.isfinite(record.value)]
     longest = 1.0
     if max(map(abs, finite), default=0.0) > 1:
         longest = max(finite) or 1.0
-    table.add("value", [record.text for record in records])
-    table.add("", [bar(value / longest) for value in values])
+
+    lines = []
+    for cells, record in zip(first_cells, records, strict=True):
+        lines.append([*cells, record.text, bar(record.value / longest)])
+    return Section("first", title, caption, header=[*header, "value", ""], lines=lines)
 
 
 def bar(part: float, letters: int = BAR_LETTERS) -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 
 from tailmetrics.report.bars import bars_by_group
 from tailmetrics.report.breakdowns import ALL, GroupRow
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import count, sentences
-from tailmetrics.report.lines import group_lines
 from tailmetrics.report.overview import intervals_in_words
 
 BY_GROUP = "By group of rows"
+GROUP_HEADER = ("group", "rows")
+"""The first columns of a table by group of rows, whose cells :func:`group_cells` returns."""
 
 
-GROUP_COLUMNS: Sequence[Column[GroupRow]] = (
-    ("group", lambda line: line.name or ALL),
-    ("rows", lambda line: count(line.rows)),
-)
-"""The first columns of a table by group of rows."""
+def group_cells(group: GroupRow) -> list[str]:
+    """Return the first cells of a line of a table by group of rows; the name is empty for all rows."""
+    return [group.name or ALL, count(group.rows)]
 
 
 def groups_section(report: ReportData) -> Section:
@@ -33,9 +30,10 @@ def groups_section(report: ReportData) -> Section:
     if not metrics:
         return Section("groups", BY_GROUP)
 
-    columns = list(GROUP_COLUMNS)
-    for metric in metrics:
-        columns.append((metric, partial(_value_cell, report, metric)))
+    lines = []
+    for group in (GroupRow("", report.rows), *report.row_groups):
+        values = [report.record(metric, row_group=group.name).text for metric in metrics]
+        lines.append([*group_cells(group), *values])
 
     headline = report.whole(report.about).metric
     charts = []
@@ -48,9 +46,5 @@ def groups_section(report: ReportData) -> Section:
     caption = sentences("over all labels", report.rows_in_words)
     records = chain.from_iterable(map(report.group_records, metrics))
     note = sentences(*intervals_in_words(report, records))
-    section = Section("groups", BY_GROUP, caption, note, charts=charts)
-    return section.with_table(Table.from_items(group_lines(report, report.row_groups), columns))
-
-
-def _value_cell(report: ReportData, metric: str, line: GroupRow) -> str:
-    return report.record(metric, row_group=line.name).text
+    header = [*GROUP_HEADER, *metrics]
+    return Section("groups", BY_GROUP, caption, note, header=header, lines=lines, charts=charts)

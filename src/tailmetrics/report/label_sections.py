@@ -11,7 +11,7 @@ import torch
 from tailmetrics._arguments import cut
 from tailmetrics.report.curves import curve_section
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import count, number, p_value, sentences
 from tailmetrics.report.labels import TEST_COLUMNS, BlindSpot, LabelTable
 
@@ -58,13 +58,11 @@ def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
     caption = sentences(
         report.rows_in_words, f"missed: relevant and not predicted; {limit}", *_why_no_blind_spots(table)
     )
-    title = f"Labels most often missed{_at_k(table)}"
-    yield Section("missed", title, caption).with_table(_label_table(table, labels, "missed", brief))
+    yield _label_section(f"Labels most often missed{_at_k(table)}", caption, table, labels, "missed", brief)
 
     labels = table.most("wrong", WRONG)
     caption = sentences(report.rows_in_words, f"wrong: predicted and not relevant; the first {WRONG}")
-    title = f"Labels most often suggested wrongly{_at_k(table)}"
-    yield Section("wrong", title, caption).with_table(_label_table(table, labels, "wrong", brief))
+    yield _label_section(f"Labels most often suggested wrongly{_at_k(table)}", caption, table, labels, "wrong", brief)
 
 
 def _at_k(table: LabelTable) -> str:
@@ -81,17 +79,21 @@ def _why_no_blind_spots(table: LabelTable) -> Sequence[str]:
     return (NO_BLIND_SPOT, table.rows_left_out(), table.too_few_rows())
 
 
-def _label_table(table: LabelTable, labels: Sequence[int], what: str, brief: bool) -> Table:
-    """Return the columns of some labels; a table of missed labels has no column of wrong ones, and vice versa."""
-    cells = table.cells(labels)
+def _label_section(
+    title: str, caption: str, table: LabelTable, labels: Sequence[int], what: str, brief: bool
+) -> Section:
+    """Return the section of some labels; a table of missed labels has no column of wrong ones, and vice versa."""
     left_out = {*BRIEF_COLUMNS, *TEST_COLUMNS} - {what}
-    shown = Table([], [[] for _ in labels], texts=len(cells.keys() & TEXT_COLUMNS))
-    for name, values in cells.items():
+    header, columns = [], []
+    for name, values in table.cells(labels).items():
         stem = name.partition("@")[0]
         if stem in left_out or (brief and stem not in BRIEF_COLUMNS[what]):
             continue
-        shown.add(name, [_cell(value, name) for value in values])
-    return shown
+        header.append(name)
+        columns.append([_cell(value, name) for value in values])
+    texts = len({*header} & {*TEXT_COLUMNS})
+    lines = list(map(list, zip(*columns, strict=True)))
+    return Section(what, title, caption, header=header, lines=lines, texts=texts)
 
 
 def _cell(value: Any, column: str) -> str:
@@ -111,16 +113,21 @@ def blind_spots_section(report: ReportData, brief: bool) -> Section:
     shown = spots
     if brief:
         shown = spots[:BRIEF_BLIND_SPOTS]
-    table = Table.from_items(shown, SPOT_COLUMNS, texts=4).without_empty_columns()
+    columns = []
+    for name, *cells in zip(SPOT_HEADER, *map(_spot_cells, shown), strict=True):
+        if {*cells} != {"–"}:
+            columns.append([name, *cells])
+    header, *lines = map(list, zip(*columns, strict=True))
     caption = sentences(
         f"{BLIND_SPOT}{_at_k(labels)}, {len(spots):,} in all",
-        INSTEAD if "instead" in table.header else "",
+        INSTEAD if "instead" in header else "",
         "expected: the hits if it were found as often as the others, or as half of the labels, whichever is less",
         labels.rows_left_out(),
         "q: p of the binomial test, corrected by Benjamini and Hochberg for all labels that have rows",
         labels.too_few_rows(),
     )
-    return Section("blind_spots", "Blind spots", caption).with_table(table)
+    texts = header.index("support")
+    return Section("blind_spots", "Blind spots", caption, header=header, lines=lines, texts=texts)
 
 
 def _instead(spot: BlindSpot) -> str:
@@ -130,17 +137,21 @@ def _instead(spot: BlindSpot) -> str:
     return ", ".join(names) or "–"
 
 
-SPOT_COLUMNS: Sequence[Column[BlindSpot]] = (
-    ("label", lambda spot: str(spot.label)),
-    ("name", lambda spot: spot.name or "–"),
-    ("bucket", lambda spot: spot.bucket or "–"),
-    ("instead", _instead),
-    ("support", lambda spot: count(spot.support)),
-    ("hits", lambda spot: count(spot.hits)),
-    ("expected", lambda spot: f"{spot.expected:,.1f}"),
-    ("q", lambda spot: p_value(spot.q)),
-)
-"""The columns of the table of blind spots; the first four are texts."""
+SPOT_HEADER = ("label", "name", "bucket", "instead", "support", "hits", "expected", "q")
+"""The columns of the table of blind spots; those before the support are texts."""
+
+
+def _spot_cells(spot: BlindSpot) -> list[str]:
+    return [
+        str(spot.label),
+        spot.name or "–",
+        spot.bucket or "–",
+        _instead(spot),
+        count(spot.support),
+        count(spot.hits),
+        f"{spot.expected:,.1f}",
+        p_value(spot.q),
+    ]
 
 
 def curves_section(report: ReportData) -> Section:

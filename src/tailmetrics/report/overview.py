@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 
 from tailmetrics._arguments import grouped
 from tailmetrics.report.bars import bars_by_bucket, bars_by_group
 from tailmetrics.report.breakdowns import ALL, BucketRow, what_buckets_are
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import between, count, number, sentences
-from tailmetrics.report.lines import bucket_lines, in_line
 from tailmetrics.report.records import Record
 
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 WITH_ROWS = "labels with rows"
-BUCKET_COLUMNS: Sequence[Column[BucketRow]] = (
-    ("bucket", lambda line: line.name or ALL),
-    ("labels", lambda line: count(line.labels)),
-    ("positives", lambda line: count(line.positives)),
-)
-"""The first columns of a table by bucket."""
-NAME_AND_VALUE: Sequence[Column[Record]] = (("metric", attrgetter("metric")), ("value", attrgetter("text")))
-"""The first columns of tables of values over all labels."""
-OVERALL_COLUMNS: Sequence[Column[Record]] = (*NAME_AND_VALUE, ("over", attrgetter("count_in_words")))
+BUCKET_HEADER = ("bucket", "labels", "positives")
+"""The first columns of a table by bucket, whose cells :func:`bucket_cells` returns."""
 
 
 def headline_section(report: ReportData) -> Section:
@@ -47,8 +38,9 @@ def headline_section(report: ReportData) -> Section:
 
 def overall_section(report: ReportData) -> Section:
     """Return the table of the values over all rows and labels, with how many rows each value counts."""
-    table = Table.from_items(report.overall_records, OVERALL_COLUMNS)
-    return Section("overall", "Over all labels", _overall_caption(report)).with_table(table)
+    lines = [[record.metric, record.text, record.count_in_words] for record in report.overall_records]
+    header = ["metric", "value", "over"]
+    return Section("overall", "Over all labels", _overall_caption(report), header=header, lines=lines)
 
 
 def _overall_caption(report: ReportData) -> str:
@@ -121,7 +113,7 @@ def _meaning_of_intervals(report: ReportData) -> str:
     return text
 
 
-def captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
+def _captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
     """Return the captions of several metrics as one text: each caption once, with its metrics."""
     metrics_by_caption = grouped((report.facts(metric).caption, metric) for metric in metrics)
     metrics_by_caption.pop("", None)
@@ -130,73 +122,103 @@ def captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
     return "; ".join(f"{', '.join(names)}: {caption}" for caption, names in metrics_by_caption.items())
 
 
+def bucket_cells(line: BucketRow) -> list[str]:
+    """Return the first cells of a line of a table by bucket."""
+    return [line.name or ALL, count(line.labels), count(line.positives)]
+
+
+@dataclass(frozen=True)
+class CountColumn:
+    """A column that says how many the values of some metrics count in each bucket.
+
+    Attributes:
+        name: The name of the column.
+        count_of: What is counted.
+        metrics: The metrics.
+    """
+
+    name: str
+    count_of: str
+    metrics: Sequence[str]
+
+    def cell(self, report: ReportData, bucket: str) -> str:
+        """Return how many the values count in one line; a dash where they differ or count nothing.
+
+        Over all labels, rows without a relevant label may count, too: the cell then says that all rows count.
+        """
+        texts = set()
+        for metric in self.metrics:
+            record = report.bucket_record(metric, bucket)
+            if not record.key:
+                continue
+            text = record.count_text
+            counts_all_rows = record.count_of == "rows" and self.count_of != "rows"
+            if counts_all_rows and record.facts.empty_rows:
+                text = f"all {text}"
+            texts.add(text)
+        if len(texts) != 1:
+            return "–"
+        return texts.pop()
+
+
 def buckets_section(report: ReportData) -> Section:
     """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
     metrics = report.metrics_by_bucket
-    columns = list(BUCKET_COLUMNS)
+    has_rows_of_labels = any(bucket.labels_with_rows is not None for bucket in report.buckets)
+    header = [*BUCKET_HEADER]
     notes = [what_buckets_are(report.buckets)]
-    if any(bucket.labels_with_rows is not None for bucket in report.buckets):
-        columns.append((WITH_ROWS, lambda line: count(line.labels_with_rows)))
+    if has_rows_of_labels:
+        header.append(WITH_ROWS)
         notes.append(f"{WITH_ROWS}: those that are relevant in some row")
-    notes += _add_counts(columns, report)
-    for metric in metrics:
-        columns.append((metric, partial(_value_cell, report, metric)))
+    columns, count_notes = _count_columns(report, header)
+    header += [column.name for column in columns]
 
-    charts = []
-    for metric in metrics:
-        if metric != report.about:
-            charts.append(bars_by_bucket(report, metric))
+    lines = []
+    for line in report.bucket_lines(metrics):
+        cells = bucket_cells(line)
+        if has_rows_of_labels:
+            cells.append(count(line.labels_with_rows))
+        cells += [column.cell(report, line.name) for column in columns]
+        cells += [report.bucket_record(metric, line.name).text for metric in metrics]
+        lines.append(cells)
 
-    caption = sentences(report.rows_in_words, captions_in_words(report, metrics))
     records = chain.from_iterable(map(report.bucket_records, metrics))
-    note = sentences(*notes, *intervals_in_words(report, records))
-    section = Section("buckets", HEAD_TO_TAIL, caption, note, charts=charts)
-    return section.with_table(Table.from_items(bucket_lines(report, metrics), columns))
+    return Section(
+        "buckets",
+        HEAD_TO_TAIL,
+        sentences(report.rows_in_words, _captions_in_words(report, metrics)),
+        sentences(*notes, *count_notes, *intervals_in_words(report, records)),
+        header=[*header, *metrics],
+        lines=lines,
+        charts=[bars_by_bucket(report, metric) for metric in metrics if metric != report.about],
+    )
 
 
-def _add_counts(columns: list[Column[BucketRow]], report: ReportData) -> Iterator[str]:
-    """Add a column for each way in which values by bucket count, and yield the metrics that count so, in words."""
-    metrics_by_counts: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for metric in report.metrics_by_bucket:
-        counts = tuple((record.count_text, record.count_of) for record in report.bucket_records(metric))
-        metrics_by_counts.setdefault(counts, []).append(metric)
+def _count_columns(report: ReportData, header: Sequence[str]) -> tuple[list[CountColumn], list[str]]:
+    """Return a column for each way in which values by bucket count, and a note for each on the metrics that count so.
 
-    names = [column for column, _ in columns]
+    Args:
+        report: The report.
+        header: The columns before them. Those of :data:`BUCKET_HEADER` hold numbers of labels already.
+    """
+    metrics_by_counts = grouped(
+        (tuple((record.count_text, record.count_of) for record in report.bucket_records(metric)), metric)
+        for metric in report.metrics_by_bucket
+    )
+    columns: list[CountColumn] = []
+    notes = []
     for counts, metrics in metrics_by_counts.items():
         count_of = max(count_of for _, count_of in counts)
         if not count_of:
             continue
         if {*counts} == {(count(report.rows), "rows")}:
-            yield f"{', '.join(metrics)}: all rows count in every bucket"
+            notes.append(f"{', '.join(metrics)}: all rows count in every bucket")
             continue
 
         name = count_of
-        if name in names[len(BUCKET_COLUMNS) :]:
+        if name in (*header[len(BUCKET_HEADER) :], *(column.name for column in columns)):
             name = f"{name} ({metrics[0]})"
-        if name not in names:  # the number of labels stands in each table
-            names.append(name)
-            columns.append((name, partial(_count_cell, report, metrics, count_of)))
-        yield f"{name}: how many a value divides by in {', '.join(metrics)}"
-
-
-def _value_cell(report: ReportData, metric: str, line: BucketRow) -> str:
-    return in_line(report, metric, line).text
-
-
-def _count_cell(report: ReportData, metrics: Sequence[str], count_of: str, line: BucketRow) -> str:
-    """Return how many the values of metrics count in one line; a dash where they differ or count nothing.
-
-    Over all labels, rows without a relevant label may count, too: the cell then says that all rows count.
-    """
-    texts = set()
-    for metric in metrics:
-        record = in_line(report, metric, line)
-        if not record.key:
-            continue
-        text = record.count_text
-        if record.count_of == "rows" != count_of and record.facts.empty_rows:
-            text = f"all {text}"
-        texts.add(text)
-    if len(texts) != 1:
-        return "–"
-    return texts.pop()
+        if name not in BUCKET_HEADER:
+            columns.append(CountColumn(name, count_of, metrics))
+        notes.append(f"{name}: how many a value divides by in {', '.join(metrics)}")
+    return columns, notes

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from operator import attrgetter
 
-from tailmetrics.report.breakdowns import BucketRow
+from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import between, number
-from tailmetrics.report.lines import bucket_lines, in_line
-from tailmetrics.report.overview import BUCKET_COLUMNS, NAME_AND_VALUE
 from tailmetrics.report.records import Record
 
 TIES = "What equal scores hide"
@@ -31,67 +27,63 @@ REFERENCES_CAPTION = (
 
 def reference_sections(report: ReportData) -> Iterator[Section]:
     """Yield tables of the values beside chance, popularity and the attainable value."""
-    columns = [(name, partial(_reference, name)) for name in report.references]
+    names = list(report.references)
+
+    def cells(record: Record) -> list[str]:
+        return [number(record.reference(name), record.is_place) for name in names]
+
     section = Section("references", REFERENCES_TITLE, REFERENCES_CAPTION, folded=True)
-    yield from _tables(report, section, columns, ", over all labels")
+    yield from _tables(report, section, names, cells, ", over all labels")
 
 
 def tie_sections(report: ReportData) -> Iterator[Section]:
     """Yield tables of the values beside the values of other orders of equal scores."""
-    columns: list[Column[Record]] = [("expected", partial(_reference, "expected")), ("[worst, best]", _ends_of_orders)]
-    yield from _tables(report, Section("ties", TIES, TIES_CAPTION), columns, "")
+    yield from _tables(report, Section("ties", TIES, TIES_CAPTION), ["expected", "[worst, best]"], _tie_cells, "")
 
 
-def _reference(name: str, record: Record) -> str:
-    return number(record.reference(name), record.is_place)
-
-
-def _ends_of_orders(record: Record) -> str:
+def _tie_cells(record: Record) -> list[str]:
+    expected = number(record.reference("expected"), record.is_place)
     worst, best = record.reference("worst"), record.reference("best")
     if math.isnan(worst):
-        return "–"
-    return between(worst, best, record.is_place)
+        return [expected, "–"]
+    return [expected, between(worst, best, record.is_place)]
 
 
 def _tables(
-    report: ReportData, section: Section, columns: Sequence[Column[Record]], title_end: str
+    report: ReportData, section: Section, names: Sequence[str], cells: Callable[[Record], list[str]], title_end: str
 ) -> Iterator[Section]:
     """Yield the section with a table of the metrics that are not by bucket, and with a table of those by bucket.
 
     Args:
         report: The report.
         section: Title and caption.
-        columns: The columns beside each value. Records whose cells are all dashes have no line.
+        names: Names of the columns beside each value.
+        cells: Function that returns these cells of a record. Metrics whose cells are all dashes are left out.
         title_end: The end of the title of the table of metrics that are not by bucket.
     """
+
+    def has_cells(records: Iterable[Record]) -> bool:
+        return any({*cells(record)} - {"–"} for record in records)
+
     keys_by_bucket = {report.whole(metric).key for metric in report.metrics_by_bucket}
-    overall = []
+    lines = []
     for record in report.overall_records:
-        if record.key not in keys_by_bucket and _has_cells(columns, [record]):
-            overall.append(record)
+        if record.key not in keys_by_bucket and has_cells([record]):
+            lines.append([record.metric, record.text, *cells(record)])
+    if lines:
+        yield replace(section, title=f"{section.title}{title_end}", header=["metric", "value", *names], lines=lines)
 
-    metrics = []
-    for metric in report.metrics_by_bucket:
-        if _has_cells(columns, report.bucket_records(metric)):
-            metrics.append(metric)
-
-    if overall:
-        table = Table.from_items(overall, [*NAME_AND_VALUE, *columns])
-        yield replace(section, title=f"{section.title}{title_end}").with_table(table)
-    if metrics:
-        bucket_columns = [BUCKET_COLUMNS[0]]
+    metrics = [metric for metric in report.metrics_by_bucket if has_cells(report.bucket_records(metric))]
+    if not metrics:
+        return
+    header = ["bucket"]
+    for metric in metrics:
+        header += [metric, *(f"{metric} {name}" for name in names)]  # a narrow page may split the table
+    lines = []
+    for line in report.bucket_lines(report.metrics_by_bucket):
+        line_cells = [line.name or ALL]
         for metric in metrics:
-            bucket_columns.append((metric, partial(_bucket_cell, report, metric, attrgetter("text"))))
-            for name, cell in columns:  # names the metric, since a narrow page may split the table
-                bucket_columns.append((f"{metric} {name}", partial(_bucket_cell, report, metric, cell)))
-        table = Table.from_items(bucket_lines(report, report.metrics_by_bucket), bucket_columns)
-        yield replace(section, title=f"{section.title}, by bucket").with_table(table)
-
-
-def _has_cells(columns: Sequence[Column[Record]], records: Iterable[Record]) -> bool:
-    cells = Table.from_items(records, columns).lines
-    return any({*line} - {"–"} for line in cells)
-
-
-def _bucket_cell(report: ReportData, metric: str, cell: Callable[[Record], str], line: BucketRow) -> str:
-    return cell(in_line(report, metric, line))
+            record = report.bucket_record(metric, line.name)
+            line_cells += [record.text, *cells(record)]
+        lines.append(line_cells)
+    yield replace(section, title=f"{section.title}, by bucket", header=header, lines=lines)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from tailmetrics.report.breakdowns import ALL, UNSEEN
 from tailmetrics.report.data import ReportData
-from tailmetrics.report.document import Column, Section, Table
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import sentences, short_name
 from tailmetrics.report.records import NO_RECORD, SUMMARIES, Record
 
@@ -71,21 +70,19 @@ def tail_section(report: ReportData) -> Section:
         head, tail = buckets.pop()
         gap = f"gap: {head} minus {tail}"
 
-    columns: list[Column[str]] = [
-        ("metric", str),
-        (ALL, lambda metric: report.whole(metric).number),
-        (head, lambda metric: _end_cell(ends[metric][0], head)),
-        (tail, lambda metric: _end_cell(ends[metric][1], tail)),
-    ]
-    for name in summaries:
-        columns.append((name.replace("_", " "), partial(_summary_cell, report, name)))
+    lines = []
+    for metric, (first, last) in ends.items():
+        cells = [metric, report.whole(metric).number, _end_cell(first, head), _end_cell(last, tail)]
+        cells += [report.record(metric, summary=name).text for name in summaries]
+        lines.append(cells)
 
     meanings = [gap, *(MEANINGS[name] for name in summaries if name in MEANINGS)]
     below_chance = ""
     if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in ends):
         below_chance = BELOW_CHANCE
     caption = sentences(report.rows_in_words, "; ".join(meanings), _other_ends(report, ends), below_chance)
-    return Section("tail", "Head against tail", caption).with_table(Table.from_items(ends, columns))
+    header = ["metric", ALL, head, tail, *(name.replace("_", " ") for name in summaries)]
+    return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
 def _end_cell(record: Record, column: str) -> str:
@@ -93,7 +90,3 @@ def _end_cell(record: Record, column: str) -> str:
     if record.bucket in ("", column):
         return record.number
     return f"{record.number} ({short_name(record.bucket)})"
-
-
-def _summary_cell(report: ReportData, name: str, metric: str) -> str:
-    return report.record(metric, summary=name).text
