@@ -39,7 +39,6 @@ class Bar:
 
     Attributes:
         record: The value.
-        name: The name of the bucket or group.
         texts: The texts below the bar, one below the other.
         counts: What the bucket or group holds, in words.
         shade: The colour.
@@ -47,7 +46,6 @@ class Bar:
     """
 
     record: Record
-    name: str
     texts: tuple[str, ...]
     counts: str
     shade: Shade
@@ -74,23 +72,27 @@ class Sides(NamedTuple):
     right: float
 
 
+WHOLE_WIDTH = Sides(0.0, 0.5, 1.0)
+
+
 def bars_by_bucket(report: ReportData, metric: str) -> Chart:
     """Return the bars of a metric from head to tail, with intervals, references and the bounds of ties."""
     facts = report.facts(metric)
     whole = report.whole(metric)
-    has_fair_shares = facts.is_additive and not whole.key and bool(report.positives)
+    all_positives = 0
+    if facts.is_additive and not whole.key:
+        all_positives = report.positives or 0
 
     records = report.bucket_records(metric)
     bars = []
     for place, record in enumerate(records):
         bucket = report.bucket(record.bucket)
         fair_share = math.nan
-        if has_fair_shares:
-            fair_share = bucket.positives / (report.positives or 1)
+        if all_positives:
+            fair_share = bucket.positives / all_positives
         bars.append(
             Bar(
                 record,
-                bucket.name,
                 (rounded(bucket.labels), rounded(bucket.positives), short_name(bucket.name)),
                 f"{counted(bucket.labels, 'label')}, {counted(bucket.positives, 'positive')}",
                 shade(place, len(records), bucket.name),
@@ -109,7 +111,7 @@ def bars_by_group(report: ReportData, metric: str) -> Chart:
     for record in report.group_records(metric):
         rows = report.group(record.row_group).rows or 0
         texts = (rounded(rows), short_name(record.row_group))
-        bars.append(Bar(record, record.row_group, texts, counted(rows, "row"), shade(0, 1, "")))
+        bars.append(Bar(record, texts, counted(rows, "row"), shade(0, 1, "")))
     return _chart(report, metric, bars, report.record(metric), GROUPS, "over all labels")
 
 
@@ -118,16 +120,14 @@ def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, 
     scale = _scale(bars, whole)
     lines = []
     if math.isfinite(whole.value):
-        height = scale.share(whole.value)
-        lines.append(Mark("line", [(0, height), (1, height)], style="dashed", text=f"{axis.whole} {whole.number}"))
+        text = f"{axis.whole} {whole.number}"
+        lines.append(_level(scale.share(whole.value), WHOLE_WIDTH, style="dashed", text=text))
 
     marks = list(lines)
-    values = []
     for place, bar in enumerate(bars):
-        values.append((bar.record.short, *bar.texts))
-        marks += _bar_marks(bar, _sides(place, len(bars)), scale, lines)
-    zero = scale.share(0.0)
-    marks.append(Mark("line", [(0, zero), (1, zero)], style="thin"))
+        left, middle, right = ((place + part) / len(bars) for part in (0.12, 0.5, 0.88))
+        marks += _bar_marks(bar, Sides(left, middle, right), scale, lines)
+    marks.append(_level(scale.share(0.0), WHOLE_WIDTH, style="thin"))
 
     direction = ""
     opening = f"{metric} {axis.order}"
@@ -142,7 +142,7 @@ def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, 
         caption=_caption(report, bars, whole, axis, scale, caption),
         across=bar_ticks([(bar.texts[-1], *bar.texts[:-1]) for bar in bars]),
         names=(axis.name, ""),
-        min_width=needed_width(values),
+        min_width=needed_width([(bar.record.short, *bar.texts) for bar in bars]),
     )
 
 
@@ -156,8 +156,9 @@ def _scale(bars: Sequence[Bar], whole: Record) -> Scale:
     return scale_from_zero(heights, [bar.record.value for bar in bars])
 
 
-def _sides(place: int, number_of_bars: int) -> Sides:
-    return Sides(*((place + part) / number_of_bars for part in (0.12, 0.5, 0.88)))
+def _level(height: float, sides: Sides, style: str = "solid", text: str = "") -> Mark:
+    """Return a horizontal line."""
+    return Mark("line", [(sides.left, height), (sides.right, height)], style=style, text=text)
 
 
 def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> list[Mark]:
@@ -174,8 +175,7 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
         *_tie_marks(record, sides, scale),
     ]
     if math.isfinite(bar.fair_share):
-        fair = scale.share(bar.fair_share)
-        side_marks.append(Mark("line", [(sides.left, fair), (sides.right, fair)]))
+        side_marks.append(_level(scale.share(bar.fair_share), sides))
 
     top = free_above(max(zero, height), [*side_marks, *lines])
     return [
@@ -188,9 +188,10 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
 def _in_words(bar: Bar) -> str:
     """Return the numbers of a bar, for a reader who points at it or hears it."""
     record = bar.record
-    text = f"{bar.name} no value"
+    number_text = "no value"
     if record.is_measured:
-        text = f"{bar.name} {record.number}"
+        number_text = record.number
+    text = f"{record.bucket or record.row_group} {number_text}"
     if record.ends:
         text += f" ({' to '.join(_numbers(record, *record.shown_ends))})"
     for name in REFERENCES:
@@ -217,17 +218,16 @@ def _interval_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
 
 def _reference_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
     marks = []
-    if math.isfinite(record.reference("chance")):
-        height = scale.share(record.reference("chance"))
-        marks.append(Mark("line", [(sides.left, height), (sides.right, height)], style="dotted"))
-    if math.isfinite(record.reference("popularity")):
-        height = scale.share(record.reference("popularity"))
-        marks.append(Mark("dot", [(sides.middle, height)], style="diamond", filled=False))
-    if math.isfinite(record.reference("attainable")):
-        height = scale.share(record.reference("attainable"))
-        left, right = (sides.left, height), (sides.right, height)
-        below_left, below_right = (sides.left, height - CAP), (sides.right, height - CAP)
-        marks.append(Mark("line", [below_left, left, right, below_right], style="thin"))
+    chance, popularity, attainable = map(record.reference, REFERENCES)
+    if math.isfinite(chance):
+        marks.append(_level(scale.share(chance), sides, style="dotted"))
+    if math.isfinite(popularity):
+        marks.append(Mark("dot", [(sides.middle, scale.share(popularity))], style="diamond", filled=False))
+    if math.isfinite(attainable):
+        height = scale.share(attainable)
+        below = height - CAP
+        cap = [(sides.left, below), (sides.left, height), (sides.right, height), (sides.right, below)]
+        marks.append(Mark("line", cap, style="thin"))
     return marks
 
 
