@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
 from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
-from tailmetrics.cli.inputs import input_files, names_a_file, open_inputs, read_labels
+from tailmetrics.cli.inputs import input_files, names_a_file, open_inputs
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import CompareOptions, DataOptions
 from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
-from tailmetrics.cli.training import bind
+from tailmetrics.cli.training import prepared_evaluation
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import Model as ComparedModel
 from tailmetrics.evaluation.comparing import compared, warnings_of
@@ -250,18 +250,10 @@ def _written_tables(request: Request, names: Sequence[str], scratch: Path, messa
     for dataset in inputs.runs:
         metrics = answerable_metrics(metrics, dataset, request, messages)
 
-    labels = read_labels(inputs)
     runs = []
     for path, dataset in zip(preds, inputs.runs, strict=True):
         runs.append(Run(path, dataset, read_row_groups(inputs.files, dataset)))
-    groups = runs[0].groups
-    evaluation = Evaluation(
-        metrics,
-        row_groups=None if groups is None else groups.names,
-        headline=request.headline(metrics),
-    )
-    bind(evaluation.collection, inputs, labels.tree, messages)
-
+    evaluation = prepared_evaluation(request, metrics, inputs, runs[0].groups, messages)
     tables = []
     for number, run in enumerate(runs):
         table = scratch / f"{number}.parquet"

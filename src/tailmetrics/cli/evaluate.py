@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,7 +19,6 @@ from tailmetrics.cli.inputs import (
     input_files,
     open_inputs,
     options_of_values,
-    read_labels,
     show_readings,
 )
 from tailmetrics.cli.messages import CommandError, Messages
@@ -29,7 +27,7 @@ from tailmetrics.cli.outputs import Outputs, finish
 from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate, accumulate_share
-from tailmetrics.cli.training import bind
+from tailmetrics.cli.training import prepared_evaluation
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, notes_on_queries
 from tailmetrics.evaluation.notes import ON_SEQUENCES, on_catalogue
@@ -107,7 +105,12 @@ def evaluate(request: Request, messages: Messages) -> None:
         run = _run(options, inputs)
         metrics = metrics_of_labels(metrics, inputs)
         metrics = answerable_metrics(metrics, run.dataset, request, messages)
-        evaluation = _evaluation(request, metrics, inputs, run, messages, engine)
+        confidence = None
+        if not options.no_intervals and options.clusters is None:
+            confidence = request.resampling.confidence
+        evaluation = prepared_evaluation(
+            request, metrics, inputs, run.groups, messages, engine, labels=options.labels, confidence=confidence
+        )
         evaluation.start(device)
 
         with ExitStack() as stack:
@@ -251,32 +254,6 @@ def _run(options: EvaluateOptions, inputs: Inputs) -> Run:
         facts = (dataset.row_names, dataset.num_rows, dataset.tokens)
         clusters = groups_of_rows("--clusters", options.clusters, files, *facts)
     return Run(str(options.preds), dataset, groups, clusters)
-
-
-def _evaluation(
-    request: Request,
-    metrics: Sequence[Any],
-    inputs: Inputs,
-    run: Run,
-    messages: Messages,
-    engine: Engine | None,
-) -> Evaluation:
-    """Return an evaluation that has counted nothing, whose metrics know the training labels."""
-    options = request.evaluation
-    labels = read_labels(inputs)
-    confidence = None
-    if not options.no_intervals and options.clusters is None:
-        confidence = request.resampling.confidence
-    evaluation = Evaluation(
-        metrics,
-        row_groups=None if run.groups is None else run.groups.names,
-        labels=options.labels,
-        label_names=labels.names,
-        confidence=confidence,
-        headline=request.headline(metrics),
-    )
-    bind(evaluation.collection, inputs, labels.tree, messages, engine)
-    return evaluation
 
 
 def _notes_on_filter(dataset: Dataset, data: DataOptions, messages: Messages) -> list[str]:

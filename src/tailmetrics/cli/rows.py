@@ -124,7 +124,7 @@ def _check_probabilities(evaluation: Evaluation, dataset: Dataset) -> None:
 
 def _check_gains(target: Tensor, dataset: Dataset, evaluation: Evaluation) -> None:
     """Raise if a metric has ``min_gain`` above 1, but targets have no gains: no label would be relevant."""
-    min_gain = largest_min_gain(evaluation.collection)
+    min_gain = largest_min_gain(evaluation.members)
     if min_gain <= 1:
         return
     is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns

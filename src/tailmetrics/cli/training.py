@@ -1,26 +1,29 @@
-"""Gives metrics what they need to know about training: the counts of labels, buckets, the number of rows."""
+"""Prepares the evaluation of files: gives metrics the counts of training labels, and what else they need."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import Any
 
-import torch
+from torch import Tensor
 
-from tailmetrics import LabelBuckets, LabelFrequency, LabelTree, TopKCollection
+from tailmetrics import LabelFrequency, LabelTree
 from tailmetrics._arguments import INTEGERS
 from tailmetrics._number_of_labels import REMEDY_OF_METRICS, number_of_labels
 from tailmetrics.cli.cluster import Engine
-from tailmetrics.cli.inputs import Files, Inputs, Share
+from tailmetrics.cli.inputs import Files, Inputs, Share, read_labels
 from tailmetrics.cli.messages import CommandError, Messages
+from tailmetrics.cli.parser import Request
 from tailmetrics.cli.progress import progress
+from tailmetrics.cli.row_groups import RowGroups
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.notes import on_unseen
-from tailmetrics.evaluation.options import numbers_of_metrics
+from tailmetrics.evaluation.options import Options, numbers_of_metrics
+from tailmetrics.evaluation.preparing import prepared
 from tailmetrics.io import TargetDataset
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.ranking._inputs import labels_without
 
 NO_COUNTS = (
@@ -43,31 +46,48 @@ MISSING_FACTS = {
 """The problem and the remedy where no file tells a fact that a metric needs."""
 
 
-def bind(
-    collection: TopKCollection,
+def prepared_evaluation(
+    request: Request,
+    metrics: Sequence[TopKMetric],
     inputs: Inputs,
-    tree: LabelTree | None,
+    groups: RowGroups | None,
     messages: Messages,
     engine: Engine | None = None,
-) -> None:
-    """Bind the metrics that still lack buckets, training counts or propensities.
+    **settings: Any,
+) -> Evaluation:
+    """Return an evaluation that has counted nothing, whose metrics know the training labels.
 
     Args:
-        collection: The metrics.
+        request: The command line.
+        metrics: The metrics.
         inputs: The open files.
-        tree: The parents of the labels; None without a tree.
+        groups: The groups of the rows; None without groups.
         messages: Where warnings go.
         engine: The engine that counts the training labels; None if this process counts them.
+        settings: Further attributes of :class:`tailmetrics.evaluation.options.Options`.
 
     Raises:
         CommandError: If the files do not tell what a metric needs.
     """
-    _warn_of_counts(collection, inputs, messages)
-    _check_facts(collection, _facts_of_files(inputs, tree))
-    training = _training(inputs, _number_of_labels(collection, inputs), messages, engine)
-    if training is not None:
-        collection.bind(replace(training, tree=tree))
-    _check_facts(collection)
+    labels = read_labels(inputs)
+    _warn_of_counts(metrics, inputs, messages)
+    _check_facts(metrics, _facts_of_files(inputs, labels.tree))
+    num_labels = _number_of_labels(metrics, inputs)
+    counts = _training_counts(inputs, num_labels, messages, engine)
+    options = Options(
+        metrics=metrics,
+        label_counts=counts,
+        label_names=labels.names,
+        label_tree=labels.tree,
+        headline=request.headline(metrics),
+        **settings,
+    )
+    order = None
+    if num_labels is not None:
+        order = order_of_names(inputs.files.names or (), num_labels)
+    evaluation = prepared(options.resolved(), groups and groups.names, num_labels, order)
+    _check_facts(evaluation.members)
+    return evaluation
 
 
 def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None:
@@ -90,10 +110,10 @@ def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None
             advance(int(batch.rows[-1]) + 1 - train.start)
 
 
-def largest_min_gain(collection: TopKCollection) -> float:
+def largest_min_gain(metrics: Iterable[TopKMetric]) -> float:
     """Return the largest ``min_gain`` of the metrics; 0 if none has one."""
     largest = 0.0
-    for metric in collection.members().values():
+    for metric in metrics:
         largest = max(largest, metric.min_gain or 0.0)
     return largest
 
@@ -105,7 +125,7 @@ def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> No
     count(frequency, files, train)
 
 
-def _number_of_labels(collection: TopKCollection, inputs: Inputs) -> int | None:
+def _number_of_labels(metrics: Iterable[TopKMetric], inputs: Inputs) -> int | None:
     """Return the number of labels that files and options tell, or else a metric; None if nothing tells it.
 
     Raises:
@@ -114,15 +134,14 @@ def _number_of_labels(collection: TopKCollection, inputs: Inputs) -> int | None:
     columns = {}
     if inputs.files.num_labels is not None:
         columns["the data"] = inputs.files.num_labels
-    stated = numbers_of_metrics(collection.members().values())
+    stated = numbers_of_metrics(metrics)
     return number_of_labels("evaluate", columns, stated, REMEDY_OF_METRICS)
 
 
-def _training(inputs: Inputs, num_labels: int | None, messages: Messages, engine: Engine | None) -> Training | None:
-    """Return the facts about training; without counts, of one bucket, so that metrics know the number of labels.
-
-    None if nothing tells the number of labels.
-    """
+def _training_counts(
+    inputs: Inputs, num_labels: int | None, messages: Messages, engine: Engine | None
+) -> LabelFrequency | Tensor | None:
+    """Return the training counts, with the number of training rows if it is known; None if no file tells them."""
     counts, num_rows = inputs.counts, inputs.files.options.num_train
     if inputs.train is not None:
         assert num_labels is not None
@@ -135,32 +154,29 @@ def _training(inputs: Inputs, num_labels: int | None, messages: Messages, engine
         num_rows = frequency.num_rows
 
     if counts is None:
-        if num_labels is None:
-            return None
-        whole = LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"])
-        return Training.of("bind", whole)
-
+        return None
     hint = None
     if inputs.files.names is None:
         hint = "add --string-ids true; --num-labels is then the size of the catalogue"
     for note in on_unseen(counts, hint):
         messages.warn(note)
-    order = order_of_names(inputs.files.names or (), len(counts))
-    return Training(len(counts), counts, num_rows, order=order)
+    if num_rows is None:
+        return counts
+    return LabelFrequency.from_counts(counts, num_rows)
 
 
-def _warn_of_counts(collection: TopKCollection, inputs: Inputs, messages: Messages) -> None:
+def _warn_of_counts(metrics: Sequence[TopKMetric], inputs: Inputs, messages: Messages) -> None:
     """Warn if no metric reads the training counts, or if training targets count from a smaller gain than targets."""
     if inputs.train is None and inputs.counts is None:
         return
     option = "--label-counts" if inputs.train is None else "--train-target"
-    if not any(_reads_counts(metric) for metric in collection.members().values()):
+    if not any(_reads_counts(metric) for metric in metrics):
         messages.warn(
             f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
             "Add --buckets deciles, which reports each metric by decile too."
         )
     if inputs.train is not None and inputs.files.options.train_min_gain is None:
-        level = largest_min_gain(collection)
+        level = largest_min_gain(metrics)
         gains = inputs.train.target.first_values()
         if ((gains > 0) & (gains < level)).any() and (gains >= level).any():
             messages.warn(
@@ -187,9 +203,9 @@ def _facts_of_files(inputs: Inputs, tree: LabelTree | None) -> set[str]:
     return facts
 
 
-def _check_facts(collection: TopKCollection, facts: Collection[str] = ()) -> None:
+def _check_facts(metrics: Iterable[TopKMetric], facts: Collection[str] = ()) -> None:
     """Raise if a metric lacks a fact that is not among ``facts``."""
-    for metric in collection.members().values():
+    for metric in metrics:
         for fact in metric.missing():
             if fact not in facts:
                 problem, hint = MISSING_FACTS[fact]

@@ -203,7 +203,7 @@ class Cluster(ABC):
             labels=labels,
             label_names=label_names,
             confidence=CONFIDENCE if intervals else None,
-        )
+        ).with_default_buckets()
         columns: dict[str, int] = {}
         if num_labels is not None:
             columns["num_labels"] = num_labels

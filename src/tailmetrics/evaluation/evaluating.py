@@ -173,7 +173,7 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
     """Evaluate predictions; if ``keeps_rows`` is True, keep the values of all rows."""
     options = options.resolved()
     data = read_data(preds, target, options)
-    ordered_options = options_by_id(options, data)
+    ordered_options = options_by_id(options, data).with_default_buckets()
     evaluation = prepared(ordered_options, data.group_names, data.num_labels, data.label_order)
     check_complete(evaluation.members)
     rows = add_data(evaluation, data, options.batch_rows, keeps_rows)

@@ -89,6 +89,14 @@ class Options:
             ignore_index=_shared_argument(self.members, "ignore_index", self.ignore_index),
         )
 
+    def with_default_buckets(self) -> Options:
+        """Return the options with deciles as buckets, if there are training counts and no given metric is by bucket."""
+        if self.label_counts is None or self.buckets is not None or self.metrics is None:
+            return self
+        if any(metric.buckets is not None for metric in self.members):
+            return self
+        return replace(self, buckets="deciles")
+
     @property
     def counts_have_names(self) -> bool:
         """Whether the training counts are a dict or Series, by the names of labels."""

@@ -46,7 +46,7 @@ def prepared(
         _check_takes_buckets(members, training)
     for metric in members:
         _complete(metric, training, num_labels, label_tree)
-    if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
+    if training is not None and buckets is not None:
         members += by_bucket(members, training.buckets("deciles"))
 
     groups = names_for_all(members, groups)
