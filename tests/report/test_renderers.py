@@ -420,7 +420,7 @@ def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monke
     files = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
     assert files.keys() == {f"report.{suffix}" for suffix in SUFFIXES}
     moved.clear()
-    monkeypatch.setattr("tailmetrics.report.pages.latex", None)
+    monkeypatch.setattr("tailmetrics.report.files.latex", None)
     with pytest.raises(TypeError):
         replace(report, title="another").write(folders["mixed"])
     assert {path.name: path.read_bytes() for path in folders["mixed"].iterdir()} == files

@@ -33,7 +33,7 @@ from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter,
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.report import ComparisonReport
-from tailmetrics.report.pages import FORMS
+from tailmetrics.report.files import FORMS
 from tailmetrics.significance.comparing import matches_pattern
 from tailmetrics.significance.identities import check_identities
 

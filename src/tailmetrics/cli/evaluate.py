@@ -36,7 +36,7 @@ from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWrite
 from tailmetrics.io import FORMATS, Dataset
 from tailmetrics.io.files import suffix_of
 from tailmetrics.report import Report
-from tailmetrics.report.pages import FORMS
+from tailmetrics.report.files import FORMS
 from tailmetrics.significance import Interval, intervals
 
 REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", ROWS_FILE]

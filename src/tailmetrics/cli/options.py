@@ -13,7 +13,7 @@ from tailmetrics._parameters import SHARED_PARAMETERS
 from tailmetrics.io import Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.loading import BATCH_ROWS
-from tailmetrics.report.pages import Figures
+from tailmetrics.report.files import Figures
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
 

@@ -21,8 +21,8 @@ from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import OutputOptions
 from tailmetrics.io.files import GLOB, temporary_folder
 from tailmetrics.report import print_report
+from tailmetrics.report.files import check_replaceable
 from tailmetrics.report.formatting import printable
-from tailmetrics.report.pages import check_replaceable
 
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 """Signals that end the program; Windows has no SIGHUP."""

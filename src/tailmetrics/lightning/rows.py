@@ -17,7 +17,7 @@ from tailmetrics.evaluation.row_tables import RowTableWriter
 from tailmetrics.io.files import temporary_folder
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report
-from tailmetrics.report.pages import check_replaceable
+from tailmetrics.report.files import check_replaceable
 
 MANY = 2**62
 """The number of rows of a loader that does not tell it: areas, which need memory for each row, are then left out."""

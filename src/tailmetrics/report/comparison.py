@@ -18,13 +18,13 @@ from tailmetrics.report.comparison_tables import (
 )
 from tailmetrics.report.curves import CurvePoint, curve_section
 from tailmetrics.report.document import CsvTable, Document, Section, csv_table, plain
+from tailmetrics.report.files import Rendered
 from tailmetrics.report.formatting import counted
-from tailmetrics.report.pages import Shown
 from tailmetrics.report.words import in_words
 
 
 @dataclass(frozen=True)
-class ComparisonReport(ComparisonData, Shown):
+class ComparisonReport(ComparisonData, Rendered):
     """Runs compared row by row, ready to be shown, written and printed.
 
     The attributes are those of :class:`tailmetrics.report.comparison_data.ComparisonData`.

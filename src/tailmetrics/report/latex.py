@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.data import ReportData
+from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import in_latex, number, short_name
 from tailmetrics.report.records import Record
+from tailmetrics.report.shown import Shown
 from tailmetrics.report.text import escaped_lines
-
-if TYPE_CHECKING:
-    from tailmetrics.report.document import Section
-    from tailmetrics.report.pages import Shown
 
 LINE = 76
 """Letters of a line of a table in a paper, in small print, with three between columns."""

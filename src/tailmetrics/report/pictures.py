@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from tailmetrics.report.charts import Chart, Mark, run_look
 from tailmetrics.report.formatting import printable
+from tailmetrics.report.shown import Shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tailmetrics.report.pages import Shown
 
 HEIGHT, WIDTH = 3.4, 7.5
 """Height and width of a panel, in inches."""

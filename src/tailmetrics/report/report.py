@@ -11,12 +11,12 @@ from tailmetrics.report.breakdowns import what_buckets_are
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.data import ReportData, summary_of_counts
 from tailmetrics.report.document import CsvTable, Document, csv_table, plain
+from tailmetrics.report.files import Rendered
 from tailmetrics.report.first_look import first_tables
 from tailmetrics.report.formatting import counted
 from tailmetrics.report.groups import groups_section
 from tailmetrics.report.label_sections import blind_spots_section, curves_section, label_sections
 from tailmetrics.report.overview import buckets_section, headline_section, overall_section
-from tailmetrics.report.pages import Shown
 from tailmetrics.report.references import reference_sections, tie_sections
 from tailmetrics.report.report_warnings import warnings_of
 from tailmetrics.report.tail import tail_section
@@ -27,7 +27,7 @@ WORST_LABELS = 3
 
 
 @dataclass(frozen=True)
-class Report(ReportData, Shown):
+class Report(ReportData, Rendered):
     """The results of one evaluation, ready to be shown, written and printed.
 
     The attributes are those of :class:`tailmetrics.report.data.ReportData`.

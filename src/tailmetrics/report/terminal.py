@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import cut
 from tailmetrics._extras import names_missing_extra
+from tailmetrics.report.document import Document, Section
 from tailmetrics.report.formatting import counted, printable
+from tailmetrics.report.shown import Shown
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Document, Section
-    from tailmetrics.report.pages import Shown
 
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from io import StringIO
-from typing import TYPE_CHECKING
 
+from tailmetrics.report.document import CsvTable, Section
 from tailmetrics.report.formatting import in_cell, in_markdown
-
-if TYPE_CHECKING:
-    from tailmetrics.report.document import CsvTable, Section
-    from tailmetrics.report.pages import Shown
+from tailmetrics.report.shown import Shown
 
 
 def markdown(shown: Shown, picture: str | None = None, references: bool = False) -> str:
