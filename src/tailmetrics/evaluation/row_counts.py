@@ -14,6 +14,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.label_codes import deepest_cutoff, lists_of, spec_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed
+from tailmetrics.metrics.gains import rows_of_one_grade
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._kernels import Targets
 
@@ -138,7 +139,7 @@ class RowCounts(ExactMetric):
             positives_of_top,
             _lost(ranking.scores, targets),
             zero + ranking._memo.get(IGNORED, 0),
-            _rows_of_equal_grades(ranking) if self.compares_grades else zero,
+            rows_of_one_grade(ranking) if self.compares_grades else zero,
         ]
         self.counts = writable(self.counts)
         self.counts += torch.cat([torch.stack(numbers), *group_counts, *bucket_counts])
@@ -219,33 +220,3 @@ def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
     entries = targets.entries
     own_scores = scores[entries.rows, entries.ids.clamp(min=0)]
     return ((own_scores == -torch.inf) & (entries.ids >= 0)).sum()
-
-
-def _rows_of_equal_grades(ranking: Ranking) -> Tensor:
-    """Return the number of rows whose ranked labels are all relevant with one gain, and no others are relevant.
-
-    Every order of such a row has the same value, 1 in nDCG. A row with a single label has one order, and is left out.
-    """
-    n_relevant = ranking.n_relevant
-    if ranking.documents is not None:
-        length = ranking.documents
-    elif ranking.scores_all and ranking.num_labels is not None:
-        length = torch.full_like(n_relevant, ranking.num_labels)
-    else:
-        length = ranking.length
-    equal = (n_relevant == length) & (length > 1)
-    if ranking.row_mask is not None:
-        equal = equal & ranking.row_mask
-
-    if not ranking.scores_all:
-        hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
-        equal = equal & (hits == length)
-    entries = ranking.targets.entries
-    if entries.gains is not None:
-        is_label = entries.ids >= 0
-        lowest = torch.full(n_relevant.shape, torch.inf, dtype=entries.gains.dtype, device=n_relevant.device)
-        highest = torch.zeros_like(lowest)
-        lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
-        highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
-        equal = equal & (lowest == highest)
-    return equal.sum()

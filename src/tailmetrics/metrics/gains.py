@@ -19,7 +19,7 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
-from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks, discounts
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_sum
 
 __all__ = ["CGAtK", "DCGAtK", "ERRAtK", "NDCGAtK", "RBPAtK"]
@@ -280,7 +280,7 @@ class GradedRanks(Ranks):
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of rows in which all labels that are ranked have one grade, so that every order is the best."""
         super().warn_of(metric, ranking)
-        number, num_rows = _rows_of_one_grade(ranking), ranking.num_rows
+        number, num_rows = int(rows_of_one_grade(ranking)), ranking.num_rows
         if number > MANY_ROWS_OF_ONE_GRADE * num_rows:
             warn_once(
                 ranking,
@@ -290,19 +290,34 @@ class GradedRanks(Ranks):
             )
 
 
-def _rows_of_one_grade(ranking: Ranking) -> int:
-    """Return the number of rows with several labels that are ranked, all of them relevant, with equal gains."""
-    n = ranking.n_relevant
-    if not ranking.complete or not ranking.ids.shape[1]:
-        return 0
-    all_relevant = (n == ranking.length) & (ranking.hits_at(EVERYTHING) == n)
-    one_grade = all_relevant & (n > 1)
-    if not ranking.binary:
-        lowest = torch.where(ranking.ids >= 0, ranking.gains, torch.inf).amin(dim=1)
-        one_grade = one_grade & (lowest == ranking.gains.amax(dim=1))
+def rows_of_one_grade(ranking: Ranking) -> Tensor:
+    """Return the number of rows whose ranked labels are all relevant with one gain, and no others are relevant.
+
+    Every order of such a row has the same value, 1 in nDCG. A row with a single label has one order, and is left out.
+    """
+    n_relevant = ranking.n_relevant
+    if ranking.documents is not None:
+        length = ranking.documents
+    elif ranking.scores_all and ranking.num_labels is not None:
+        length = torch.full_like(n_relevant, ranking.num_labels)
+    else:
+        length = ranking.length
+    has_one_grade = (n_relevant == length) & (length > 1)
     if ranking.row_mask is not None:
-        one_grade = one_grade & ranking.row_mask
-    return int(one_grade.sum())
+        has_one_grade = has_one_grade & ranking.row_mask
+
+    if not ranking.scores_all:
+        hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
+        has_one_grade = has_one_grade & (hits == length)
+    entries = ranking.targets.entries
+    if entries.gains is not None:
+        is_label = entries.ids >= 0
+        lowest = torch.full(n_relevant.shape, torch.inf, dtype=entries.gains.dtype, device=n_relevant.device)
+        highest = torch.zeros_like(lowest)
+        lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
+        highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
+        has_one_grade = has_one_grade & (lowest == highest)
+    return has_one_grade.sum()
 
 
 @final
