@@ -318,6 +318,23 @@ def test_cut_offs_of_a_formula_are_checked_beside_a_ranking() -> None:
     assert tried >= 20
 
 
+def test_texts_of_a_formula_are_checked_wherever_they_stand() -> None:
+    """A formula refuses a text that an argument does not take, by keyword and by position, beside arrays and beside a
+    ranking.
+    """
+    ranking = rank(SCORES, TARGET, depth=4)
+    calls = [
+        lambda: functional.precision_at_k(ranking, 2, "all"),
+        lambda: functional.precision_at_k(ranking, k=2, denominator="all"),
+        lambda: functional.precision_at_k(SCORES, TARGET, 2, "all"),
+    ]
+    for call in calls:
+        with pytest.raises(
+            ValueError, match="precision_at_k: denominator='all' is not known; choose one of 'predicted'"
+        ):
+            call()
+
+
 def test_which_direction_is_better() -> None:
     """Higher is better for every metric except losses, errors, concentration, popularity and tie rates.
 

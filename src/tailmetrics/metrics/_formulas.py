@@ -46,17 +46,16 @@ def takes_arrays(
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value:
-        public.check_choices(kwargs)
         if "ranking" in kwargs:
             kwargs[public.ranking_name] = kwargs.pop("ranking")
-        if public.ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
-            args, kwargs = public.with_cutoffs(args, kwargs)
-            public.check_arguments(*args, **kwargs)
+        if is_compiling():  # torch.compile follows neither signatures nor checks
             ranks = args[0] if args else kwargs[public.ranking_name]
-            value: Value = _without_masked_rows(function(*args, **kwargs), ranks, row_axis)
+            value = function(*args, **kwargs)
         else:
-            value = public.of_arrays(*args, **kwargs)
-        return value
+            ranks, arguments = public.ranks_and_arguments(args, kwargs)
+            value = function(ranks, **arguments)
+        masked: Value = _without_masked_rows(value, ranks, row_axis)
+        return masked
 
     return either
 
@@ -73,7 +72,7 @@ def _without_masked_rows(value: Any, ranks: TargetRanks, row_axis: int) -> Any:
 
 
 class _PublicFormula:
-    """A formula as a function of arrays; the arguments are those of :func:`takes_arrays`."""
+    """A formula with checked arguments, of a ranking or of arrays; the arguments are those of :func:`takes_arrays`."""
 
     def __init__(
         self,
@@ -82,83 +81,61 @@ class _PublicFormula:
         warns: Callable[[Ranking], None] | None,
         check: Callable[..., None] | None,
     ) -> None:
-        self.function = function
         self.name = function.__name__
         self.depth = depth
         self.warns = warns
         self.check = check
         self.signature = signature(function)
-        self.parameters = self.signature.parameters
-        self.ranking_name, *other_names = self.parameters
+        ranking, *others = self.signature.parameters.values()
+        self.ranking_name = ranking.name
         arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
-        others = [self.parameters[name] for name in other_names]
         self.array_signature = self.signature.replace(parameters=[*arrays, *others])
         self.choices = _choices_of(function)
-        self.place_of_cutoffs = list(self.parameters).index("k") if "k" in self.parameters else None
 
-    def check_choices(self, kwargs: Mapping[str, Any]) -> None:
-        """Raise unless each text that was passed is one that the argument takes."""
+    def ranks_and_arguments(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[TargetRanks, dict[str, Any]]:
+        """Return the ranks that a call passed, or those of its arrays, and the other arguments; all are checked."""
+        has_ranks = self.ranking_name in kwargs or (args and isinstance(args[0], TargetRanks))
+        called = self.signature if has_ranks else self.array_signature
+        try:
+            bound = called.bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(called.parameters)
+            raise TypeError(f"{self.name}: {error}; pass {self.name}({names}).") from None
+        bound.apply_defaults()
+        arguments = bound.arguments
         for name, texts in self.choices.items():
-            if name in kwargs and kwargs[name] not in texts:  # only then: formulas are called often
-                check_choice(self.name, name, kwargs[name], texts)
+            check_choice(self.name, name, arguments[name], texts)
+        if "k" in arguments:
+            arguments["k"] = self._cutoffs(arguments["k"])
 
-    def with_cutoffs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a ranking with k as an int, a tuple of ints, or None for whole lists."""
-        place = self.place_of_cutoffs
-        if place is None:
-            return args, kwargs
-        if len(args) > place:
-            return (*args[:place], self._cutoffs(args[place]), *args[place + 1 :]), kwargs
-        if "k" in kwargs:
-            return args, {**kwargs, "k": self._cutoffs(kwargs["k"])}
-        return args, kwargs
+        if has_ranks:
+            ranks = arguments.pop(self.ranking_name)
+        else:
+            ranks = self._ranked(arguments.pop("preds"), arguments.pop("target"), arguments.get("k"))
+        if self.check is not None:
+            self.check(self.name, ranks, arguments)
+        return ranks, arguments
 
     def _cutoffs(self, k: Any) -> Any:
-        """Return k as a formula reads it; raise unless it is a cut-off, or a sequence of distinct ones."""
-        if is_compiling():  # torch.compile cannot follow the check
-            return k
-        cutoffs = check_cutoffs(self.name, k, optional=self.parameters["k"].default is None)
+        """Return k as an int, a tuple of ints, or None for whole lists; raise unless it is a cut-off, or several."""
+        cutoffs = check_cutoffs(self.name, k, optional=self.signature.parameters["k"].default is None)
         num_axes = getattr(k, "ndim", 0)
         if isinstance(k, Sequence) or num_axes:
             return cutoffs
         return cutoffs[0]
 
-    def check_arguments(self, *args: Any, **kwargs: Any) -> None:
-        """Raise unless the arguments can be used with the ranking among them."""
-        if self.check is None or is_compiling():  # torch.compile knows no signatures
-            return
-        bound = self.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        ranking = bound.arguments.pop(self.ranking_name)
-        self.check(self.name, ranking, bound.arguments)
-
-    def of_arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the value of ``preds, target`` and the other arguments."""
-        try:
-            bound = self.array_signature.bind(*args, **kwargs)
-        except TypeError as error:
-            names = ", ".join(self.array_signature.parameters)
-            raise TypeError(f"{self.name}: {error}; pass {self.name}({names}).") from None
-        bound.apply_defaults()
-        arguments = bound.arguments
-
-        if self.place_of_cutoffs is not None:
-            arguments["k"] = self._cutoffs(arguments["k"])
-        batch = Batch(arguments.pop("preds"), arguments.pop("target"))
-        ranking = rank_batch(Context(self.name, warns=True), batch, self.depth or self._depth_of_cutoffs(arguments))
-        if self.warns is not None and not is_compiling():
+    def _ranked(self, preds: Any, target: Any, cutoffs: Any) -> Ranking:
+        """Return the ranking of arrays, as deep as the cut-offs of the formula need it."""
+        depth = self.depth or Depth(0)
+        if cutoffs is not None:
+            deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
+            depth = Depth(deepest, deepest)
+        ranking = rank_batch(Context(self.name, warns=True), Batch(preds, target), depth)
+        if self.warns is not None:
             self.warns(ranking)
-        if self.check is not None:
-            self.check(self.name, ranking, arguments)
-        return self.function(ranking, **arguments)
-
-    def _depth_of_cutoffs(self, arguments: Mapping[str, Any]) -> Depth:
-        """Return how deep arrays are ranked for the cut-offs of the formula."""
-        cutoffs = arguments.get("k")
-        if cutoffs is None:
-            return Depth(0)
-        deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
-        return Depth(deepest, deepest)
+        return ranking
 
 
 def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:

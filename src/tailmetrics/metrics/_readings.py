@@ -230,9 +230,10 @@ class Ranks(Reading):
         **other_arguments: Any,
     ) -> None:
         super().__init__(*arguments, **other_arguments)
-        mean: tuple[Ties, ...] = ("expected",) if self.formula.is_averaged else ()
         self.ties: Ties = ties
-        self.tie_rules = ("id", *mean, "worst", "best")
+        if "ties" in self.takes:
+            mean: tuple[Ties, ...] = ("expected",) if self.formula.is_averaged else ()
+            self.tie_rules = ("id", *mean, "worst", "best")
         self.depth = check_count(self.caller, "depth", depth, maximum=LARGEST_CUTOFF)
         self.uses_depth = to_depth or (self.by_bucket and self.scope == "bucket")
         # a cut-off of None reads a whole list: then equal scores anywhere in it matter, unless it ends at depth

@@ -31,11 +31,7 @@ class JudgedArguments(TopKArguments, total=False):
 class JudgedRanks(Ranks):
     """The ranks of the judged labels of each row, or of each row and bucket."""
 
-    takes: tuple[str, ...] = ("scope", "depth")
-
-    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.tie_rules = ("id",)
+    takes = ("scope", "depth")
 
     def relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with all judged labels in place of the relevant ones."""

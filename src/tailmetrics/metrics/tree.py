@@ -290,11 +290,7 @@ def _first_place(mask: Tensor) -> Tensor:
 class ListedRanks(Ranks):
     """The ranks of the relevant labels, beside the lists, which have no other order of equal scores."""
 
-    takes: tuple[str, ...] = ("min_gain", "scope", "depth")
-
-    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
-        self.tie_rules = ("id",)
+    takes = ("min_gain", "scope", "depth")
 
 
 class _HierarchicalMetric(TopKMetric):
