@@ -5,14 +5,18 @@
 Where a fact of a report comes from::
 
     evaluating.py                 evaluate: reads, prepares, accumulates, reports
-      data.py, labels.py          preds and target -> batches; arguments by label -> the order of label ids
+      inputs.py                   preds and target in any form -> Data, which is read in batches
+                                    tensor_data.py        rankings, scores, ids, candidates and CSR
+                                    table_data.py         tables, dicts by query and lists of names
+                                    values_by_row.py      groups and clusters -> the order of the rows
+      labels.py                   arguments with a value per label -> the order of label ids
       preparing.py                metrics, buckets and counts -> an empty Evaluation
       accumulating.py             Evaluation: ranks a batch, and adds the ranking to three parts:
                                     collection            the states of the metrics and references
                                     row_counts.py         numbers of rows and relevant labels
                                     interval_values.py    row_moments.py, sums over rows; row_labels.py, labels of rows
       values.py                   values by key, with intervals, counts, references and errors
-      reporting.py, notes.py      Report: a record for each value; what a reader has to know
+      reporting.py, notes.py      parts of the Report: a record for each value; what a reader has to know
 
     comparing.py                  compare_runs: values per row of each run -> ComparisonReport
       row_values.py               ranking -> columns of values per row -> values of rows by key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -17,16 +18,27 @@ from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import (
     headline_of,
+    settings_of,
+    versions,
     with_label_values,
     with_values_over_all,
 )
 from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.label_codes import deepest_counts
 from tailmetrics.evaluation.options import listed
-from tailmetrics.evaluation.reporting import report_of
+from tailmetrics.evaluation.reporting import (
+    distinct_buckets,
+    label_table,
+    metric_facts,
+    notes_of,
+    records_of,
+    with_intervals,
+)
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
 from tailmetrics.evaluation.row_groups import checked_numbers, names_for_all
+from tailmetrics.evaluation.row_labels import from_all
 from tailmetrics.evaluation.row_values import RowValues
+from tailmetrics.evaluation.values import values_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._references import REFERENCES
@@ -34,6 +46,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._warnings import looks_at_padding, warn_of_batch
+from tailmetrics.report.breakdowns import GroupRow
 from tailmetrics.report.report import Report
 
 COLLECTION, ROWS = "collection.", "rows."
@@ -291,7 +304,39 @@ class Evaluation:
     def report(self, title: str) -> Report:
         """Return the report on all batches of all ranks; call it on every rank."""
         self._start_once()
-        return report_of(self, title)
+        collection = self.collection
+        results = list(zip(self.members, collection.results().values(), strict=True))
+        averages = self.interval_values.labels.averages()
+        values = values_of(collection, self.interval_values, results, averages)
+        totals = self.counts.totals()
+        buckets = distinct_buckets(self.bucketings, results, totals.positives_of_buckets)
+        facts = metric_facts(collection.named, results, self.over_all, totals.rows)
+        labels = None
+        if self.labels:
+            labels = label_table(collection, totals, self.label_names, self.bucketings, self.interval_values.labels)
+        texts = notes_of(collection, self.counts, totals, results, values, buckets, self.label_names)
+        warnings: dict[str, None] = {}
+        for process_warnings in from_all(self.warnings):
+            warnings |= dict.fromkeys(process_warnings)
+
+        report = Report(
+            title=title,
+            records=records_of(collection, values, facts),
+            metrics=list(facts.values()),
+            headline=self.headline,
+            buckets=buckets,
+            row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, totals.rows_of_groups)],
+            rows=totals.rows,
+            positives=totals.positives,
+            ties=values.ties,
+            label_counts=self.counts.training_counts,
+            labels=labels,
+            settings=[settings_of(metric) for metric in self.members],
+            versions=versions(),
+            postfix=collection.postfix or "",
+            notes=(*texts, *warnings),
+        )
+        return with_intervals(report, values.intervals, averages)
 
 
 def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bool) -> RowValues | None:

@@ -1,4 +1,4 @@
-"""``report_of``: makes the report of an evaluation; :func:`with_intervals` adds intervals from resampling to it."""
+"""The parts of a report: records, facts about metrics, buckets, labels, notes; and intervals, which are added last."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product, zip_longest
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tailmetrics.collection import UNSEEN
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation import notes
-from tailmetrics.evaluation.description import WITHIN, bucket_rows, settings_of, versions
+from tailmetrics.evaluation.description import WITHIN, bucket_rows
 from tailmetrics.evaluation.interval_values import as_valued
-from tailmetrics.evaluation.row_counts import Totals
-from tailmetrics.evaluation.row_labels import from_all
-from tailmetrics.evaluation.values import Results, Values, values_of
+from tailmetrics.evaluation.row_counts import RowCounts, Totals
+from tailmetrics.evaluation.row_facts import Named
+from tailmetrics.evaluation.row_labels import RowLabels
+from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import RecallAtK, TopKMetric
 from tailmetrics.metrics._batches import whole_buckets, whole_lists
 from tailmetrics.metrics._keys import DATA
-from tailmetrics.report.breakdowns import BucketRow, GroupRow
+from tailmetrics.report.breakdowns import BucketRow
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.records import SUMMARIES, MetricFacts, Record
 from tailmetrics.report.report import Report
@@ -28,52 +30,18 @@ from tailmetrics.significance.interval import AdjustedEnd, Interval, adjusted_ga
 from tailmetrics.significance.labels import OverLabels
 from tailmetrics.significance.rows import cluster_codes
 
-if TYPE_CHECKING:
-    from tailmetrics.evaluation.accumulating import Evaluation
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 TREATMENTS = {"skip": "are left out", "pos": "count as 1"}
 """How rows count to which ``empty_target_action`` applies, in words; by default they count as 0."""
 
 
-def report_of(evaluation: Evaluation, title: str) -> Report:
-    """Return the report on all batches of all processes; call it in every process."""
-    collection = evaluation.collection
-    results = list(zip(evaluation.members, collection.results().values(), strict=True))
-
-    averages = evaluation.interval_values.labels.averages()
-    values = values_of(evaluation, results, averages)
-    totals = evaluation.counts.totals()
-    buckets = _buckets(evaluation, results, totals.positives_of_buckets)
-    facts = _metric_facts(evaluation, results, totals.rows)
-
-    report = Report(
-        title=title,
-        records=_records(evaluation, values, facts),
-        metrics=list(facts.values()),
-        headline=evaluation.headline,
-        buckets=buckets,
-        row_groups=[GroupRow(*group) for group in zip_longest(evaluation.row_groups, totals.rows_of_groups)],
-        rows=totals.rows,
-        positives=totals.positives,
-        ties=values.ties,
-        label_counts=evaluation.counts.training_counts,
-        labels=_label_table(evaluation, totals) if evaluation.labels else None,
-        settings=[settings_of(metric) for metric in evaluation.members],
-        versions=versions(),
-        postfix=collection.postfix or "",
-        notes=tuple(_notes(evaluation, results, values, buckets, totals)),
-    )
-    return with_intervals(report, values.intervals, averages)
-
-
 # -- records --------------------------------------------------------------------------------------------------------
 
 
-def _empty_records(evaluation: Evaluation) -> Iterator[Record]:
+def _empty_records(collection: TopKCollection) -> Iterator[Record]:
     """Yield a record without value for each value, and for each summary that there may be."""
-    named = evaluation.collection.named
-    for metric in evaluation.members:
+    named = collection.named
+    for metric in collection.members().values():
         if not metric.row_keys():
             continue  # values of single labels alone
         cutoffs = zip(metric.cutoff_keys(), metric.cutoffs, strict=True)
@@ -95,9 +63,10 @@ def _whole_k(cutoff: Any) -> int | None:
     return None
 
 
-def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricFacts]) -> list[Record]:
+def records_of(collection: TopKCollection, values: Values, facts: Mapping[str, MetricFacts]) -> list[Record]:
+    """Return a record for each value of the metrics."""
     empty_records: dict[str, Record] = {}
-    for record in _empty_records(evaluation):
+    for record in _empty_records(collection):
         empty_records.setdefault(record.key, record)
 
     records = []
@@ -119,15 +88,15 @@ def _records(evaluation: Evaluation, values: Values, facts: Mapping[str, MetricF
     return records
 
 
-def _metric_facts(evaluation: Evaluation, results: Results, rows: int) -> dict[str, MetricFacts]:
+def metric_facts(named: Named, results: Results, over_all: Mapping[str, str], rows: int) -> dict[str, MetricFacts]:
     """Return what holds for all values of a metric; a metric by bucket and one over all labels may share a key.
 
     Args:
-        evaluation: The evaluation.
+        named: Adds prefix and postfix to a key.
         results: The values of the metrics.
+        over_all: For each metric by bucket, the key of its value over all labels.
         rows: The number of rows that were evaluated.
     """
-    named = evaluation.collection.named
     facts: dict[str, MetricFacts] = {}
     for metric, result in results:
         captions = meanings = NOTHING
@@ -144,7 +113,7 @@ def _metric_facts(evaluation: Evaluation, results: Results, rows: int) -> dict[s
                 "is_additive": metric.aggregation.is_additive,
                 "caption": captions.get(stem, ""),
                 "meaning": meanings.get(stem, ""),
-                "overall_key": evaluation.over_all.get(key, ""),
+                "overall_key": over_all.get(key, ""),
                 "is_share_of_labels": _is_share_of_labels(metric),
                 "is_among_themselves": metric.buckets is not None and metric.reading.scope == "bucket",
                 "empty_rows": empty_rows,
@@ -180,11 +149,13 @@ def _treatment_of_empty_rows(metric: TopKMetric) -> str:
 # -- buckets and labels ---------------------------------------------------------------------------------------------
 
 
-def _buckets(evaluation: Evaluation, results: Results, positives: Sequence[Sequence[int]]) -> list[BucketRow]:
+def distinct_buckets(
+    bucketings: Sequence[LabelBuckets], results: Results, positives: Sequence[Sequence[int]]
+) -> list[BucketRow]:
     """Return the buckets of all metrics, each name once."""
     labels_with_rows = _labels_with_rows(results)
     buckets: dict[str, BucketRow] = {}
-    for kind, (bucketing, bucket_positives) in enumerate(zip_longest(evaluation.bucketings, positives)):
+    for kind, (bucketing, bucket_positives) in enumerate(zip_longest(bucketings, positives)):
         for bucket in bucket_rows(bucketing, bucket_positives, kind):
             if bucket.name not in buckets:
                 buckets[bucket.name] = replace(bucket, labels_with_rows=labels_with_rows.get(bucket.name))
@@ -202,19 +173,34 @@ def _labels_with_rows(results: Results) -> dict[str, int]:
     return dict(numbers.pop())
 
 
-def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
+def label_table(
+    collection: TopKCollection,
+    totals: Totals,
+    names: Sequence[str] | None,
+    bucketings: Sequence[LabelBuckets],
+    row_labels: RowLabels,
+) -> LabelTable:
+    """Return the values of single labels.
+
+    Args:
+        collection: The metrics.
+        totals: The counts of rows and labels.
+        names: The name of each label; None if labels have none.
+        bucketings: The buckets of the metrics.
+        row_labels: The labels of rows.
+    """
     columns = {}
-    for name, column in evaluation.collection.per_label(zero_division=math.nan).items():
+    for name, column in collection.per_label(zero_division=math.nan).items():
         columns[name] = column.cpu()
-    names, num_labels = evaluation.label_names, len(columns["support"])
+    num_labels = len(columns["support"])
     if names is not None and len(names) != num_labels:
         raise ValueError(
             f"Evaluation: label_names holds {len(names)} names for {num_labels} labels; pass one for each."
         )
 
     table = LabelTable(columns, names)
-    if evaluation.bucketings:
-        bucketing = evaluation.bucketings[0]
+    if bucketings:
+        bucketing = bucketings[0]
         table = replace(table, buckets=bucketing.assignment, bucket_names=bucketing.names)
     if totals.crowded_rows:
         table = replace(
@@ -224,46 +210,53 @@ def _label_table(evaluation: Evaluation, totals: Totals) -> LabelTable:
             crowded_rows=totals.crowded_rows,
         )
     if table.tests is not None:
-        table = replace(table, instead=evaluation.interval_values.labels.listed_instead(table.tests.listed.tolist()))
+        table = replace(table, instead=row_labels.listed_instead(table.tests.listed.tolist()))
     return table
 
 
 # -- notes ----------------------------------------------------------------------------------------------------------
 
 
-def _notes(
-    evaluation: Evaluation,
+def notes_of(
+    collection: TopKCollection,
+    counts: RowCounts,
+    totals: Totals,
     results: Results,
     values: Values,
     buckets: Sequence[BucketRow],
-    totals: Totals,
-) -> list[str]:
-    """Return what a reader should know of the data and the metrics, and the warnings of all processes, each once."""
-    named = evaluation.collection.named
-    ignored = evaluation.members[0].ignore_index  # equal in all members
+    label_names: Sequence[str] | None,
+) -> Iterator[str]:
+    """Yield what a reader should know of the data and the metrics.
+
+    Args:
+        collection: The metrics.
+        counts: The counts of rows and labels of this process.
+        totals: The counts of all processes.
+        results: The values of the metrics.
+        values: The values by key.
+        buckets: The buckets of the metrics.
+        label_names: The name of each label; None if labels have none.
+    """
+    named = collection.named
+    members = list(collection.members().values())
+    ignored = members[0].ignore_index  # equal in all members
     measured = {bucket.name for bucket in buckets if bucket.positives}
     labels_in_each_list = 0
     if totals.shortest >= totals.num_labels and not totals.lost:
         labels_in_each_list = totals.num_labels
 
-    texts = [
-        *whole_buckets(evaluation.members, named, measured),
-        *whole_lists(evaluation.members, named, labels_in_each_list),
-        *notes.on_bins(results, named),
-        *notes.on_misses(results, named),
-        *notes.on_empty_rows(results, named, totals.rows),
-        *notes.on_lost(totals),
-        *notes.on_buckets(evaluation.bucketings),
-        *notes.on_padding(evaluation.counts, totals, ignored, evaluation.label_names),
-        *notes.on_chance(results, named, values, totals),
-        *notes.on_equal_grades(results, named, totals),
-        *notes.on_ignored(totals, ignored),
-        *notes.on_groups(totals),
-    ]
-    warnings: dict[str, None] = {}
-    for process_warnings in from_all(evaluation.warnings):
-        warnings |= dict.fromkeys(process_warnings)
-    return [*texts, *warnings]
+    yield from whole_buckets(members, named, measured)
+    yield from whole_lists(members, named, labels_in_each_list)
+    yield from notes.on_bins(results, named)
+    yield from notes.on_misses(results, named)
+    yield from notes.on_empty_rows(results, named, totals.rows)
+    yield from notes.on_lost(totals)
+    yield from notes.on_buckets(counts.bucketings)
+    yield from notes.on_padding(counts, totals, ignored, label_names)
+    yield from notes.on_chance(results, named, values, totals)
+    yield from notes.on_equal_grades(results, named, totals)
+    yield from notes.on_ignored(totals, ignored)
+    yield from notes.on_groups(totals)
 
 
 # -- intervals and halves of the rows -------------------------------------------------------------------------------

@@ -6,21 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from tailmetrics.collection import buckets_by_stem
+from tailmetrics.collection import TopKCollection, buckets_by_stem
+from tailmetrics.evaluation.interval_values import IntervalValues
+from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._results import Result
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.report_warnings import MANY_TIES
 from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import OverLabels
-
-if TYPE_CHECKING:
-    from tailmetrics.evaluation.accumulating import Evaluation
 
 Results: TypeAlias = "Sequence[tuple[TopKMetric, Result]]"
 """The metrics of an evaluation, each with its values and facts about them."""
@@ -48,19 +47,20 @@ class Values:
 
 
 def values_of(
-    evaluation: Evaluation,
+    collection: TopKCollection,
+    interval_values: IntervalValues,
     results: Results,
     averages: Mapping[str, OverLabels],
 ) -> Values:
     """Return the values of an evaluation over all processes; call it in every process.
 
     Args:
-        evaluation: The evaluation.
-        results: Its metrics with their results.
+        collection: The metrics.
+        interval_values: What intervals are computed from.
+        results: The metrics with their results.
         averages: The contributions of rows to averages over labels, by key.
     """
-    collection = evaluation.collection
-    computed = evaluation.scalars()
+    computed = collection.compute()
     references = collection.references()
     values = _read(computed | collection.summaries(computed, references))
     counts = {}
@@ -76,14 +76,13 @@ def values_of(
     if max(ties.values(), default=0.0) > MANY_TIES:
         for name, order in collection.orders().items():
             alternatives[name] = _read(order)
-    intervals = evaluation.interval_values.intervals(values, averages)
-    errors = _errors(evaluation, results, values)
+    intervals = interval_values.intervals(values, averages)
+    errors = _errors(collection.named, results, values)
     return Values(values, ties, alternatives, counts, intervals, errors)
 
 
-def _errors(evaluation: Evaluation, results: Results, values: Mapping[str, float]) -> dict[str, float]:
+def _errors(named: Named, results: Results, values: Mapping[str, float]) -> dict[str, float]:
     """Return the largest error of each value and summary that bins of scores leave open."""
-    named = evaluation.collection.named
     errors: dict[str, float] = {}
     for metric, result in results:
         errors |= {named(key): error for key, error in result.errors.items()}
