@@ -157,6 +157,19 @@ def test_objects_and_columns_of_late_lines_are_refused(write):
     assert "'note' may be the gain" in refusal(answers, late_column).problem
 
 
+def test_late_values_of_another_type_are_names(write):
+    """In JSON with one item a line, items that are whole numbers in the first 30,000 lines and 1.5, true or text later
+    are four names; nothing is rounded.
+    """
+    rows = [{"query": str(row), "item": 1} for row in range(30_000)]
+    rows += [{"query": "z", "item": item} for item in (1.5, True, "a")]
+    answers = write("p.jsonl", lines({**row, "score": place} for place, row in enumerate(rows[::-1])))
+
+    dataset = read(answers, write("y.jsonl", lines(rows)))
+
+    assert list(dataset.label_names) == ["1", "1.5", "a", "true"]
+
+
 def test_labels_in_braces_are_text(write, rows_of):
     """A string that looks like an object is a label, because it is a string in the file."""
     preds, target = [{"query": 1, "ids": ["b", '{"a": 1}']}], [{"query": 1, "labels": ['{"a": 1}']}]

@@ -470,7 +470,7 @@ def _entries(path: FilePath, columns: Columns) -> Entries:
     cells = f"NULL, coalesce({table.place(count)}, '')"
     if label is not None:
         cells = f"coalesce({table.place(label)}, ''), coalesce({table.place(count)}, '')"
-    rows = Database().rows(f"SELECT {cells} FROM {table.source()}")
+    rows = Database().rows(f"SELECT {cells} FROM {table.source}")
     return [(number, *row) for number, row in enumerate(rows, 1 + table.has_names)]
 
 
@@ -553,4 +553,4 @@ def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
         raise DataFileError(file, f"has the columns {names_in_words(names)}", hint=hint)
     child, parent = (table.place(names[name]) for name in EDGE_COLUMNS)
     with file_errors(file, "text"):
-        return Database().rows(f"SELECT coalesce({child}, ''), coalesce({parent}, '') FROM {table.source()}")
+        return Database().rows(f"SELECT coalesce({child}, ''), coalesce({parent}, '') FROM {table.source}")

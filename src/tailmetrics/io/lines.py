@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tailmetrics.io.columns import TableReading
@@ -20,10 +20,6 @@ WORDS_HINT = "every line has these words, separated by blanks; --format names an
 UNREADABLE_HINT = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
 
 
-def _no_error() -> None:
-    return None
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lines:
     """The lines of a file, in order, as the parts of an SQL statement.
@@ -33,21 +29,20 @@ class Lines:
         source: The SQL after FROM.
         query: SQL of the query; null where the line names none.
         item: SQL of the item; null where the line names none.
-        value: SQL of the score, the negative of the rank or distance, or the gain; None without values.
+        value: SQL of the score, the negative of the rank or distance, or the gain, null where it is no number; None
+            without values.
         sql_type: SQL type of the values.
         second_order: SQL of a rank or distance that is not read, as a number; empty without one.
-        text_source: As ``source``, with every column as text, so that a wrong line can be found; empty if the same.
-        text_value: SQL of the value in ``text_source``, null where it is no number.
-        shown_value: SQL of the text of the value in ``text_source``, or of the line where it names no query.
+        shown_value: SQL of the text of the value, or of the line where it names no query.
         needed: What a value must be, in words.
         kept: The lines that count, as an SQL condition; empty for all.
-        arrow: A function that returns an Arrow table or reader, by its name in the statement.
+        given: A function that returns the Arrow table or reader that statements call ``given``; None without one.
+        entries: The entries of rows, in blocks which statements call ``given`` one after another; None without rows.
         row_word: What a line is called in errors.
         first_row: The number of the first line in errors.
         owner: An object that must live as long as this one, such as a copy of the file without compression.
         reading: How the columns are read.
         may_lack_items: Whether a line without an item names a query with an empty list.
-        python_error: Returns the error that ended the reading in Python, which DuckDB hides.
         last_name_wins: Whether of equal scores the last name is first, as in trec_eval, else the first name.
     """
 
@@ -58,19 +53,17 @@ class Lines:
     value: str | None
     sql_type: str = "DOUBLE"
     second_order: str = ""
-    text_source: str = ""
-    text_value: str = ""
     shown_value: str = ""
     needed: str = "a number"
     kept: str = ""
-    arrow: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    given: Callable[[], Any] | None = None
+    entries: Callable[[], Iterable[Any]] | None = None
     row_word: str = "row"
     first_row: int = 1
     owner: Any = None
     reading: TableReading
     may_lack_items: bool = False
     last_name_wins: bool = False
-    python_error: Callable[[], Exception | None] = _no_error
 
     def load(self, database: Database, table: str) -> int:
         """Add the lines to a table, and return their number.
@@ -79,20 +72,14 @@ class Lines:
             DataFileError: Naming the wrong line.
         """
         doing = f"reading {self.path.name}"
+        insert = self._insert(table)
         try:
-            return database.run(self._insert(table, self.source, self.value), doing, True, **self._tables())
+            if self.entries is not None:
+                return sum(database.run(insert, doing, in_order=True, given=block) for block in self.entries())
+            self._register(database)
+            return database.run(insert, doing, in_order=True)
         except DatabaseError as error:
-            failure = error
-        hidden = self.python_error()
-        if hidden is not None:
-            raise hidden
-        if self.text_source:
-            try:
-                insert = self._insert(table, self.text_source, self.text_value or self.value)
-                return database.run(insert, doing, True, **self._tables())
-            except DatabaseError as error:
-                failure = error
-        raise self._explained(database, failure)
+            raise self._explained(database, error) from error
 
     def rows(self, database: Database, most: int | None = None) -> list[tuple[str, str | None, float | None]]:
         """Return the first lines, or all: query, item and value."""
@@ -132,38 +119,33 @@ class Lines:
             return f" WHERE {self.kept}"
         return ""
 
-    def _tables(self) -> dict[str, Any]:
-        """Return new readers of the Arrow tables, by their names in statements."""
-        return {name: make() for name, make in self.arrow.items()}
-
     def _register(self, database: Database) -> None:
-        """Make the Arrow tables known to a database."""
-        for name, table in self._tables().items():
-            database.register(name, table)
+        """Make the Arrow table known to a database."""
+        if self.given is not None:
+            database.register("given", self.given())
 
-    def _insert(self, table: str, source: str, value: str | None) -> str:
+    def _insert(self, table: str) -> str:
         """Return the statement that adds the lines; a missing cell is an error."""
         item = self.item
         if not self.may_lack_items:
             item = f"coalesce({item}, error('empty'))"
         cells = [f"coalesce({self.query}, error('empty'))", item]
-        if value is not None:
-            cells.append(f"coalesce({value}, error('empty'))")
-        return f"INSERT INTO {table} SELECT {', '.join(cells)} FROM {source}{self._where}"
+        if self.value is not None:
+            cells.append(f"coalesce({self.value}, error('empty'))")
+        return f"INSERT INTO {table} SELECT {', '.join(cells)} FROM {self.source}{self._where}"
 
     def _explained(self, database: Database, failure: DatabaseError) -> DataFileError:
         """Return the error that names the first wrong line, else what DuckDB says."""
-        source = self.text_source or self.source
-        value = self.text_value or self.value or "0"
+        value = self.value or "0"
         shown = self.shown_value or value
         cells = f"{self.query} AS query, {self.item} AS item, {value} AS value, ({shown})::VARCHAR AS shown"
-        numbered = f"SELECT row_number() OVER () AS number, {cells} FROM {source}"
+        numbered = f"SELECT row_number() OVER () AS number, {cells} FROM {self.source}"
         wrong = "query IS NULL OR value IS NULL"
         if not self.may_lack_items:
             wrong += " OR item IS NULL"
         if self.kept:
             wrong = f"({wrong}) AND ({self.kept})"
-            numbered = f"SELECT row_number() OVER () AS number, *, {cells} FROM {source}"
+            numbered = f"SELECT row_number() OVER () AS number, *, {cells} FROM {self.source}"
         try:
             self._register(database)
             row = database.row(f"SELECT number, query, item, shown FROM ({numbered}) WHERE {wrong} LIMIT 1")
@@ -200,12 +182,13 @@ class Lines:
         return DataFileError(self.path, f"{name} {text!r} is not {self.needed}", where, f"{hint}.")
 
 
-def cells_of(reading: TableReading, column: Callable[[str], str]) -> dict[str, Any]:
+def cells_of(reading: TableReading, column: Callable[[str], str], is_text: bool = False) -> dict[str, Any]:
     """Return the arguments of :class:`Lines` with the places of query, item and value.
 
     Args:
         reading: How the columns are read.
         column: Returns the SQL name of a column.
+        is_text: Whether the cells are text.
     """
     queries = [text_of(column(name)) for name in reading.query or (reading.item,)]
     cells: dict[str, Any] = {
@@ -217,8 +200,10 @@ def cells_of(reading: TableReading, column: Callable[[str], str]) -> dict[str, A
     if reading.value is not None:
         name = column(reading.value)
         cells["shown_value"] = name
-        cells["value"] = f"{reading.sign}{name}::DOUBLE"
-        cells["text_value"] = f"{reading.sign}try_cast({name} AS DOUBLE)"
+        number = f"try_cast({name} AS DOUBLE)"
+        if is_text and reading.value_role == "gain":  # pandas and JSON write True and true
+            number = f"CASE lower({name}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {number} END"
+        cells["value"] = f"{reading.sign}{number}"
     if reading.second_order is not None:
         cells["second_order"] = f"try_cast({column(reading.second_order)} AS DOUBLE)"
     return cells

@@ -195,7 +195,7 @@ class ListSource(Source):
         columns = {"query": keys.take(arrow_numbers(rows)), "item": items}
         if values is not None:
             columns["value"] = arrow_numbers(values)
-        return pa.RecordBatch.from_pydict(columns)
+        return pa.table(columns)
 
     def first_rows(self) -> list[str]:
         """Return the first two rows in words, as they stand in the columns that are read."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailmetrics.io.columns import Column, Kind, Opening, TableReading, assign_roles, check_keys, names_in_words
-from tailmetrics.io.database import Database, literal, named, quoted, text_of
+from tailmetrics.io.database import Database, DatabaseError, literal, named, quoted, text_of
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
@@ -65,12 +65,37 @@ class Objects:
                 f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
                 f"maximum_object_size={size}"
             )
-            # all objects are read for this, so it is asked once, and Arrow's types come from these types
-            types = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}, sample_size=-1)")
-            cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type, *_ in types]
+            types = self._types()
+            if not self._hold_for_all(types):
+                types = self._types(", sample_size=-1")
+            cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type in types.items()]
             schema = self.database.schema(f"SELECT {', '.join(cells)}")
         self.columns = [_plain_column(column) for column in columns_of(schema)]
-        self.mixed = {name for name, sql_type, *_ in types if "JSON" in sql_type}
+        self.mixed = {name for name, sql_type in types.items() if "JSON" in sql_type}
+
+    def _types(self, option: str = "") -> dict[str, str]:
+        """Return the types of the fields by name, as DuckDB finds them; by default in the first 20,480 objects."""
+        rows = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}{option})")
+        return {name: sql_type for name, sql_type, *_ in rows}
+
+    def _hold_for_all(self, types: Mapping[str, str]) -> bool:
+        """Whether all objects have these fields of texts and numbers; to search all for types takes twice as long.
+
+        Where all fields are read, DuckDB refuses another field, and a text in the place of a number. It takes a list
+        or an object for a text, which is then told by its first letter.
+        """
+        checks = []
+        for name, sql_type in types.items():
+            if sql_type == "VARCHAR":
+                checks.append(f"bool_and({quoted(name)}[1] NOT IN ('[', '{{'))")
+            elif sql_type in ("BIGINT", "DOUBLE"):
+                checks.append(f"count({quoted(name)}) > 0")
+            else:
+                return False
+        try:
+            return all(self.database.row(f"SELECT {', '.join(checks)} FROM read_json({self._options})"))
+        except DatabaseError:
+            return False
 
     def source(self, sql_types: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""
@@ -92,17 +117,13 @@ def open_jsonl(opening: Opening) -> Lines | Source:
     check_keys(objects.path, reading, objects.columns)
     sql_types |= dict.fromkeys(reading.columns, "VARCHAR")
     _check_flat(objects, reading)
-    text_source = objects.source(sql_types)
-    if reading.value is not None:
-        sql_types[reading.value] = "DOUBLE"
     return Lines(
         path=objects.path,
         source=objects.source(sql_types),
-        text_source=text_source,
         row_word="object",
         owner=objects.owner,
         last_name_wins=opening.form == "json",
-        **cells_of(reading, quoted),
+        **cells_of(reading, quoted, is_text=True),
     )
 
 
@@ -236,7 +257,7 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         query=text_of("query"),
         item=text_of("item"),
         value=value,
-        arrow={"given": lambda: table},
+        given=lambda: table,
         owner=table,
         reading=TableReading(opening=opening, value_role=value_role, content=description),
         may_lack_items=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -158,37 +158,8 @@ class Input:
         return [f"{self.name}, {text}" for text in texts]
 
 
-class _Blocks:
-    """The entries of rows as a reader of record batches, for DuckDB, which hides an error of Python.
-
-    Attributes:
-        error: The error that ended the reading.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.error: Exception | None = None
-
-    def reader(self) -> Any:
-        """Return the reader."""
-        import pyarrow as pa
-
-        columns = [("query", pa.string()), ("item", pa.string())]
-        if self._source.reading.value is not None:
-            columns.append(("value", pa.float32() if self._source.has_single_precision else pa.float64()))
-        return pa.RecordBatchReader.from_batches(pa.schema(columns), self._entries())
-
-    def _entries(self) -> Iterator[Any]:
-        try:
-            yield from self._source.entries()
-        except Exception as error:
-            self.error = error
-            raise
-
-
 def lines_of_rows(source: Source) -> Lines:
     """Return the entries of rows that name their query as lines."""
-    blocks = _Blocks(source)
     has_values = source.reading.value is not None
     sql_type = "DOUBLE"
     if source.has_single_precision:
@@ -200,11 +171,10 @@ def lines_of_rows(source: Source) -> Lines:
         item="item",
         value="value" if has_values else None,
         sql_type=sql_type,
-        arrow={"given": blocks.reader},
+        entries=source.entries,
         owner=source,
         reading=source.reading,
         may_lack_items=True,
-        python_error=lambda: blocks.error,
     )
 
 

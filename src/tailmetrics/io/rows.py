@@ -275,7 +275,7 @@ class Source(ABC):
         return iter(())
 
     def entries(self) -> Iterator[Any]:
-        """Yield the entries of all rows as Arrow record batches (query, item, value), where rows name their query."""
+        """Yield the entries of all rows as Arrow tables (query, item, value), where rows name their query."""
         return iter(())
 
     def read_as_names(self) -> None:

@@ -146,16 +146,14 @@ class TextTable:
             raise DataFileError(self.path, f"has two columns {name!r}", "line 1", hint)
         return f"c{names.index(name)}"
 
-    def source(self, number: str | None = None) -> str:
-        """Return the SQL after FROM, with the column ``number`` as DOUBLE and all others as text."""
-        columns = []
-        for place in range(len(self.columns)):
-            sql_type = "DOUBLE" if f"c{place}" == number else "VARCHAR"
-            columns.append(f"'c{place}': '{sql_type}'")
+    @property
+    def source(self) -> str:
+        """The SQL after FROM, with all columns as text."""
+        columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.columns)))
         quote = '"' if self._is_quoted else ""
         return (
             f"read_csv({named(self._plain.path)}, delim={literal(self._separator)}, quote='{quote}', "
-            f"escape='{quote}', columns={{{', '.join(columns)}}}, auto_detect=false, header={self.has_names}, "
+            f"escape='{quote}', columns={{{columns}}}, auto_detect=false, header={self.has_names}, "
             f"strict_mode=true, compression='none', max_line_size={LONGEST}, buffer_size={BUFFER})"
         )
 
@@ -188,20 +186,13 @@ def open_csv(opening: Opening) -> Lines | Source:
     if reading.is_listed:
         return _open_text_lists(opening, table, reading)
 
-    cells = cells_of(reading, table.place)
-    column = cells.get("shown_value")
-    if reading.value_role == "gain":  # pandas writes True and False
-        cells["text_value"] = (
-            f"CASE lower({column}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {cells['text_value']} END"
-        )
     return Lines(
         path=table.path,
-        source=table.source(column),
-        text_source=table.source(),
+        source=table.source,
         owner=table,
         row_word="line",
         first_row=1 + table.has_names,
-        **cells,
+        **cells_of(reading, table.place, is_text=True),
     )
 
 
@@ -219,7 +210,7 @@ def _open_text_lists(opening: Opening, table: TextTable, reading: TableReading) 
     if reading.second_order is not None:
         numbers = _sql_words(table.place(reading.second_order), opening.list_delimiter)
         selected.append(f"try_cast({numbers} AS DOUBLE[]) AS {quoted(reading.second_order)}")
-    statement = f"SELECT {', '.join(selected)} FROM {table.source()}"
+    statement = f"SELECT {', '.join(selected)} FROM {table.source}"
     database = Database(opening.memory)
     _check_no_brackets(database, table, reading)
     if not opening.has_own_list_delimiter:
@@ -234,7 +225,7 @@ def _check_no_brackets(database: Database, table: TextTable, reading: TableReadi
             cell = table.place(name)
             with file_errors(table.path, reading.opening.form):
                 row = database.row(
-                    f"SELECT {cell} FROM {table.source()} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
+                    f"SELECT {cell} FROM {table.source} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
                 )
             if row is not None:
                 problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
@@ -251,7 +242,7 @@ def _check_list_delimiter(database: Database, table: TextTable, reading: TableRe
     delimiter = str(reading.opening.list_delimiter)
     others = [separator for separator in LIST_SEPARATORS if separator not in delimiter]
     cell = table.place(reading.item)
-    cells = f"SELECT {cell} AS cell FROM {table.source()} WHERE {cell} IS NOT NULL LIMIT {CHECKED_CELLS}"
+    cells = f"SELECT {cell} AS cell FROM {table.source} WHERE {cell} IS NOT NULL LIMIT {CHECKED_CELLS}"
     shares = ", ".join(f"avg(contains(cell, {literal(separator)})::INTEGER)" for separator in others)
     with file_errors(table.path, reading.opening.form):
         (*shares_of_cells,) = database.row(f"SELECT {shares} FROM ({cells})")

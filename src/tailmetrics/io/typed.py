@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from tailmetrics.io.columns import Opening, TableReading, assign_roles, check_keys, check_value
@@ -30,9 +31,12 @@ def lines_of(table: Table, reading: TableReading) -> Lines:
     columns = columns_of(table.schema)
     check_keys(table.path, reading, columns)
     check_value(table.path, reading, columns)
-    source, arrow = "given", {"given": lambda: table.reader(reading.columns)}
+    given = None
+    source = "given"
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
-        source, arrow = f"read_parquet({named(table.file)}, hive_partitioning=false)", {}
+        source = f"read_parquet({named(table.file)}, hive_partitioning=false)"
+    else:
+        given = partial(table.reader, reading.columns)
     sql_type = "DOUBLE"
     if reading.has_single_precision(columns):
         sql_type = "FLOAT"
@@ -40,7 +44,7 @@ def lines_of(table: Table, reading: TableReading) -> Lines:
         path=table.path,
         source=source,
         sql_type=sql_type,
-        arrow=arrow,
+        given=given,
         first_row=0,
         owner=table,
         **cells_of(reading, quoted),
