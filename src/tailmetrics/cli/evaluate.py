@@ -191,6 +191,8 @@ def _check_options(options: EvaluateOptions) -> None:
         raise CommandError("--clusters and --no-intervals are both given", hint)
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
+    if options.per_row is not None:
+        _check_row_table(Path(options.per_row))
 
 
 def _check_row_table(path: Path) -> None:
@@ -232,7 +234,6 @@ def _claim_row_table(
     if options.per_row is not None:
         path = Path(options.per_row)
         folder = outputs.claim(path.parent, [path.name])
-        _check_row_table(path)
         return folder / path.name
     if folder is not None and _keeps_rows(options, output):
         return folder / ROWS_FILE

@@ -88,7 +88,7 @@ class ComparisonReport(ComparisonData, Rendered):
         return f"{counted(len(self.runs), 'model')} (means over {', '.join(numbers)})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data, NaN as None."""
+        """Return the comparison as plain data, NaN as None and infinity as ``"inf"``."""
         content: dict[str, Any] = plain(
             {
                 "title": self.title,

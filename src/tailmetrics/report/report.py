@@ -100,7 +100,7 @@ class Report(ReportData, Rendered):
         return texts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain data, with NaN as None."""
+        """Return the report as plain data, with NaN as None and infinity as ``"inf"``."""
         label_counts = None
         if self.label_counts is not None:
             label_counts = summary_of_counts(self.label_counts)

@@ -25,4 +25,4 @@ class Shown(ABC):
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
-        """Return the report or comparison as plain data, NaN as None."""
+        """Return the report or comparison as plain data, NaN as None and infinity as ``"inf"``."""
