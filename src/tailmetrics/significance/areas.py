@@ -14,6 +14,7 @@ from tailmetrics._arguments import check_choice
 from tailmetrics.metrics.areas import AREAS, Area
 from tailmetrics.significance.influence import (
     Array,
+    Counts,
     Flags,
     Influence,
     Ints,
@@ -273,7 +274,7 @@ class AreaRows:
         sums = np.bincount(self._label_of_column(), weights=column_sums, minlength=self.num_averaged)
         return sums.astype(np.float64)
 
-    def _weights(self, areas: Array, support: Array | Ints) -> Array:
+    def _weights(self, areas: Array, support: Counts) -> Array:
         """Return the weights of the labels, shape (L,); 0 for a label without an area."""
         weights = np.ones(areas.shape)
         if self.average == "weighted":
@@ -303,7 +304,7 @@ class AreaRows:
         )
         return areas.numpy()
 
-    def _slopes(self, relevant: Array | Ints, others: Array | Ints, areas: Array | float = 0.0) -> tuple[Array, Array]:
+    def _slopes(self, relevant: Counts, others: Counts, areas: Array | float = 0.0) -> tuple[Array, Array]:
         """Return the slopes of each area in the number of relevant rows, and of other rows, of each bin.
 
         One more row also makes the number of rows larger by which the area is divided. With ``areas`` of shape
@@ -338,7 +339,7 @@ def _at_cells(slopes: tuple[Array, Array], cells: Ints, is_relevant: Flags) -> A
     return np.where(is_relevant, relevant_slopes.ravel()[cells], other_slopes.ravel()[cells])
 
 
-def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
+def _roc_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
     """Return the share of other rows below each bin, and of relevant rows above it; rows in the bin count half.
 
     A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins. So
@@ -351,7 +352,7 @@ def _roc_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Ar
         return others_below / n, relevant_above / m
 
 
-def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Array, Array]:
+def _precision_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
     """Return m times the slopes of each label's average precision in the relevant rows, and other rows, of each bin.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above. Counts and
@@ -368,7 +369,7 @@ def _precision_slopes(relevant: Array | Ints, others: Array | Ints) -> tuple[Arr
     return precision + gains.cumsum(axis=1), -costs.cumsum(axis=1)
 
 
-def _sums_from_above(counts: Array | Ints) -> Array | Ints:
+def _sums_from_above(counts: Counts) -> Counts:
     """Return the number of rows in each bin or above, shape (labels, bins)."""
     from_highest = np.flip(counts, axis=1).cumsum(axis=1)
     return np.flip(from_highest, axis=1)

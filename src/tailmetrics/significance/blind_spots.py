@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_counts, check_number
 from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.comparing import correct
-from tailmetrics.significance.influence import Array, Ints
+from tailmetrics.significance.influence import Array, Flags, Ints
 
 CALLER = "blind_spots"
 FEWEST_HITS = 5
@@ -31,11 +31,11 @@ class BlindSpots(NamedTuple):
         too_few_rows: Shape (L,), bool: labels that could not be listed even if they had no hit.
     """
 
-    listed: NDArray[np.int64]
+    listed: Ints
     expected: Array
     p: Array
     q: Array
-    too_few_rows: NDArray[np.bool_]
+    too_few_rows: Flags
 
 
 @names_missing_extra

@@ -17,7 +17,7 @@ from tailmetrics._extras import names_missing_extra
 from tailmetrics.significance.estimating import Estimate, Resample, resamples_needed, with_draws
 from tailmetrics.significance.identities import Identities, check_identities
 from tailmetrics.significance.influence import Array
-from tailmetrics.significance.interval import FEW, Interval, decimals_that_hold, first_decimal
+from tailmetrics.significance.interval import FEW, Gaps, Interval, decimals_that_hold, first_decimal
 from tailmetrics.significance.moments import ROUNDING
 from tailmetrics.significance.pair_tests import PairTest
 from tailmetrics.significance.planning import least_difference
@@ -26,7 +26,7 @@ from tailmetrics.significance.rows import (
     Clusters,
     KeyRows,
     Kind,
-    RowValues,
+    ModelRows,
     check_names,
     covers,
     keys_of,
@@ -255,7 +255,7 @@ class Precision:
 
 @names_missing_extra
 def compare(
-    runs: Mapping[str, RowValues | Sequence[RowValues]],
+    runs: Mapping[str, ModelRows],
     baseline: str | None = None,
     *,
     clusters: ArrayLike | None = None,
@@ -263,7 +263,7 @@ def compare(
     medians: Collection[str] = (),
     lower_is_better: Collection[str] = (),
     unbounded: Collection[str] = (),
-    gaps: Mapping[str, Sequence[str]] | None = None,
+    gaps: Gaps | None = None,
     parts: Collection[str] = (),
     only: Collection[str] | None = None,
     resample: Resample = "rows",

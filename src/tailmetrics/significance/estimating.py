@@ -5,22 +5,23 @@ The module ``tailmetrics.significance.interval`` lists the rules that choose the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, inf, isfinite, isnan, nan, sqrt
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tailmetrics._arguments import check_choice, check_count, check_number
 from tailmetrics._extras import names_missing_extra
-from tailmetrics.significance.influence import Array, Influence
+from tailmetrics.significance.influence import Array, Flags, Influence
 from tailmetrics.significance.interval import (
     FEW,
     Ends,
     Facts,
+    Gaps,
     Interval,
     Method,
     Shares,
@@ -40,7 +41,7 @@ from tailmetrics.significance.resampling import (
     statistics_of_sides,
     total,
 )
-from tailmetrics.significance.rows import Clusters, KeyRows, RowValues, gap_ends, read_models
+from tailmetrics.significance.rows import Clusters, KeyRows, ModelRows, gap_ends, read_models
 
 TWO_RUNS = "two runs do not tell how much runs vary; train one more"
 """Why a value has neither interval nor p: with two runs of a model beside one of another, tests at .05 reject .08 to
@@ -88,7 +89,7 @@ class Estimate:
         self._unit_names = unit_names(clusters)
 
         self._rows_of_terms = rows_of_terms(models)
-        self.rows: NDArray[np.bool_] = np.logical_or.reduce(self._rows_of_terms)
+        self.rows: Flags = np.logical_or.reduce(self._rows_of_terms)
         self.n = int(self.rows.sum())
         self.model_statistics = statistics_of_sides(
             self.kind, [model.terms for model in models], self._rows_of_terms, clusters
@@ -196,7 +197,7 @@ class Estimate:
         numbers += [influence.contributing_units for influence in self.influences]
         return min(numbers)
 
-    def _num_units(self, rows: NDArray[np.bool_]) -> int:
+    def _num_units(self, rows: Flags) -> int:
         """Return the number of units that are drawn: of these rows, or of the clusters that hold one of them."""
         if self._clusters is None:
             return int(rows.sum())
@@ -441,7 +442,7 @@ def _groups_in_memory(estimates: Iterable[SomeEstimate], column_size: int) -> It
     yield group
 
 
-def rows_of_terms(models: Sequence[KeyRows]) -> list[NDArray[np.bool_]]:
+def rows_of_terms(models: Sequence[KeyRows]) -> list[Flags]:
     """Return for each term the rows that count in every model, shape (N,) each."""
     rows = []
     for terms in zip(*(model.terms for model in models), strict=True):
@@ -484,12 +485,12 @@ def resamples_needed(caller: str, resamples: int, confidence: float, comparisons
 
 @names_missing_extra
 def intervals(
-    rows: RowValues | Sequence[RowValues],
+    rows: ModelRows,
     *,
     clusters: ArrayLike | None = None,
     medians: Collection[str] = (),
     unbounded: Collection[str] = (),
-    gaps: Mapping[str, Sequence[str]] | None = None,
+    gaps: Gaps | None = None,
     parts: Collection[str] = (),
     resample: Resample = "rows",
     confidence: float = 0.95,

@@ -26,6 +26,15 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
+Counts: TypeAlias = "Array | Ints"
+"""Whole numbers, or means and sums of weights of them."""
+
+
+def effective_number(weights: Counts) -> float:
+    """Return the effective number of units of these weights w, (sum w)^2 / (sum w^2); 0 without weight (Kish)."""
+    if not weights.any():
+        return 0.0
+    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +52,7 @@ class Influence:
         labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
         cells: The number of each cell, ascending, and its influence. Label l of unit u has the number u * L + l.
         contributing_units: How many units the value rests on: those that hold a label, or show one.
-        effective_units: The effective number of units, (sum w)^2 / (sum w^2) of their weights w (Kish).
+        effective_units: The effective number of units.
         label_values: Shape (L,), the value of each label; NaN for labels that are left out of the average.
         label_weights: Shape (L,), the weight of each label in the average; 0 where the value is no average over labels.
         first_labels: Of a gap, the number of labels of its first end, which come first; else 0.
@@ -114,14 +123,13 @@ class Influence:
         """Return the variance between the labels of each average, and its degrees of freedom.
 
         The values of labels differ from one another also because each is of few cells. So the variance between labels
-        includes the variance between cells, and is no less. Labels of unequal weight w count as (sum w)^2 / (sum w^2)
-        (Kish). There are two labels or more.
+        includes the variance between cells, and is no less. There are two labels or more.
         """
         between_cells = self._squares_by_label()
         variances = []
         for end in self.ends:
             weights = self.label_weights[end]
-            effective_labels = float(weights.sum() ** 2 / (weights**2).sum())
+            effective_labels = effective_number(weights)
             degrees = effective_labels - 1
             between_labels = float((self.labels[end] ** 2).sum()) * effective_labels / degrees
             variances.append((max(between_labels, float(between_cells[end].sum())), degrees))
@@ -167,7 +175,7 @@ def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
     return clusters
 
 
-def labels_may_come(units_of_label: Ints | Array, num_labels: int) -> bool:
+def labels_may_come(units_of_label: Counts, num_labels: int) -> bool:
     """Whether more rows may bring labels: some labels are in no unit, and some are in a single one.
 
     A new unit brings a new label about as often as a unit has a label that no other has.
@@ -216,10 +224,6 @@ def influence_of_cells(
     shares_of_rows = (unit_influences - mean) / np.maximum(unit_sizes, 1)
 
     unit_weights = np.bincount(units, weights=weights, minlength=num_units)
-    effective_units = 0.0
-    if unit_weights.any():
-        effective_units = float(unit_weights.sum() ** 2 / (unit_weights**2).sum())
-
     return Influence(
         value=value,
         rows=np.where(inside, shares_of_rows[unit_of_row], 0.0),
@@ -227,7 +231,7 @@ def influence_of_cells(
         labels=label_influences,
         cells=(units * len(label_influences) + labels, cells),
         contributing_units=int((unit_weights > 0).sum()),
-        effective_units=effective_units,
+        effective_units=effective_number(unit_weights),
         label_values=label_values,
         label_weights=label_weights,
     )

@@ -38,10 +38,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import ceil, floor, hypot, isfinite, isnan, log10, nan, sqrt
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tailmetrics.significance.influence import Array
 
 FEW = 10
 """The fewest rows or clusters for rules 5 to 8: with 3 skewed rows, 95 % intervals held the true value in 74 %."""
@@ -55,6 +56,10 @@ DECIMALS = 4
 """The decimals of an exact value in a table."""
 LARGEST_ERROR = 0.05
 """With a larger error, not even the first decimal holds."""
+
+
+Gaps: TypeAlias = Mapping[str, Sequence[str]]
+"""Name of a gap -> the keys of its buckets, head first."""
 
 
 class Method(str, Enum):
@@ -208,7 +213,7 @@ class Shares:
     bound: float = 1.0
 
     @classmethod
-    def of_units(cls, top: NDArray[np.float64], bottom: NDArray[np.float64]) -> Shares:
+    def of_units(cls, top: Array, bottom: Array) -> Shares:
         """Return the sums of numerators and denominators, shape (U,) each."""
         units = int((bottom != 0).sum())
         return cls(float(top.sum()), float((top**2).sum()), float(top.max()), float(bottom.sum()), units)
@@ -232,7 +237,7 @@ class Shares:
         return cls(top, squares, largest, bottom, units, offset=value - top / bottom, bound=bound)
 
     @classmethod
-    def of_residuals(cls, value: float, residuals: NDArray[np.float64], bottom: NDArray[np.float64]) -> Shares:
+    def of_residuals(cls, value: float, residuals: Array, bottom: Array) -> Shares:
         """Return the sums for a ratio whose numerators may be negative, such as of values less chance.
 
         A Poisson number of equal events has the variance and the skewness of the residuals e = x - value * d if the
@@ -429,7 +434,7 @@ def first_and_last(measured: Sequence[Bucket]) -> list[Bucket]:
     return [measured[0], measured[-1]]
 
 
-def with_gaps_of_ends(intervals: Mapping[str, Interval], gaps: Mapping[str, Sequence[str]]) -> dict[str, Interval]:
+def with_gaps_of_ends(intervals: Mapping[str, Interval], gaps: Gaps) -> dict[str, Interval]:
     """Return the intervals; a gap gets the interval of its two ends if all rows of one end agree, or few decide it.
 
     Rows that agree have no spread, so that the gap would take the value of that end as exact. If the rows of both ends
@@ -438,7 +443,7 @@ def with_gaps_of_ends(intervals: Mapping[str, Interval], gaps: Mapping[str, Sequ
 
     Args:
         intervals: The interval of each key and gap.
-        gaps: Name of a gap -> the keys of its buckets, head first.
+        gaps: The gaps.
     """
     result = dict(intervals)
     for name, keys in gaps.items():

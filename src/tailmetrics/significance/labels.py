@@ -12,6 +12,7 @@ from tailmetrics._arguments import check_choice
 from tailmetrics.significance.areas import AreaRows
 from tailmetrics.significance.influence import (
     Array,
+    Counts,
     Flags,
     Influence,
     Ints,
@@ -370,7 +371,7 @@ class LabelRows(Cells):
         return values, weights.astype(np.float64)
 
 
-def share_of_singles(counts: Array | Ints) -> float:
+def share_of_singles(counts: Counts) -> float:
     """Return the factor that corrects the variance of coverage, which is too large if only labels seen once give it.
 
     Let the count c of a label be Poisson with mean x. Whether the label is seen has the variance
@@ -422,13 +423,15 @@ class ShownRows(Cells):
 
     def value(self) -> float:
         """Return the value."""
-        value, _, _ = self._value_and_losses(np.arange(self.inside.size))
-        return value
+        return float(self.value_of_sums(self.sums(self.counts())))
 
     def influence(self, clusters: Ints | None = None) -> Influence:
         """Return the value and the influences on it; see :meth:`LabelRows.influence`."""
         unit_of_row = units_of_rows(self.inside.size, clusters)
-        value, cells, losses = self._value_and_losses(unit_of_row)
+        value, cells = self.value(), self.of_units(unit_of_row)
+        losses = np.zeros(cells.labels.size)
+        if not np.isnan(value):
+            losses = self._losses(value, cells, unit_of_row)
         no_labels = np.zeros(self.num_labels)
         return influence_of_cells(
             value,
@@ -518,79 +521,51 @@ class ShownRows(Cells):
     def _is_undefined(self, num_rows: int) -> bool:
         return self.size == 0 or (self.measure == "personalization" and num_rows < 2)
 
-    def _value_and_losses(self, unit_of_row: Ints) -> tuple[float, UnitCells, Array]:
-        """Return the value, the cells, and the loss of the value without each cell, shape (C,).
+    def _losses(self, value: float, cells: UnitCells, unit_of_row: Ints) -> Array:
+        """Return the loss of the value without each cell, shape (C,).
 
         A lift is a quotient s / r of two means, and the change of the quotient is (ds - s / r dr) / r.
         """
-        cells = self.of_units(unit_of_row)
-        num_units = int(cells.units.max(initial=-1)) + 1
-        rows_of_unit = np.bincount(unit_of_row[self.inside], minlength=num_units)
-        rows_of_cell = rows_of_unit[cells.units]
-        _, shown, relevant = cells.counts
-        value, losses = self._value_and_losses_of(cells, shown, rows_of_cell)
+        counts = self.counts()
+        _, shown_by_cell, relevant_by_cell = cells.counts
+        if self.measure == "coverage":
+            return self._losses_of_coverage(cells)
+        if self.measure == "personalization":
+            return self._losses_of_pairs(value, cells, unit_of_row)
+        if self.measure == "entropy":
+            return _losses_of_entropy(value, cells, counts[1])
         if self.measure == "lift":
-            relevant_value, relevant_losses = self._value_and_losses_of(cells, relevant, rows_of_cell)
-            # NaN, as for the metric, if no relevant label is seen in training
-            relevant_value = relevant_value or float("nan")
-            losses = (losses - value / relevant_value * relevant_losses) / relevant_value
-            value /= relevant_value
-        return value, cells, losses
+            relevant_mean, relevant_losses = _mean_and_losses(cells, relevant_by_cell, counts[2], self.weights)
+            _, losses = _mean_and_losses(cells, shown_by_cell, counts[1], self.weights)
+            return (losses - value * relevant_losses) / relevant_mean
+        if self.measure == "gini":
+            weights, lost_weights = self._weights_in_order(counts[1])
+            return _mean_and_losses(cells, shown_by_cell, counts[1], weights, lost_weights)[1]
+        return _mean_and_losses(cells, shown_by_cell, counts[1], self.weights)[1]
 
-    def _value_and_losses_of(self, cells: UnitCells, shown: Array, rows_of_cell: Ints) -> tuple[float, Array]:
-        """Return F of the counts, and its loss without each cell, shape (C,).
+    def _losses_of_coverage(self, cells: UnitCells) -> Array:
+        """Return the loss without each cell: of labels that one unit shows."""
+        is_shown = cells.counts[1] > 0
+        units_of_label = cells.num_units(is_shown)
+        is_only_unit = is_shown & (units_of_label[cells.labels] == 1)
+        loss = share_of_singles(units_of_label) ** 0.5 / self.size
+        return np.where(is_only_unit, loss, 0.0)
 
-        Args:
-            cells: The cells.
-            shown: Shape (C,), how often the unit of each cell shows the label.
-            rows_of_cell: Shape (C,), the number of rows of the unit of each cell.
+    def _losses_of_pairs(self, value: float, cells: UnitCells, unit_of_row: Ints) -> Array:
+        """Return the loss without each cell of one minus the share of equal labels in pairs of rows.
+
+        Without a unit of r rows there are fewer pairs of rows: each label that it shows has 2N - r - 1 in them.
         """
         num_rows = int(self.inside.sum())
-        if self._is_undefined(num_rows):
-            return float("nan"), np.zeros(shown.size)
-        if self.measure == "coverage":
-            return self._coverage_and_losses(cells, shown)
-        counts = np.bincount(cells.labels, weights=shown, minlength=self.num_labels).astype(np.float64)
-        total = float(counts.sum())
-        if not total:
-            return float("nan"), np.zeros(shown.size)
+        rows_of_unit = np.bincount(unit_of_row[self.inside], minlength=unit_of_row.max() + 1)
+        _, counts, _ = self.counts()
+        _, shown, _ = cells.counts
+        pairs = counts.sum() * (num_rows - 1)  # total / rows is the length of a list
+        lost_equal_pairs = shown * (2 * counts[cells.labels] - shown - 1)
+        lost_pairs = shown * (2 * num_rows - rows_of_unit[cells.units] - 1)
+        return np.asarray(((1 - value) * lost_pairs - lost_equal_pairs) / pairs)
 
-        if self.measure == "personalization":  # total / rows is the length of a list
-            # without a unit of r rows there are fewer pairs of rows: each label that it shows has 2N - r - 1 in them
-            pairs = total * (num_rows - 1)
-            equal_pairs = float((counts * (counts - 1)).sum())
-            value = 1 - equal_pairs / pairs
-            lost_equal_pairs = shown * (2 * counts[cells.labels] - shown - 1)
-            lost_pairs = shown * (2 * num_rows - rows_of_cell - 1)
-            return value, ((1 - value) * lost_pairs - lost_equal_pairs) / pairs
-
-        # the other measures are means over all labels shown: of weights, of -ln p, or of places in the order of counts
-        total_without_cell = np.maximum(total - shown, 1)
-        if self.measure == "entropy":
-            terms = _count_times_log(counts)
-            terms_without_cell = _count_times_log(counts[cells.labels] - shown)
-            lost = terms[cells.labels] - terms_without_cell
-            value = float(np.log(total) - terms.sum() / total)
-            losses = value - np.log(total_without_cell) + (terms.sum() - lost) / total_without_cell
-        else:
-            weights, lost_weights = self.weights, self.weights
-            if self.measure == "gini":
-                weights, lost_weights = self._weights_in_order(counts)
-            top = (counts * weights).sum()
-            value = float(top / total)
-            top_without_cell = top - shown * lost_weights[cells.labels]
-            losses = value - top_without_cell / total_without_cell
-        return value, np.where(shown > 0, losses, 0.0)
-
-    def _coverage_and_losses(self, cells: UnitCells, shown: Array) -> tuple[float, Array]:
-        """Return the share of labels that are shown, and its loss without each cell: of labels that one unit shows."""
-        units_of_label = cells.num_units(shown > 0)
-        value = float((units_of_label > 0).sum() / self.size)
-        is_only_unit = (shown > 0) & (units_of_label[cells.labels] == 1)
-        loss = share_of_singles(units_of_label) ** 0.5 / self.size
-        return value, np.where(is_only_unit, loss, 0.0)
-
-    def _weights_of_places(self, places: Array | Ints) -> Array:
+    def _weights_of_places(self, places: Counts) -> Array:
         """Return the weights in the Gini index of places in the order of counts, which begin with 1."""
         return np.asarray((2 * places - self.size - 1) / self.size)
 
@@ -607,6 +582,37 @@ class ShownRows(Cells):
         places[is_shown] = num_unseen + rankdata(counts[is_shown], "ordinal")
         first_places[is_shown] = num_unseen + rankdata(counts[is_shown], "min")
         return self._weights_of_places(places), self._weights_of_places(first_places)
+
+
+def _losses_of_entropy(value: float, cells: UnitCells, counts: Array) -> Array:
+    """Return the loss of the entropy of counts (L,) without each cell, shape (C,)."""
+    _, shown, _ = cells.counts
+    total, terms = counts.sum(), _count_times_log(counts)
+    lost = terms[cells.labels] - _count_times_log(counts[cells.labels] - shown)
+    total_without_cell = np.maximum(total - shown, 1)
+    losses = value - np.log(total_without_cell) + (terms.sum() - lost) / total_without_cell
+    return np.where(shown > 0, losses, 0.0)
+
+
+def _mean_and_losses(
+    cells: UnitCells, shown: Array, counts: Array, weights: Array, lost_weights: Array | None = None
+) -> tuple[float, Array]:
+    """Return the mean weight of the labels shown, and its loss without each cell, shape (C,).
+
+    Args:
+        cells: The cells.
+        shown: Shape (C,), how often the unit of each cell shows the label.
+        counts: Shape (L,), how often each label is shown.
+        weights: Shape (L,), the weight of each label.
+        lost_weights: Shape (L,), the weight that a label loses with a cell; None for ``weights``.
+    """
+    if lost_weights is None:
+        lost_weights = weights
+    total, top = counts.sum(), (counts * weights).sum()
+    mean = float(top / total)
+    top_without_cell = top - shown * lost_weights[cells.labels]
+    losses = mean - top_without_cell / np.maximum(total - shown, 1)
+    return mean, np.where(shown > 0, losses, 0.0)
 
 
 def _count_times_log(counts: Array) -> Array:

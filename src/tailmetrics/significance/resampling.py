@@ -8,9 +8,8 @@ from itertools import combinations_with_replacement
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailmetrics.significance.influence import Array
+from tailmetrics.significance.influence import Array, Flags
 from tailmetrics.significance.moments import ROUNDING, Moments, delta_variance
 from tailmetrics.significance.rows import Clusters, Kind, Term
 
@@ -75,9 +74,7 @@ class Median:
         sums: Function that sums a column over each cluster; where rows are drawn, it returns the column.
     """
 
-    def __init__(
-        self, values: Array, inside: NDArray[np.bool_], candidates: Array, sums: Callable[[Array], Array]
-    ) -> None:
+    def __init__(self, values: Array, inside: Flags, candidates: Array, sums: Callable[[Array], Array]) -> None:
         self._candidates = candidates
         self.columns = []
         for candidate in candidates:
@@ -96,7 +93,7 @@ class Median:
         median = (lower_middle + upper_middle) / 2
         return np.where(num_rows[..., 0] > 0, median, np.nan)
 
-    def _first(self, is_reached: NDArray[np.bool_]) -> Array:
+    def _first(self, is_reached: Flags) -> Array:
         """Return the first candidate that is reached, else the last one, shape (...); the argument is overwritten."""
         is_reached[..., -1] = True
         return np.asarray(self._candidates[is_reached.argmax(-1)])
@@ -121,7 +118,7 @@ class MedianDifference:
 
 
 def statistics_of_sides(
-    kind: Kind, sides: Sequence[Sequence[Term]], inside: Sequence[NDArray[np.bool_]], clusters: Clusters | None
+    kind: Kind, sides: Sequence[Sequence[Term]], inside: Sequence[Flags], clusters: Clusters | None
 ) -> list[Ratios] | list[Median]:
     """Return the statistic of each side over the rows that count; one statistic can be subtracted from the other.
 
@@ -151,7 +148,7 @@ def statistics_of_sides(
     return statistics
 
 
-def _candidates(values: Sequence[Array], rows: NDArray[np.bool_], sizes: Array) -> Array:
+def _candidates(values: Sequence[Array], rows: Flags, sizes: Array) -> Array:
     """Return the values that can be the median of a side, or of both sides mixed, ascending."""
     sides = [side_values[rows] for side_values in values]
     candidates = [near_median(side_values, sizes) for side_values in sides]

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import sub
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from tailmetrics.ranking._inputs import check_indexes
-from tailmetrics.significance.influence import Array, Influence
+from tailmetrics.significance.influence import Array, Flags, Influence, Ints
+from tailmetrics.significance.interval import Gaps
 from tailmetrics.significance.labels import OverLabels
 
 RowValues: TypeAlias = "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
@@ -24,8 +24,10 @@ Values are of shape (N,). A ratio is a pair (numerator, denominator), each of sh
 object with the contributions of rows to the counts of labels. A row that does not count has NaN.
 """
 
+ModelRows: TypeAlias = "RowValues | Sequence[RowValues]"
+"""The values of the rows of a model, or of each of its runs."""
+
 Kind: TypeAlias = Literal["mean", "ratio", "median", "labels", "gap"]
-NO_GAPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Term(NamedTuple):
@@ -42,7 +44,7 @@ class Term(NamedTuple):
     bottom: Array
 
     @property
-    def counted(self) -> NDArray[np.bool_]:
+    def counted(self) -> Flags:
         """Which rows count, shape (N,)."""
         return ~(np.isnan(self.top) | np.isnan(self.bottom))
 
@@ -116,7 +118,7 @@ class Clusters:
         number: Number of clusters.
     """
 
-    codes: NDArray[np.int64]
+    codes: Ints
     number: int
 
     def sums(self, column: Array) -> Array:
@@ -162,7 +164,7 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     return Clusters(numbers, len(codes))
 
 
-def cluster_codes(caller: str, clusters: ArrayLike, num_rows: int) -> NDArray[np.int64]:
+def cluster_codes(caller: str, clusters: ArrayLike, num_rows: int) -> Ints:
     """Return the clusters as numbers, shape (N,); see :func:`read_clusters`."""
     row_clusters = read_clusters(caller, clusters, num_rows)
     assert row_clusters is not None
@@ -178,19 +180,19 @@ def _is_name(name: object) -> bool:
         return False
 
 
-def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
+def keys_of(rows: ModelRows) -> tuple[str, ...]:
     """Return the keys of a model, or of its first run."""
     return tuple(next(iter(_runs_of(rows)), {}))
 
 
-def _runs_of(rows: RowValues | Sequence[RowValues]) -> list[RowValues]:
+def _runs_of(rows: ModelRows) -> list[RowValues]:
     """Return the runs of a model; values alone are its only run."""
     if isinstance(rows, Mapping):
         return [rows]
     return list(rows)
 
 
-def _num_rows(rows: RowValues | Sequence[RowValues]) -> int:
+def _num_rows(rows: ModelRows) -> int:
     """Return the number of rows of the first key; 0 without keys, which are refused."""
     for run in _runs_of(rows):
         for value in run.values():
@@ -204,11 +206,11 @@ def _num_rows(rows: RowValues | Sequence[RowValues]) -> int:
 
 def read_models(
     caller: str,
-    runs: Mapping[str, RowValues | Sequence[RowValues]],
+    runs: Mapping[str, ModelRows],
     clusters: ArrayLike | None = None,
     medians: Collection[str] = (),
     unbounded: Collection[str] = (),
-    gaps: Mapping[str, Sequence[str]] = NO_GAPS,
+    gaps: Gaps | None = None,
     parts: Collection[str] = (),
 ) -> tuple[dict[str, dict[str, KeyRows]], Clusters | None, int]:
     """Return the keys and gaps of each model, the clusters, and the number of rows.
@@ -226,6 +228,7 @@ def read_models(
     Raises:
         ValueError: If an argument names an unknown key, or if models or runs differ in keys, rows or kinds of values.
     """
+    gaps = gaps or {}
     keys = keys_of(next(iter(runs.values())))
     median_keys = check_names(caller, "medians", medians, keys)
     unbounded_keys = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
@@ -253,7 +256,7 @@ def read_models(
     return models, row_clusters, num_rows
 
 
-def _check_series(caller: str, runs: Mapping[str, RowValues | Sequence[RowValues]], clusters: ArrayLike | None) -> None:
+def _check_series(caller: str, runs: Mapping[str, ModelRows], clusters: ArrayLike | None) -> None:
     """Refuse pandas Series whose indexes name other rows than that of the first one."""
     values: dict[str, Any] = {}
     for name, rows in runs.items():
@@ -293,7 +296,7 @@ def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tu
 def _read_rows(
     caller: str,
     name: str,
-    rows: RowValues | Sequence[RowValues],
+    rows: ModelRows,
     medians: frozenset[str],
     unbounded: frozenset[str],
     clusters: Clusters | None,
