@@ -3,11 +3,16 @@
 import json
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from numbered_rows import ROWS, Model, loader, report, trainer
 from pytorch_lightning.loggers import CSVLogger
+
+from tailmetrics import RecallAtK, evaluate
+from tailmetrics.lightning.logged import show_in_loggers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -124,6 +129,29 @@ def test_mlflow_has_a_picture_and_a_text_of_each_step(tmp_path: Path, monkeypatc
 def test_a_logger_without_figures_is_supported(tmp_path: Path) -> None:
     """A fit and a test with a logger that takes no figures, such as CSVLogger, raise no error."""
     fitted(tmp_path, CSVLogger(tmp_path))
+
+
+def test_a_report_by_group_of_rows_has_a_figure() -> None:
+    """A logger gets the figure of a report by group of rows, too; a report without breakdown has none."""
+
+    class Experiment:
+        def __init__(self) -> None:
+            self.figures: list[str] = []
+
+        def add_text(self, name: str, text: str, step: int) -> None:
+            """Take a text."""
+
+        def add_figure(self, name: str, figure: Any, step: int) -> None:
+            """Take a figure."""
+            self.figures.append(name)
+
+    scores, target = torch.eye(4), torch.arange(4)
+    metrics = [RecallAtK(k=1)]
+    by_group = evaluate(scores, target, metrics=metrics, row_groups=["a", "a", "b", "b"])
+    experiment = Experiment()
+    show_in_loggers([SimpleNamespace(experiment=experiment)], by_group, "by_group", 0)
+    show_in_loggers([SimpleNamespace(experiment=experiment)], evaluate(scores, target, metrics=metrics), "overall", 0)
+    assert experiment.figures == ["by_group"]
 
 
 def test_figures_false_logs_only_values(tmp_path: Path) -> None:

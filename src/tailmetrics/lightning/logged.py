@@ -104,13 +104,13 @@ def show_in_loggers(loggers: Sequence[Any], report: Report, name: str, step: int
 def _show_in_wandb(logger: Any, report: Report, name: str, step: int) -> None:
     for number, table in enumerate(report.document().tables):
         logger.log_table(f"{name}/{number}_{table.name}", columns=table.header, data=table.lines, step=step)
-    if report.by_bucket:
+    if report.document().charts:
         logger.log_image(f"{name}/figure", [picture(report)], step=step)
 
 
 def _show_in_tensorboard(experiment: Any, report: Report, name: str, step: int) -> None:
     experiment.add_text(name, markdown(report), step)
-    if report.by_bucket:
+    if report.document().charts:
         experiment.add_figure(name, picture(report), step)
 
 
@@ -118,5 +118,5 @@ def _show_in_mlflow(experiment: Any, run_id: str, report: Report, path: str) -> 
     experiment.log_text(run_id, markdown(report), f"{path}.md")
     if report.labels is not None:
         experiment.log_text(run_id, report.labels.csv(), f"{path}_labels.csv")
-    if report.by_bucket:
+    if report.document().charts:
         experiment.log_figure(run_id, picture(report), f"{path}.png")
