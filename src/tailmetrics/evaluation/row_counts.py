@@ -190,9 +190,7 @@ def _counted(size: int, places: Tensor, amounts: Tensor) -> Tensor:
 def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
     """Return how often each label is relevant, then how often each is found, in the crowded rows; and their number."""
     k, place = deepest_cutoff(metric)
-    crowded = ranking.at_least(metric.min_gain).targets.n_relevant > k
-    if ranking.row_mask is not None:
-        crowded = crowded & ranking.row_mask
+    crowded = ranking.in_counted_rows(ranking.at_least(metric.min_gain).targets.n_relevant > k)
     num_labels = int(metric.num_labels)
     amounts = torch.zeros(2 * num_labels + 1, dtype=torch.int64, device=crowded.device)
     if not crowded.any():

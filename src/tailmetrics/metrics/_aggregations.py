@@ -38,6 +38,7 @@ from tailmetrics.metrics._states import (
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS
 
 Values: TypeAlias = "list[list[float]] | Tensor"
@@ -190,9 +191,7 @@ class Aggregation(ABC):
 
     def check(self, ranking: Ranking) -> None:
         """Raise if a counted row has no value; called if ``empty_target_action`` is ``"error"``."""
-        empty = with_bucket_axis(~self.answered(ranking, self.reading.of(ranking)))
-        if ranking.row_mask is not None:
-            empty = empty & ranking.row_mask[:, None]
+        empty = ranking.in_counted_rows(with_bucket_axis(~self.answered(ranking, self.reading.of(ranking))))
         if bool(empty.any()):
             row = int(empty.nonzero()[0, 0])
             where = ""
@@ -367,7 +366,7 @@ class MeanOfRows(_RowAggregation):
         if self.is_mean_of_counts:
             values = self._fractions(values)
         if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
-            values = torch.where(ranking.row_mask.view(-1, *[1] * (values.ndim - 2)), values, 0.0)
+            values = torch.where(along_rows(ranking.row_mask, values.ndim - 1), values, 0.0)
         if self.value_format.limbs and values.dtype == torch.bool:
             values = values.to(real_dtype(values.device))
         return {"sum": PerRow(values, self.value_format, row_axis=1), "rows": self.rows_counted(ranking, ranks)}

@@ -127,10 +127,8 @@ def _has_rows_without_class(metric: Any, ranking: Ranking) -> bool:
     counts_as_miss = metric.empty_target_action == "neg" and "empty_target_action" not in metric._given
     if not is_class_target or not counts_as_miss:
         return False
-    missing = ranking.n_relevant == 0
-    if ranking.row_mask is not None:
-        missing = missing & ranking.row_mask
-    return bool(missing.any())
+    is_missing = ranking.in_counted_rows(ranking.n_relevant == 0)
+    return bool(is_missing.any())
 
 
 def _lists_ignored_label(metric: Any, ranking: Ranking) -> bool:

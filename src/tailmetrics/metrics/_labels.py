@@ -192,10 +192,7 @@ class _CountAggregation(Aggregation):
         """Return whether each row counts, shape (N,) or (N, G), bool."""
         if self.empty_target_action == "skip":
             return ranks.n_relevant > 0
-        row_mask = ranking.row_mask
-        if row_mask is None:
-            return torch.ones_like(ranks.n_relevant, dtype=torch.bool)
-        return row_mask.view(-1, *[1] * (ranks.n_relevant.ndim - 1)).expand_as(ranks.n_relevant)
+        return ranking.in_counted_rows(torch.ones_like(ranks.n_relevant, dtype=torch.bool))
 
     def facts(self, states: States) -> Facts:
         """Return the number of rows that count, if rows without a relevant label are skipped."""

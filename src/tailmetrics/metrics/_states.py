@@ -15,7 +15,7 @@ from tailmetrics._arguments import shape_of
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import made_once, once, real_dtype
 from tailmetrics.ranking._kernels_cpu import kernels_for
-from tailmetrics.ranking._orders import rows_at_once
+from tailmetrics.ranking._orders import along_rows, row_of_each, rows_at_once
 from tailmetrics.ranking._reading import BatchRows
 
 LIMB_BITS = 26
@@ -459,7 +459,7 @@ def _sums_of_joined(increments: Sequence[PerRow]) -> Sequence[Tensor]:
 def _weighted_rows(increment: PerRow, weights: Tensor) -> PerRow:
     """Return the values of rows times the weights (N,) of the rows."""
     values = increment.values.movedim(increment.row_axis, 0)
-    weights = weights.view(-1, *[1] * (values.ndim - 1))
+    weights = along_rows(weights, values.ndim)
     # a row of weight 0 adds 0, even if its value is infinite
     products = torch.where(weights > 0, values.to(weights.dtype) * weights, 0.0)
     return PerRow(products, weighted(increment.fixed_point))
@@ -474,9 +474,7 @@ def at_targets(ranking: Ranking) -> AtCells:
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
     """Return an amount for each id (N, ...): 1 at the cell of the id where ``mask`` is true, else 0 at cell 0."""
     cells = torch.where(mask, ids, 0)
-    row_of_list = torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.ndim - 1))
-    rows = row_of_list.expand(ids.shape)
-    return AtCells(cells.reshape(-1), mask.reshape(-1), rows.reshape(-1))
+    return AtCells(cells.reshape(-1), mask.reshape(-1), row_of_each(ids).reshape(-1))
 
 
 def weighted(fixed_point: FixedPoint) -> FixedPoint:

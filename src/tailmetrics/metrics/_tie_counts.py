@@ -85,7 +85,7 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
     if len(inside) < len(cuts):
         tied = F.pad(tied, (0, len(cuts) - len(inside)))
-    return _in_counted_rows(ranking, tied)
+    return PerRow(ranking.in_counted_rows(tied))
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
@@ -99,7 +99,10 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
         first: Whether only the best relevant label of a row matters.
     """
     if depth is None and isinstance(ranking.exact, ExactRanks):
-        return _in_counted_rows(ranking, ranking.exact.tied(first))
+        tied = ranking.exact.tied(first)
+        if tied is None:
+            return None
+        return PerRow(ranking.in_counted_rows(tied))
     values = ranking.values
     if values is None or not values.shape[1]:
         return None
@@ -110,16 +113,8 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
     if first:
         ranks = ranks[:, :1]
     tied = (_tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))).any(dim=1)
-    return _in_counted_rows(ranking, torch.stack([torch.ones_like(tied), tied], dim=1))
-
-
-def _in_counted_rows(ranking: Ranking, flags: Tensor | None) -> PerRow | None:
-    """Return flags of rows (N, C), False in rows that ``row_mask`` drops; None for None."""
-    if flags is None:
-        return None
-    if ranking.row_mask is not None:
-        flags = flags & ranking.row_mask[:, None]
-    return PerRow(flags)
+    flags = torch.stack([torch.ones_like(tied), tied], dim=1)
+    return PerRow(ranking.in_counted_rows(flags))
 
 
 def _tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:

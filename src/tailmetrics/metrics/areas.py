@@ -27,7 +27,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._orders import rows_at_once
+from tailmetrics.ranking._orders import row_of_each, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
@@ -282,8 +282,7 @@ class LabelAreas(Aggregation):
         for first_row, dense_block in dense_blocks(ranking, num_labels):
             start = first_row
             for scores in torch.split(dense_block, height):
-                block_rows = torch.arange(start, start + len(scores), device=scores.device)
-                rows = block_rows[:, None].expand(scores.shape)
+                rows = start + row_of_each(scores)
                 is_counted = torch.ones_like(rows, dtype=torch.bool)
                 if ranking.row_mask is not None:
                     is_counted = ranking.row_mask[rows]

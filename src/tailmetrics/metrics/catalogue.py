@@ -343,13 +343,8 @@ class MeanOfLists(_ListAggregation):
 
 def _counted_rows(ranking: Ranking) -> PerRow:
     """Return, for each row, whether it counts, shape (N, 1)."""
-
-    def make() -> PerRow:
-        if ranking.row_mask is not None:
-            return PerRow(ranking.row_mask[:, None])
-        return PerRow(torch.ones(ranking.num_rows, 1, dtype=torch.bool, device=ranking.ids.device))
-
-    return ranking.remembered("rows", make)
+    rows = torch.ones(ranking.num_rows, 1, dtype=torch.bool, device=ranking.ids.device)
+    return ranking.remembered("rows", lambda: PerRow(ranking.in_counted_rows(rows)))
 
 
 def _total(counts: Tensor) -> int:

@@ -23,6 +23,7 @@ from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._matrices import above
+from tailmetrics.ranking._orders import row_of_each
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import first_rows, warn_of_batch
 
@@ -70,9 +71,8 @@ def _targets_above(ranking: Ranking, threshold: float | Tensor) -> tuple[Tensor,
         return entries.rows, torch.where(is_above, entries.ids, -1)
 
     assert ranking.values is not None
-    hits, width = ranking.hits, ranking.hits.ranks.shape[1]
-    ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
-    rows = torch.arange(ranking.num_rows, device=ids.device)[:, None].expand(-1, width).reshape(-1)
+    hits = ranking.hits
+    rows, ranks, ids = row_of_each(hits.ids).reshape(-1), hits.ranks.reshape(-1), hits.ids.reshape(-1)
     if not ranking.values.shape[1]:  # nothing is listed
         return rows, torch.full_like(ids, -1)
     is_listed = ranks < NOT_RANKED
@@ -92,7 +92,7 @@ def _predictions_of_lists(ranking: Ranking, thresholds: list[float | Tensor]) ->
     """Yield what :func:`_predictions` yields, of candidates and CSR."""
     assert ranking.values is not None
     ids, values = ranking.ids, ranking.values[:, : ranking.depth]
-    rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape).reshape(-1)
+    rows = row_of_each(ids).reshape(-1)
     for number, threshold in enumerate(thresholds):
         predicted = _is_above(values, threshold, ids) & (ids >= 0)
         yield number, rows, torch.where(predicted, ids, -1).reshape(-1)

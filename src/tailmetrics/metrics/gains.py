@@ -302,10 +302,7 @@ def rows_of_one_grade(ranking: Ranking) -> Tensor:
         length = torch.full_like(n_relevant, ranking.num_labels)
     else:
         length = ranking.length
-    has_one_grade = (n_relevant == length) & (length > 1)
-    if ranking.row_mask is not None:
-        has_one_grade = has_one_grade & ranking.row_mask
-
+    has_one_grade = ranking.in_counted_rows((n_relevant == length) & (length > 1))
     if not ranking.scores_all:
         hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
         has_one_grade = has_one_grade & (hits == length)

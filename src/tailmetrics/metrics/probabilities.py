@@ -20,6 +20,7 @@ from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, States, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._orders import row_of_each
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import first_rows, warn_of_batch
@@ -53,10 +54,8 @@ class Probabilities(Reading):
                 "no probability; leave the metric out, or rank torch.logsumexp of the labels of each ancestor."
             )
         if validate and ranking.values is not None:  # no state could take an undefined softmax
-            infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
-            if ranking.row_mask is not None:
-                infinite = infinite & ranking.row_mask
-            if bool(infinite.any()):
+            is_infinite = ranking.in_counted_rows(ranking.values[:, :1] == torch.inf)
+            if bool(is_infinite.any()):
                 raise ValueError(f"{self.caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
@@ -114,7 +113,7 @@ class CalibrationBins(Aggregation):
         ranking = self.reading.relevant(ranking)
         assert ranking.values is not None
         ids = ranking.ids[:, :deepest]
-        rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
+        rows = row_of_each(ids)
 
         probabilities = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
         probabilities = torch.where(ids >= 0, probabilities, 0.0)

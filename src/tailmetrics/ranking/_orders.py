@@ -20,6 +20,17 @@ def in_blocks(num_rows: int, *tables: Tensor) -> Iterable[tuple[Tensor, ...]]:
     return zip(*blocks_by_table, strict=True)
 
 
+def along_rows(values: Tensor, num_axes: int) -> Tensor:
+    """Return values of rows (N,) with ``num_axes`` axes, (N, 1, ...), to be combined with a table of such rows."""
+    return values.view(-1, *[1] * (num_axes - 1))
+
+
+def row_of_each(cells: Tensor) -> Tensor:
+    """Return the number of the row of each cell of a table (N, ...), int64, in the shape of the table."""
+    rows = torch.arange(len(cells), device=cells.device)
+    return along_rows(rows, cells.ndim).expand(cells.shape)
+
+
 def order_by_key(keys: Tensor, order: Tensor, descending: bool = False) -> Tensor:
     """Return ``order`` sorted by ``keys`` along the last axis; within a key the order stays as it is.
 

@@ -32,6 +32,7 @@ from tailmetrics.ranking._inputs import (
 )
 from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
 from tailmetrics.ranking._matrices import any_by_row, has_equal_scores, tied_labels
+from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
 from tailmetrics.ranking._warnings import warn_of_first_batch
@@ -395,9 +396,13 @@ class Ranking(TargetRanks):
                 )
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
-        if self.row_mask is not None:
-            tied = tied & self.row_mask
-        return tied
+        return self.in_counted_rows(tied)
+
+    def in_counted_rows(self, flags: Tensor) -> Tensor:
+        """Return flags of rows, shape (N, ...), bool, which are False in the rows that do not count."""
+        if self.row_mask is None:
+            return flags
+        return flags & along_rows(self.row_mask, flags.ndim)
 
 
 def _first_places(ids: Tensor, k: int) -> Tensor:
