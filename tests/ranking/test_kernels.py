@@ -346,7 +346,9 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
             for rows_together, entries_together in ((2, 20), (9, 999)):
                 monkeypatch.setattr(_matrices, "SORTED_TOGETHER", rows_together * width)
                 monkeypatch.setattr(_matrices, "FLAGGED", entries_together * width)
-                assert torch.equal(kernels.exact_ranks(scores, entries, entry_scores), expected)
+                ranks, num_equal = kernels.exact_ranks(scores, entries, entry_scores)
+                assert torch.equal(ranks, expected)
+                assert num_equal is None or torch.equal(num_equal, equal.sum(dim=1))
                 counts = kernels.counts_above(scores, entries.rows, entry_scores, entries.ids)
                 assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))
 

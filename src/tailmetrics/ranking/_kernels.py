@@ -21,14 +21,7 @@ from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding
 from tailmetrics.ranking._kernels_of_scores import ScoreKernels
-from tailmetrics.ranking._matrices import (
-    CHUNK,
-    ColumnChunks,
-    counts_by_sorting,
-    counts_one_by_one,
-    ranks_by_bars,
-    ranks_of_all,
-)
+from tailmetrics.ranking._matrices import CHUNK, ColumnChunks, counts_by_sorting, ranks_of_all
 from tailmetrics.ranking._orders import in_blocks, rows_at_once, sums_by_key
 
 DEEP = 16
@@ -231,9 +224,6 @@ class Places:
 
 class Kernels(ScoreKernels):
     """The steps of a ranking. If ``can_read_values`` is False, no step reads a value and no size depends on a value."""
-
-    counts_at_once = False
-    """Whether :meth:`counts_above` takes no longer than :meth:`exact_ranks`."""
 
     def padding(self, keys: Tensor, shape: tuple[int, ...], width: int, order: Tensor | None = None) -> Padding:
         """Return a :class:`Padding`, which makes a padded table of values by key."""
@@ -499,11 +489,12 @@ class Kernels(ScoreKernels):
 
     # counts of higher scores
 
-    def exact_ranks(self, scores: Tensor, entries: Entries, own: Tensor) -> Tensor:
-        """Return the rank of each relevant label among all labels of its row, from 1, ties to the lower id.
+    def exact_ranks(self, scores: Tensor, entries: Entries, own: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the rank of each relevant label among all labels of its row, and the number of labels with its score.
 
         The rank is one more than the number of labels with a higher score, or with an equal score and a lower id. A
-        label with score -inf is not retrieved: its rank is ``NOT_RANKED``.
+        label with score -inf is not retrieved: its rank is ``NOT_RANKED``. For a matrix of relevant labels on a device,
+        whole rows are sorted, and no equal scores are counted.
 
         Args:
             scores: Shape (N, L), floating.
@@ -511,17 +502,36 @@ class Kernels(ScoreKernels):
             own: Shape (T,): the scores of these labels, any number for a void entry.
 
         Returns:
-            Shape (T,), int64.
+            The ranks, shape (T,), int64; and the numbers of equal scores, the label itself included, or None.
         """
-        if not len(entries.ids):
-            return entries.ids
-        if len(entries.ids) > FEW_TARGETS * len(scores):
-            labels = entries.ids.clamp(min=0)
-            ranks = ranks_of_all(scores)[entries.rows, labels].to(torch.int64)
+        labels, num_equal = entries.ids, None
+        counts = self._counts_of_entries(scores, entries, own)
+        if counts is None:
+            ranks = ranks_of_all(scores)[entries.rows, labels.clamp(min=0)].to(torch.int64)
         else:
-            ranks = ranks_by_bars(scores, entries, own)
-        is_retrieved = (entries.ids >= 0) & (own > -torch.inf)
-        return torch.where(is_retrieved, ranks, NOT_RANKED)
+            above, num_equal, before = counts
+            ranks = above + before + 1
+        is_retrieved = (labels >= 0) & (own > -torch.inf)
+        return torch.where(is_retrieved, ranks, NOT_RANKED), num_equal
+
+    def _counts_of_entries(self, scores: Tensor, entries: Entries, own: Tensor) -> Tensor | None:
+        """Return the counts of :meth:`counts_above`, without waiting; None if it is faster to sort all rows."""
+        rows, labels, num_entries = entries.rows, entries.ids, len(entries.ids)
+        if self.can_read_values:
+            return self.counts_above(scores, rows, own, labels)
+
+        num_rows, num_labels = scores.shape
+        is_table = num_entries == num_rows * entries.width
+        if is_table and entries.width < num_labels:
+            shape = num_rows, entries.width
+            return self._counts_in_rows(scores, own.view(shape), labels.view(shape)).flatten(1)
+        if is_table or num_entries > FEW_TARGETS * num_rows:
+            return None
+        height = rows_at_once(_matrices.SORTED_TOGETHER, num_labels)
+        counts = []
+        for block_rows, block_own, block_labels in in_blocks(height, rows, own[:, None], labels[:, None]):
+            counts.append(self._counts_one_by_one(scores[block_rows], block_own, block_labels))
+        return torch.cat(counts, dim=1).squeeze(2)
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
         """Return the relevant label with the highest score of each row, of equal scores the lowest label.
@@ -560,13 +570,31 @@ class Kernels(ScoreKernels):
         """
         width = int(torch.bincount(rows, minlength=1).max())
         padding = self.padding(rows, (len(scores),), width)
-        own_by_row, labels_by_row = padding.place(own, torch.inf), padding.place(labels, 0)
-        count = counts_one_by_one
-        if width > FEW_TARGETS:
-            count = counts_by_sorting
-        height = rows_at_once(_matrices.SORTED_TOGETHER, scores.shape[1])
-        counts = [count(*blocks) for blocks in in_blocks(height, scores, own_by_row, labels_by_row)]
-        return torch.cat(counts, dim=1)[:, padding.filled]
+        counts = self._counts_in_rows(scores, padding.place(own, torch.inf), padding.place(labels, 0))
+        return counts[:, padding.filled]
+
+    def _counts_in_rows(self, scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+        """Return the counts of :meth:`counts_above`, shape (3, N, W), for tables (N, W) of given labels."""
+        count, cells = self._counts_one_by_one, _matrices.FLAGGED
+        if own.shape[1] > FEW_TARGETS:
+            count, cells = counts_by_sorting, _matrices.SORTED_TOGETHER
+        height = rows_at_once(cells, scores.shape[1])
+        return torch.cat([count(*blocks) for blocks in in_blocks(height, scores, own, labels)], dim=1)
+
+    def _counts_one_by_one(self, scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+        """Count in one pass over the scores for each column of ``own`` and ``labels``."""
+        columns = torch.arange(scores.shape[1], device=scores.device)
+        counts = []
+        for own_score, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
+            num_above = self.count_true(scores > own_score)
+            is_equal = scores == own_score
+            num_equal = self.count_true(is_equal)
+            if self.can_read_values and not bool((num_equal > 1).any()):
+                num_equal_before = num_equal * (label[:, 0] >= len(columns))  # a column equals itself alone
+            else:
+                num_equal_before = self.count_true(is_equal.logical_and_(columns < label))
+            counts.append(torch.stack([num_above, num_equal, num_equal_before]))
+        return torch.stack(counts, dim=2)
 
 
 def _table_of_hits(places: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:

@@ -203,8 +203,6 @@ def _first_of_sorted(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
 class NativeKernels(CpuKernels):
     """The steps of a batch on the CPU. Steps that read many values run in C, on the threads of the program."""
 
-    counts_at_once = True
-
     def look_through(self, ids: Tensor) -> ListCheck:
         if ids.shape[1] > LONGEST_IN_C:
             return super().look_through(ids)

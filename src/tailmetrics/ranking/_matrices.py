@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, isqrt
@@ -13,8 +12,8 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import Entries, LabelWeights
-from tailmetrics.ranking._orders import equals_neighbour, in_blocks, neighbours, order_by_key, rows_at_once
+from tailmetrics.ranking._hits import LabelWeights
+from tailmetrics.ranking._orders import in_blocks, order_by_key, rows_at_once
 
 # the order of scores: compare and sort whole rows
 
@@ -28,24 +27,11 @@ SORTED_TOGETHER = 2**23
 """This many scores are copied or sorted at a time. A copy takes 32 MB, a sort a quarter of a gigabyte."""
 
 
-def counts_one_by_one(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W): one pass over the scores for each column.
+def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W): sort the scores, which is faster for large W.
 
     ``own`` and ``labels`` are tables (N, W).
     """
-    columns = torch.arange(scores.shape[1], device=scores.device)
-    counts = []
-    for own_score, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
-        is_equal = scores == own_score
-        num_above = (scores > own_score).sum(dim=1)
-        num_equal = is_equal.sum(dim=1)
-        num_equal_before = (is_equal & (columns < label)).sum(dim=1)
-        counts.append(torch.stack([num_above, num_equal, num_equal_before]))
-    return torch.stack(counts, dim=2)
-
-
-def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the counts of :func:`counts_one_by_one` by sorting the scores, which is faster for large W."""
     num_columns = scores.shape[1]
     wide = torch.promote_types(scores.dtype, torch.float32)
     ordered, order = scores.to(wide).sort(dim=1, stable=True, descending=True)
@@ -142,104 +128,11 @@ def _chunk_size(width: int, k: int, at_once: int) -> int:
     return min(divisors, key=lambda size: abs(size - best), default=best)
 
 
-CHUNK_OF_BARS = 64
-"""This many labels share a bar. The bars then take little memory beside the scores."""
-
-
-def ranks_by_bars(scores: Tensor, entries: Entries, own: Tensor) -> Tensor:
-    """Return the ranks of a few relevant labels without reading a value, by counting the labels above a bar, (T,).
-
-    The bar is the score of the relevant label. For chunks with lower labels, where an equal score ranks better, the bar
-    is the next lower number. Equal scores of lower labels in the same chunk are counted separately. One relevant label
-    in each row of [1024, 131072] moves 0.8 GB with 20 launches; a sort moves 26 GB.
-    """
-    num_rows, num_labels = scores.shape
-    rows, labels = entries.rows, entries.ids.clamp(min=0)
-    chunk = labels // CHUNK_OF_BARS
-    num_before_in_chunk = _equal_scores_before(scores, rows, labels, own, chunk)
-
-    if len(labels) == num_rows * entries.width:  # each row has this many entries: no row is copied
-        shape = num_rows, entries.width
-        columns = zip(own.view(shape).unbind(dim=1), chunk.view(shape).unbind(dim=1), strict=True)
-        counts = [_num_above_bars(scores, column_own, column_chunk) for column_own, column_chunk in columns]
-        num_above_bars = torch.stack(counts, dim=1).view(-1)
-    else:
-        counts = []
-        height = rows_at_once(SORTED_TOGETHER, num_labels)
-        for block_rows, block_own, block_chunk in in_blocks(height, rows, own, chunk):
-            counts.append(_num_above_bars(scores[block_rows], block_own, block_chunk))
-        num_above_bars = torch.cat(counts)
-    return num_above_bars + num_before_in_chunk + 1
-
-
-def _equal_scores_before(scores: Tensor, rows: Tensor, labels: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
-    """Count the lower labels in the ``chunk`` of a label that have its ``own`` score, shape (T,), int64."""
-    places = torch.arange(CHUNK_OF_BARS, device=scores.device)
-    chunk_labels = torch.add(places, chunk[:, None], alpha=CHUNK_OF_BARS)
-    chunk_scores = scores[rows[:, None], chunk_labels.clamp(max=scores.shape[1] - 1)]
-    is_equal = chunk_scores == own[:, None]
-    return (is_equal & (chunk_labels < labels[:, None])).sum(dim=1)
-
-
-def _num_above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
-    """Count the labels of each row (N, L) above the bars of a relevant label in ``chunk`` (N,) with score ``own``."""
-    real = torch.promote_types(scores.dtype, torch.float32)  # older torch has no nextafter for 16-bit types
-    own = own.to(real)
-    next_lower = own.nextafter(torch.full_like(own, -torch.inf))
-    chunks = torch.arange(scores.shape[1] // CHUNK_OF_BARS, device=scores.device)
-    bars = torch.where(chunks < chunk[:, None], next_lower[:, None], own[:, None])
-    return _count_in_chunks(torch.gt, scores, bars, own)
-
-
-def has_equal_scores(scores: Tensor, own: Tensor) -> Tensor:
-    """Return whether more than one label of each row (N, L) has the score ``own`` (N,), shape (N,), bool."""
-    return _count_in_chunks(torch.eq, scores, own[:, None], own) > 1
-
-
-def _count_in_chunks(
-    compare: Callable[[Tensor, Tensor], Tensor], scores: Tensor, limits: Tensor, last_limit: Tensor
-) -> Tensor:
-    """Count the scores of each row (N, L) for which ``compare(score, limit)`` is True, shape (N,), int64.
-
-    Flags are added up in bytes, which hold the sum of a chunk. For a wider type, torch would first copy every flag.
-
-    Args:
-        compare: A comparison of two tensors.
-        scores: Shape (N, L).
-        limits: Shape (N, C), or (N, 1): the limit of each of the C whole chunks.
-        last_limit: Shape (N,): the limit of the labels behind the whole chunks.
-    """
-    num_rows, num_labels = scores.shape
-    num_chunks = num_labels // CHUNK_OF_BARS
-    end_of_chunks = num_chunks * CHUNK_OF_BARS
-    chunks = scores[:, :end_of_chunks].reshape(num_rows, num_chunks, CHUNK_OF_BARS)
-    counts = []
-    for block, block_limits in in_blocks(rows_at_once(FLAGGED, num_labels), chunks, limits.unsqueeze(2)):
-        flags = compare(block, block_limits).view(torch.uint8)
-        counts.append(flags.sum(dim=2, dtype=torch.uint8))
-    count = torch.cat(counts).sum(dim=1)
-
-    if end_of_chunks < num_labels:
-        flags_behind = compare(scores[:, end_of_chunks:], last_limit[:, None])
-        count = count + flags_behind.sum(dim=1)
-    return count
-
-
 def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
     """Return whether some flag (T,) of each row is set, shape (N,), bool; ``rows`` (T,) holds the row of each flag."""
     num_flags = torch.zeros(num_rows, dtype=torch.int64, device=flags.device)
     num_flags.scatter_add_(0, rows, flags.to(torch.int64))
     return num_flags > 0
-
-
-def tied_labels(scores: Tensor) -> Tensor:
-    """Return whether each label has the score of another label of its row (N, L), bool; sort a few rows at a time."""
-    tied = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
-    for block, block_tied in in_blocks(rows_at_once(SORTED_TOGETHER, scores.shape[1]), scores, tied):
-        ordered, order = torch.sort(block, dim=1)
-        score, next_score = neighbours(ordered)
-        block_tied.scatter_(1, order, equals_neighbour(score == next_score))
-    return tied
 
 
 def ranks_of_all(scores: Tensor) -> Tensor:

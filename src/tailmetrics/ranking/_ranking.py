@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -30,8 +30,8 @@ from tailmetrics.ranking._inputs import (
     ExplicitTarget,
     as_tensors,
 )
-from tailmetrics.ranking._kernels import FEW_TARGETS, Kernels, Targets
-from tailmetrics.ranking._matrices import any_by_row, has_equal_scores, tied_labels
+from tailmetrics.ranking._kernels import Kernels, Targets
+from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
@@ -435,33 +435,29 @@ class ExactRanks(TargetRanks):
     @once
     def first_rank(self) -> Tensor:
         """Rank of the best relevant label of each row, ``NOT_RANKED`` if there is none."""
-        targets, (entries, (ranks, *_)) = self._targets, self._best
+        targets, (entries, (ranks, _)) = self._targets, self._best
         if len(ranks) == targets.num_rows and entries.width == 1:
             return ranks
         nowhere = ranks.new_full((targets.num_rows,), NOT_RANKED)
         return nowhere.scatter_reduce_(0, entries.rows, ranks, reduce="amin")
 
     @once
-    def _found(self) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _found(self) -> tuple[Tensor, Tensor | None]:
         return self._find(self._targets.entries)
 
     @once
-    def _best(self) -> tuple[Entries, tuple[Tensor, Tensor, Tensor | None]]:
+    def _best(self) -> tuple[Entries, tuple[Tensor, Tensor | None]]:
         """The best relevant label of each row where it is faster to find, else all relevant labels."""
-        targets, scores = self._targets, self._scores
+        targets = self._targets
         if targets.dense is None or targets.kernels.can_read_values:
             return targets.entries, self._found
-        best = targets.kernels.best_of_matrix(scores, targets)
+        best = targets.kernels.best_of_matrix(self._scores, targets)
         return best, self._find(best)
 
-    def _find(self, entries: Entries) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return ranks and scores of relevant labels, and the number of labels with this score if counting is free."""
-        kernels, scores = self._targets.kernels, self._scores
-        own = scores[entries.rows, entries.ids.clamp(min=0)]
-        if not kernels.counts_at_once:
-            return kernels.exact_ranks(scores, entries, own), own, None
-        above, equal, before = kernels.counts_above(scores, entries.rows, own, entries.ids)
-        return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED), own, equal
+    def _find(self, entries: Entries) -> tuple[Tensor, Tensor | None]:
+        """Return the ranks of relevant labels, and the numbers of labels with their scores where they are counted."""
+        own = self._scores[entries.rows, entries.ids.clamp(min=0)]
+        return self._targets.kernels.exact_ranks(self._scores, entries, own)
 
     def tied(self, first: bool) -> Tensor | None:
         """Return True for each row, and whether it has a relevant label with the score of another label, (N, 2), bool.
@@ -473,56 +469,16 @@ class ExactRanks(TargetRanks):
             first: Whether only the best relevant label of a row matters.
         """
         if first:
-            entries, (ranks, own, equal) = self._best
+            entries, (ranks, num_equal) = self._best
         else:
-            entries, (ranks, own, equal) = self._targets.entries, self._found
-        ranked = ranks < NOT_RANKED
-        if not len(ranks):
-            tied = self._scores.new_zeros(len(self._scores), dtype=torch.bool)
-        elif equal is None:
-            compared = self._compared(entries, own, ranked, first)
-            if compared is None:
-                return None
-            tied = compared
-        else:
-            is_tied = (equal > 1) & ranked
-            if first:
-                is_tied = is_tied & (ranks == self.first_rank[entries.rows])
-            tied = any_by_row(is_tied, entries.rows, len(self._scores))
-        return torch.stack([torch.ones_like(tied), tied], dim=1)
-
-    def _compared(self, entries: Entries, own: Tensor, ranked: Tensor, first: bool) -> Tensor | None:
-        """Compare relevant labels with all labels of their row; see :meth:`tied`.
-
-        Args:
-            entries: T relevant labels.
-            own: Shape (T,): their scores.
-            ranked: Shape (T,), bool: which of them are retrieved.
-            first: Whether only the best one of each row matters.
-
-        Returns:
-            Shape (N,), bool: whether a row has a tied label; None if the comparison would take too long.
-        """
-        scores, kernels = self._scores, self._targets.kernels
-        num_rows, width = len(scores), entries.width
-        is_table = len(own) == num_rows * width and width < scores.shape[1]
-        if not is_table and not kernels.can_read_values:
+            entries, (ranks, num_equal) = self._targets.entries, self._found
+        if num_equal is None:
             return None
-        if width > FEW_TARGETS and not first:
-            is_tied = tied_labels(scores)[entries.rows, entries.ids.clamp(min=0)] & ranked
-            return any_by_row(is_tied, entries.rows, num_rows)
-
-        if is_table:
-            own, ranked = own.view(num_rows, -1), ranked.view(num_rows, -1)
-        else:
-            padding = kernels.padding(entries.rows, (num_rows,), width)
-            own, ranked = padding.place(own, -torch.inf), padding.place(ranked, False)
-        if first and own.shape[1] > 1:
-            own = own.masked_fill(~ranked, -torch.inf).amax(dim=1, keepdim=True)
-            ranked = ranked.any(dim=1, keepdim=True)
-        columns = zip(own.unbind(dim=1), ranked.unbind(dim=1), strict=True)
-        tied = [has_equal_scores(scores, score) & is_ranked for score, is_ranked in columns]
-        return reduce(torch.logical_or, tied)
+        is_tied = (num_equal > 1) & (ranks < NOT_RANKED)
+        if first:
+            is_tied = is_tied & (ranks == self.first_rank[entries.rows])
+        tied = any_by_row(is_tied, entries.rows, len(self._scores))
+        return torch.stack([torch.ones_like(tied), tied], dim=1)
 
 
 @names_unknown_keywords
