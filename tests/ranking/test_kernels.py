@@ -12,7 +12,6 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -115,18 +114,6 @@ def test_the_best_labels_are_those_of_a_stable_sort(
         scores, whole = _scores(kind, dtype, rows, width), _sorted(kind, dtype, rows, width)
         for k in sorted({1, 10, min(99, width), width}):
             _same_choice(kernels, scores, k, whole)
-
-
-@pytest.mark.parametrize("width", range(1, 12))
-def test_a_network_that_sorts_zeros_and_ones_sorts_all(width: int) -> None:
-    """The sorting network sorts all rows of zeros and ones, and so any rows.
-
-    Source: Knuth, The Art of Computer Programming 3, 5.3.4, the zero-one principle.
-    """
-    rows = np.arange(2**width)[:, None] >> np.arange(width) & 1
-    columns = rows.T.copy()
-    _kernels_cpu.sort_columns(columns)
-    assert np.array_equal(columns, -np.sort(-rows, axis=1).T)
 
 
 @pytest.mark.skipif(not native.available(), reason="only the C file tells it")
@@ -436,9 +423,7 @@ def test_time_to_check_long_lists_is_not_quadratic(library: Path, monkeypatch: p
     """
     kernels, lengths_in_c = NativeKernels(), list[int]()
     in_c = native.check_lists
-    monkeypatch.setattr(
-        native, "check_lists", lambda ids, threads: lengths_in_c.append(ids.shape[1]) or in_c(ids, threads)
-    )
+    monkeypatch.setattr(native, "check_lists", lambda ids: lengths_in_c.append(ids.shape[1]) or in_c(ids))
     for length in (LONGEST_IN_C, LONGEST_IN_C + 1):  # the square of the longest list in C is 3·10^10 comparisons
         ids = torch.arange(length).expand(2, -1).clone()
         assert kernels.look_through(ids) == (0, length - 1, None, None)
@@ -459,14 +444,10 @@ def test_error_of_a_repeated_label_names_its_row(preds: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 2), (40, 9), (9, 33), (3, 70)])
-@pytest.mark.parametrize("many_rows", [1, 2**11], ids=["sorted by columns", "sorted by rows"])
-def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
-    kernels: Kernels, shape: tuple[int, int], many_rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(kernels: Kernels, shape: tuple[int, int]) -> None:
     """best returns the largest gains or weights of relevant labels, followed by zeros, as sorting all of them does, for
     rows with few labels and with many.
     """
-    monkeypatch.setattr(_kernels_cpu, "MANY_ROWS", many_rows)
     ids = torch.stack([torch.randperm(100, generator=torch.Generator().manual_seed(row)) for row in range(shape[0])])
     gains = _random(*shape).clamp(min=0).round(decimals=1).double()
     relevant = torch.where(gains > 0, ids[:, : shape[1]], -1)
@@ -491,7 +472,7 @@ def test_every_16_bit_float_is_read_correctly() -> None:
     """
     patterns = torch.randperm(2**16, generator=torch.Generator().manual_seed(0)).sub(2**15).to(torch.int16).view(64, -1)
     for scores in (patterns.view(torch.float16), patterns.view(torch.bfloat16)):
-        values, ids, *_ = native.top_k(scores, 1024, 1)
+        values, ids, *_ = native.top_k(scores, 1024)
         expected, expected_ids = plain_top_k(scores, 1024)
         torch.testing.assert_close(values.double(), expected.double(), rtol=0, atol=0, equal_nan=True)
         assert torch.equal(ids, expected_ids)
@@ -505,23 +486,23 @@ def test_out_of_range_ids_do_not_read_beyond_tables() -> None:
     ids, mask = torch.tensor([[3, 30]]), torch.ones(1, 30, dtype=torch.bool)
     starts, no_hits = torch.tensor([0, 2]), _hits.Hits(torch.empty(1, 0).long(), torch.empty(1, 0).long(), None)
     for call in (
-        lambda: native.hits(ids, mask, 30, 1),
-        lambda: native.hits(ids, ids.view(-1), 1, 1, starts),
-        lambda: native.within_buckets(ids, torch.zeros(9, dtype=torch.uint8), 1, no_hits, 1),
-        lambda: native.within_buckets(ids, torch.full((31,), 4, dtype=torch.int32), 4, no_hits, 1),
+        lambda: native.hits(ids, mask, 30),
+        lambda: native.hits(ids, ids.view(-1), 1, starts),
+        lambda: native.within_buckets(ids, torch.zeros(9, dtype=torch.uint8), 1, no_hits),
+        lambda: native.within_buckets(ids, torch.full((31,), 4, dtype=torch.int32), 4, no_hits),
     ):
         with pytest.raises(IndexError, match="larger than the labels"):
             call()
     with pytest.raises(IndexError, match="3 columns of scores, but 2 labels in groups"):
-        native.largest(torch.zeros(1, 3), torch.zeros(2, dtype=torch.int64), 1, 1)
+        native.largest(torch.zeros(1, 3), torch.zeros(2, dtype=torch.int64), 1)
 
 
 @pytest.mark.usefixtures("library")
 def test_lists_without_ids_are_accepted() -> None:
     """The check of lists accepts no rows, no places, and only -1, which may be repeated."""
     for shape in ((0, 4), (4, 0)):
-        assert native.check_lists(torch.empty(shape, dtype=torch.int64), 2) == (0, -1, None, None)
-    assert native.check_lists(torch.full((9, 5), -1), 2) == (-1, -1, None, None)
+        assert native.check_lists(torch.empty(shape, dtype=torch.int64)) == (0, -1, None, None)
+    assert native.check_lists(torch.full((9, 5), -1)) == (-1, -1, None, None)
 
 
 def test_show_versions_names_the_form_that_reads_batches(capsys: pytest.CaptureFixture[str]) -> None:

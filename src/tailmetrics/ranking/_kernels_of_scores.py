@@ -142,8 +142,7 @@ class ScoreKernels:
                 return scores, ids, scores.shape[1] > 0 and bool(has_candidate.all())
             if len(rows) < len(scores):
                 row_scores, row_ids, _ = self.best_first(scores[rows], ids[rows])
-                # most rows out of order hold equal scores alone, in another order of labels
-                return _with_rows(scores, rows, row_scores), _with_rows(ids, rows, row_ids), False
+                return scores.index_copy(0, rows, row_scores), ids.index_copy(0, rows, row_ids), False
         order = order_by_key(scores, ids.argsort(dim=1, stable=True), descending=True)
         return scores.gather(1, order), ids.gather(1, order), False
 
@@ -272,13 +271,6 @@ def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
     flat = np.flatnonzero(mask.numpy())  # several times as fast as torch's nonzero
     rows, columns = np.divmod(flat, max(1, mask.shape[1]))
     return torch.from_numpy(rows), torch.from_numpy(columns)
-
-
-def _with_rows(table: Tensor, rows: Tensor, new_rows: Tensor) -> Tensor:
-    """Return a table with new ``rows``; the table itself if they are the same."""
-    if torch.equal(new_rows, table[rows]):
-        return table
-    return table.index_copy(0, rows, new_rows)
 
 
 def _filled_entries(matrix: Tensor, is_relevant: Tensor, row_mask: Tensor | None) -> Entries:

@@ -333,18 +333,20 @@ class Ranking(TargetRanks):
         kernels = self.targets.kernels
         relevant = self.remembered(("relevant", buckets.digest), lambda: RelevantLabels(self.targets, buckets))
         if scope == "bucket":
-            hits, length = kernels.within_buckets(self._places(kernels), self.ids[:, :depth], buckets, deepest)
+            ids = self.ids[:, :depth]
+            hits, length = kernels.within_buckets(self._places(kernels), ids, buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
-            listed = partial(kernels.first_of_buckets, self.ids[:, :depth], buckets)
+            listed = partial(kernels.first_of_buckets, ids, buckets)
             return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
-        listed = partial(first_of_lists, self.ids)
-        length = self.length[:, None].expand(-1, len(buckets))
+
         if exact:
-            whole = self.exact
-            hits = kernels.split(whole.hits, buckets)
-            return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest, listed=listed)
-        hits = kernels.by_bucket(self._places(kernels), buckets, deepest)
-        max_k = self.max_k if deepest >= self.depth else deepest
+            hits = kernels.split(self.exact.hits, buckets)
+            max_k, deepest = self.exact.max_k, self.exact.deepest
+        else:
+            hits = kernels.by_bucket(self._places(kernels), buckets, deepest)
+            max_k = self.max_k if deepest >= self.depth else deepest
+        length = self.length[:, None].expand(-1, len(buckets))
+        listed = partial(first_of_lists, self.ids)
         return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest, listed=listed)
 
     def listed_ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:

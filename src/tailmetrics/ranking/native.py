@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._device import num_threads
 from tailmetrics.ranking._hits import Hits, ListCheck
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
@@ -94,12 +95,11 @@ def description() -> str:
     return _loaded()[1]
 
 
-def _run(name: str, threads: int, *task: int | Tensor | array[int] | None) -> None:
-    """Call a C function.
+def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
+    """Call a C function, which takes up to as many threads as the program gave to torch.
 
     Args:
         name: The function.
-        threads: The maximum number of threads.
         task: The fields of its struct in order: numbers, tensors and arrays, of which the address is passed; None for
             no tensor.
     """
@@ -112,14 +112,14 @@ def _run(name: str, threads: int, *task: int | Tensor | array[int] | None) -> No
         else:
             fields.append(field or 0)
 
-    code = getattr(_loaded()[0], f"tailmetrics_{name}")(fields.buffer_info()[0], threads)
+    code = getattr(_loaded()[0], f"tailmetrics_{name}")(fields.buffer_info()[0], num_threads())
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
     if code:
         raise IndexError(f"{name}: an id is larger than the labels that there are; check ids, or leave validate=True.")
 
 
-def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, bool]:
+def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
     """Return the ``k`` best labels of each row, in about one reading of the scores; ties go to the lower id.
 
     NaN counts as the largest score. Labels with -inf are behind all others, by id.
@@ -127,7 +127,6 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     Args:
         scores: Shape (N, L), float16, bfloat16, float32 or float64; L < 2^32.
         k: At most L.
-        threads: The maximum number of threads. Small matrices are read on the calling thread alone.
 
     Returns:
         Four values. The best scores, best first, shape (N, min(k + 1, L)), float64 for float64 and float32 otherwise,
@@ -145,13 +144,11 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     if num_rows and k:
         number, real = SCORE_TYPES[scores.dtype]
         matrix = scores, number, scores.stride(0), num_rows, width
-        _run(f"top_k_{real}", threads, *matrix, k, depth, values, ids, flags)
+        _run(f"top_k_{real}", *matrix, k, depth, values, ids, flags)
     return values, ids, not flags[0] & 1, not flags[0] & 2
 
 
-def hits(
-    ids: Tensor, target: Tensor, most: int, threads: int, starts: Tensor | None = None, gains: Tensor | None = None
-) -> Hits:
+def hits(ids: Tensor, target: Tensor, most: int, starts: Tensor | None = None, gains: Tensor | None = None) -> Hits:
     """Return the hits of each list, in one pass over the lists.
 
     Args:
@@ -160,7 +157,6 @@ def hits(
         target: Labels (N, M), int64, -1 for no label; or labels (T,), int64, of rows that begin at ``starts``; or a
             mask (N, L), bool.
         most: No row has more relevant labels.
-        threads: The maximum number of threads.
         starts: Shape (N + 1,), int64, ascending from 0 to T.
         gains: Gains of labels, float64, in the shape of ``target``; None if each gain is 1.
 
@@ -185,12 +181,11 @@ def hits(
         relevant = target, None, row_stride, width, 0
     shape = num_rows, max(1, min(most, length))
     task = ids, length, num_rows, length, *relevant, starts, gains
-    return _written_hits("hits", threads, shape, (1, num_rows), gains is not None, *task)
+    return _written_hits("hits", shape, (1, num_rows), gains is not None, *task)
 
 
 def _written_hits(
     name: str,
-    threads: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     with_gains: bool,
@@ -200,7 +195,6 @@ def _written_hits(
 
     Args:
         name: The function.
-        threads: The maximum number of threads.
         shape: (N, W) or (N, G, W); no row has more than W hits.
         strides: The strides of tensors of this shape. Columns are contiguous.
         with_gains: Whether the function writes gains.
@@ -214,7 +208,7 @@ def _written_hits(
     if with_gains:
         gains = torch.empty_strided(shape, strides, dtype=torch.float64, device="cpu")
     if shape[0]:
-        _run(name, threads, *task, width, strides[-1], ranks, ids, gains, largest_count)
+        _run(name, *task, width, strides[-1], ranks, ids, gains, largest_count)
 
     most = max(1, -largest_count[0])  # C writes the negative number
     if most < width:
@@ -224,27 +218,24 @@ def _written_hits(
     return Hits(ranks, ids, gains)
 
 
-def check_lists(ids: Tensor, threads: int) -> ListCheck:
+def check_lists(ids: Tensor) -> ListCheck:
     """Find the lowest and highest id of lists, and the first rows with a gap and with a repeated id.
 
     Args:
         ids: Shape (N, K), int64: the lists.
-        threads: The maximum number of threads.
     """
     if not ids.numel():
         return ListCheck(0, -1, None, None)
     ids = ids.contiguous()
     answers = array("q", [NONE] * 4)
-    _run("check_lists", threads, ids, ids.shape[1], *ids.shape, answers)
+    _run("check_lists", ids, ids.shape[1], *ids.shape, answers)
     lowest, below_highest, gap, repeat = answers
     gap_row = None if gap == NONE else gap
     repeat_row = None if repeat == NONE else repeat
     return ListCheck(lowest, ~below_highest, gap_row, repeat_row)
 
 
-def within_buckets(
-    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits: Hits, threads: int
-) -> tuple[Hits, Tensor]:
+def within_buckets(ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits: Hits) -> tuple[Hits, Tensor]:
     """Return the hits of each row and bucket, with their ranks among the listed labels of their bucket.
 
     Args:
@@ -252,7 +243,6 @@ def within_buckets(
         bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label.
         num_buckets: G.
         hits: Shape (N, W). Hits with ranks above D are left out.
-        threads: The maximum number of threads.
 
     Returns:
         Hits of shape (N, G, W'); W' is the largest number of hits of a row and bucket, and at least 1. The number of
@@ -273,17 +263,16 @@ def within_buckets(
     table = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
     task = *lists, *table, ranks, labels, gains, lengths
     shape, strides = (num_rows, num_buckets, width), (num_buckets, 1, num_rows * num_buckets)
-    return _written_hits("within_buckets", threads, shape, strides, gains is not None, *task), lengths
+    return _written_hits("within_buckets", shape, strides, gains is not None, *task), lengths
 
 
-def largest(scores: Tensor, groups: Tensor, num_groups: int, threads: int) -> Tensor:
+def largest(scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
     """Return the largest score of each group of labels, shape (N, num_groups); NaN if one is NaN, -inf without a label.
 
     Args:
         scores: Shape (N, L), float32 or float64.
         groups: Shape (L,), int64, below ``num_groups``: the group of each label.
         num_groups: The number of groups.
-        threads: The maximum number of threads.
 
     Raises:
         IndexError: If there is not one group for each column.
@@ -296,11 +285,11 @@ def largest(scores: Tensor, groups: Tensor, num_groups: int, threads: int) -> Te
     if maxima.numel():
         number, real = SCORE_TYPES[scores.dtype]
         matrix = scores, number, scores.stride(0), *scores.shape
-        _run(f"largest_{real}", threads, *matrix, groups.to(torch.int32), num_groups, maxima)
+        _run(f"largest_{real}", *matrix, groups.to(torch.int32), num_groups, maxima)
     return maxima
 
 
-def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor, threads: int) -> Tensor:
+def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> Tensor:
     """Count, for each given label, the scores of the row that are higher, equal, and equal in a lower column.
 
     Args:
@@ -308,7 +297,6 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor, thr
         starts: Shape (N + 1,), int64, ascending from 0 to T: the place of the first given label of each row.
         labels: Shape (T,), int64: columns. Below 0, the label is lower than all columns; from C on, it is higher.
         own: Shape (T,), float64: the scores of the given labels. For NaN all counts are 0.
-        threads: The maximum number of threads.
 
     Returns:
         The three counts, shape (3, T), int64. A given label that is one of the columns counts as equal to itself.
@@ -320,11 +308,11 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor, thr
     if len(labels):
         number, real = SCORE_TYPES[scores.dtype]
         matrix = scores, number, scores.stride(0), *scores.shape
-        _run(f"rank_counts_{real}", threads, *matrix, starts, labels, own, *counts)
+        _run(f"rank_counts_{real}", *matrix, starts, labels, own, *counts)
     return counts
 
 
-def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, threads: int) -> Tensor:
+def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor:
     """Add up real numbers over an axis as whole numbers; see :class:`tailmetrics.metrics._states.FixedPoint`.
 
     Args:
@@ -333,7 +321,6 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, thr
         limbs: The number of limbs, of 26 bits each, of a number.
         lowest: The exponent of the last limb.
         bounded: Whether every value is known to fit into the limbs.
-        threads: The maximum number of threads.
 
     Returns:
         Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for the limbs.
@@ -342,5 +329,5 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, thr
     sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64, device="cpu")
     if sums.numel():
         shape = prod(before), values.shape[dim], prod(behind)
-        _run("add_up", threads, values, *shape, limbs, lowest, bounded, sums)
+        _run("add_up", values, *shape, limbs, lowest, bounded, sums)
     return sums
