@@ -8,7 +8,6 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -26,20 +25,22 @@ CPU: Final = torch.device("cpu")
 
 
 class Paths(NamedTuple):
-    """The tables of a tree on a device, int32 unless said otherwise.
+    """The tables of a tree on a device.
 
     Attributes:
-        nodes: Shape (1 + H, L): the nodes from the root to the label; behind it, numbers that no other label has.
-        lengths: Shape (L,): the number of nodes of each path.
-        places: Shape (L,), int64: the place of each label when paths are sorted. Of the labels that stand before a
-            label, its neighbour shares the longest part of the path.
+        nodes: Shape (L, 1 + H), int64: each label and its ancestors, -1 behind the root.
         parents: Shape (L,), int64: the parent of each label, -1 without one.
+        num_nodes: Number of all nodes M.
     """
 
     nodes: Tensor
-    lengths: Tensor
-    places: Tensor
     parents: Tensor
+    num_nodes: int
+
+    def paths_to(self, ids: Tensor) -> Tensor:
+        """Return labels with their ancestors, shape (..., 1 + H), -1 behind the root and for the id -1."""
+        nodes = self.nodes.index_select(0, ids.clamp(min=0).flatten()).view(*ids.shape, -1)
+        return nodes.masked_fill(ids[..., None] < 0, -1)
 
 
 class LabelTree:
@@ -87,7 +88,9 @@ class LabelTree:
         self._ancestors = _ancestors_of(self._parents, torch.arange(self.num_labels, device=CPU))
         self._depths = (self._ancestors >= 0).sum(dim=1)
         self.digest = sha256(f"{self.num_labels} ".encode() + self._parents.numpy().tobytes()).hexdigest()
-        self._tables = {CPU: self._paths()}  # made here: torch.compile cannot trace NumPy's sort
+        labels = torch.arange(self.num_labels, device=CPU)
+        nodes = torch.cat([labels[:, None], self._ancestors], dim=1)
+        self._tables = {CPU: Paths(nodes, self._parents[: self.num_labels], num_nodes)}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse changes after construction: the digest and the tables depend on the attributes."""
@@ -191,8 +194,8 @@ class LabelTree:
         """
         n = check_count("LabelTree.level", "n", n, minimum=0)
         nodes = self._tables[CPU].nodes
-        column = self._depths.clamp(max=n)
-        return nodes.gather(0, column[None])[0].to(torch.int64)
+        steps_up = (self._depths - n).clamp(min=0)
+        return nodes.gather(1, steps_up[:, None])[:, 0]
 
     def at_level(self, n: int) -> Level:
         """Return the labels of :meth:`level`, in ascending order, as a tree of their own."""
@@ -242,19 +245,9 @@ class LabelTree:
     def on(self, device: torch.device) -> Paths:
         """Return the tables of the tree on a device."""
         if device not in self._tables:
-            self._tables[device] = Paths(*(table.to(device) for table in self._tables[CPU]))
+            nodes, parents, num_nodes = self._tables[CPU]
+            self._tables[device] = Paths(nodes.to(device), parents.to(device), num_nodes)
         return self._tables[device]
-
-    def _paths(self) -> Paths:
-        labels = torch.arange(self.num_labels, device=CPU)
-        lengths = self._depths + 1
-        upwards = torch.cat([labels[:, None], self._ancestors], dim=1)
-        column = lengths[:, None] - 1 - torch.arange(upwards.shape[1], device=CPU)
-        nodes = torch.where(column >= 0, upwards.gather(1, column.clamp(min=0)), -2 - labels[:, None])
-        places = torch.empty_like(labels)
-        places[torch.from_numpy(np.lexsort(nodes.numpy().T[::-1]))] = labels
-        nodes_by_level = nodes.T.contiguous().to(torch.int32)
-        return Paths(nodes_by_level, lengths.to(torch.int32), places, self._parents[: self.num_labels])
 
     def _check_circles(self) -> None:
         """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from typing_extensions import Unpack
 
 from tailmetrics.metrics._aggregations import RatioOfSums
@@ -21,7 +20,7 @@ from tailmetrics.ranking._device import looked_up
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._orders import neighbours, sums_by_key
 from tailmetrics.ranking._target_ranks import listed_ids
-from tailmetrics.tree import LabelTree, Paths
+from tailmetrics.tree import LabelTree
 
 __all__ = ["HierarchicalF1AtK", "HierarchicalPrecisionAtK", "HierarchicalRecallAtK", "NearMissAtK"]
 
@@ -52,42 +51,21 @@ def _nodes(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Nodes:
 
 
 def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes:
-    """Return the numbers of nodes at each cut-off.
+    """Return the numbers of nodes at each cut-off."""
+    present, n = ranks.relevant.present, ranks.n_relevant
+    relevant = ranks.remembered(("relevant nodes", tree), lambda: _RelevantNodes(ranks, tree))
 
-    If paths are sorted, a label shares with all labels before it the nodes that it shares with its neighbour. So it
-    adds the rest of its path.
-    """
-    present = ranks.relevant.present
-    ids = _lists_at(ranks, max(ks), present)
-    paths = tree.on(ids.device)
-    relevant = ranks.remembered(("relevant nodes", tree), lambda: _RelevantNodes(ranks, paths))
+    # the nodes of each list by number, (R, S); of equal nodes the one of the best label is first
+    nodes = tree.on(n.device).paths_to(_lists_at(ranks, max(ks), present))
+    nodes_per_label = nodes.shape[-1]
+    nodes, order = nodes.flatten(1).sort(dim=1, stable=True)
+    place = order // nodes_per_label
+    is_node = (nodes >= 0) & _differs_from_previous(nodes)
+    is_shared = is_node & relevant.hold(present[:, None], nodes)
 
-    # lists (R, k) in the order of paths, then transposed: one label of each list a row, (k, R)
-    behind_all_paths = len(paths.places)
-    places = torch.where(ids >= 0, looked_up(paths.places, ids.clamp(min=0)), behind_all_paths)
-    places, rank = places.sort(dim=1)
-    places_after = relevant.first_after(present, places).T.contiguous()
-    rank = rank.T.contiguous()
-    nodes, lengths = _paths_to(paths, ids.T.gather(0, rank))
-    shared_with_relevant = torch.minimum(relevant.nodes_shared_with(present, places_after, nodes), lengths)
-    shared_with_neighbour = _shared_nodes(nodes[:, 1:], nodes[:, :-1])
-
-    # ``covered``: how many nodes of the path of a label are nodes of the listed labels before it
-    cutoffs = torch.tensor(ks, device=ids.device)[:, None]
-    listed = shared = covered = lengths.new_zeros(()).expand(len(ks), len(ids))
-    for place in range(ids.shape[1]):
-        if place:
-            covered = torch.minimum(covered, shared_with_neighbour[place - 1])
-        new_nodes = (lengths[place] - covered).clamp(min=0)
-        new_shared_nodes = (shared_with_relevant[place] - covered).clamp(min=0)
-        is_listed = rank[place] < cutoffs  # labels behind a cut-off add nothing
-        listed = listed + torch.where(is_listed, new_nodes, 0)
-        shared = shared + torch.where(is_listed, new_shared_nodes, 0)
-        covered = torch.where(is_listed, lengths[place], covered)
-
-    n = ranks.n_relevant
+    is_listed = place < torch.tensor(ks, device=n.device)[:, None, None]
     counts = torch.zeros(2, len(ks), n.numel(), dtype=torch.int64, device=n.device)
-    counts = counts.index_copy_(2, present, torch.stack([listed, shared]).to(torch.int64))
+    counts[:, :, present] = torch.stack([is_listed & is_node, is_listed & is_shared]).sum(dim=-1)
     listed_count, shared_count = counts.view(2, len(ks), *n.shape)
     return Nodes(listed_count, relevant.count, shared_count)
 
@@ -105,62 +83,42 @@ def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
     return listed.expand(*shape, -1)[tuple(indices)]
 
 
-def _paths_to(paths: Paths, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the nodes from the root to each label, (1 + H, ...), and their number, (...), 0 for the id -1."""
-    labels = ids.clamp(min=0)
-    nodes = paths.nodes.index_select(1, labels.reshape(-1)).view(len(paths.nodes), *ids.shape)
-    lengths = torch.where(ids >= 0, looked_up(paths.lengths, labels), 0)
-    return nodes, lengths
-
-
-def _shared_nodes(nodes: Tensor, other_nodes: Tensor) -> Tensor:
-    """Return how many nodes two paths share, or more than the length of a path for a label and itself."""
-    return (nodes == other_nodes).sum(dim=0, dtype=torch.int32)
+def _differs_from_previous(ascending: Tensor) -> Tensor:
+    """Return whether each cell of sorted rows differs from the cell before it, bool; the first one does."""
+    differs = torch.ones_like(ascending, dtype=torch.bool)
+    previous, following = neighbours(ascending)
+    differs[..., 1:] = following != previous
+    return differs
 
 
 class _RelevantNodes:
-    """The paths of the relevant labels, sorted within each row, or row and bucket.
+    """The nodes of the relevant labels of each row, or row and bucket.
 
     Attributes:
         count: Number of different nodes, shape (...).
     """
 
-    def __init__(self, ranks: TargetRanks, paths: Paths) -> None:
+    def __init__(self, ranks: TargetRanks, tree: LabelTree) -> None:
         ids, keys, n = ranks.relevant.ids, ranks.relevant.keys, ranks.n_relevant
-        self._size = 1 + len(paths.places)  # one place more, behind the labels, for the ends of lists
-        places = looked_up(paths.places, ids.clamp(min=0))
-        self._sorted, order = (keys * self._size + places).sort()
-        self._keys = keys[order]
-        self._nodes, lengths = _paths_to(paths, ids[order])
+        paths = tree.on(ids.device)
+        self._num_nodes = paths.num_nodes
+        nodes = paths.paths_to(ids)
+        numbers = torch.where(nodes >= 0, self._numbers(keys[:, None], nodes), n.numel() * self._num_nodes)
+        self._sorted = numbers.flatten().sort().values
+        is_node = _differs_from_previous(self._sorted).to(torch.int64)
+        self.count = sums_by_key(is_node, self._sorted // self._num_nodes, n.numel()).view(n.shape)
 
-        # a label adds the nodes that its path does not share with the label before it
-        num_added = lengths
-        if len(ids):
-            key, next_key = neighbours(self._keys)
-            is_same_list = key == next_key
-            shared_with_previous = _shared_nodes(self._nodes[:, 1:], self._nodes[:, :-1])
-            shared_with_previous = torch.where(is_same_list, shared_with_previous, 0)
-            num_added = (lengths - F.pad(shared_with_previous, (1, 0))).clamp(min=0)
-        self.count = sums_by_key(num_added.to(torch.int64), self._keys, n.numel()).view(n.shape)
+    def _numbers(self, keys: Tensor, nodes: Tensor) -> Tensor:
+        """Return a number for each node of each row, or row and bucket."""
+        return keys * self._num_nodes + nodes
 
-    def first_after(self, rows: Tensor, places: Tensor) -> Tensor:
-        """Return where each listed label (R, k) would stand among the sorted relevant labels."""
-        return torch.searchsorted(self._sorted, rows[:, None] * self._size + places)
-
-    def nodes_shared_with(self, rows: Tensor, places_after: Tensor, nodes: Tensor) -> Tensor:
-        """Return the most nodes that each listed label (k, R) shares with a relevant label of its row and bucket."""
-        num_relevant = len(self._keys)
-        if not num_relevant:
-            return torch.zeros_like(places_after)
-        shared_with_next = self._shared_at(nodes, rows, places_after.clamp(max=num_relevant - 1))
-        shared_with_previous = self._shared_at(nodes, rows, (places_after - 1).clamp(min=0))
-        return torch.maximum(shared_with_next, shared_with_previous)
-
-    def _shared_at(self, nodes: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-        """Return how many nodes paths share with the relevant labels at ``places``, 0 for those of other rows."""
-        relevant_nodes = self._nodes.index_select(1, places.view(-1)).view(nodes.shape)
-        is_same_row = rows == looked_up(self._keys, places)
-        return torch.where(is_same_row, _shared_nodes(nodes, relevant_nodes), 0)
+    def hold(self, keys: Tensor, nodes: Tensor) -> Tensor:
+        """Return whether nodes are among those of the relevant labels of their row, or row and bucket, bool."""
+        if not len(self._sorted):
+            return torch.zeros_like(nodes, dtype=torch.bool)
+        numbers = self._numbers(keys, nodes)
+        places = torch.searchsorted(self._sorted, numbers).clamp(max=len(self._sorted) - 1)
+        return looked_up(self._sorted, places) == numbers
 
 
 @takes_arrays

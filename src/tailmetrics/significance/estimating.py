@@ -143,7 +143,7 @@ class Estimate:
             if weakness is None:
                 weakness = influence.weakness
 
-        if self.moments is not None and weakness is None and self._is_gap_without_bounds:
+        if self.moments is not None and weakness is None and self.kind == "gap" and self._has_unbounded_rows:
             weakness = self.moments.weakness
 
         bounds = num_clusters = refusal = None
@@ -333,7 +333,7 @@ class Estimate:
             ends = None
             if self._may_be_negative:
                 ends = self._ends_beyond_chance(confidence)
-            elif self.moments is not None and self._has_no_upper_bound:
+            elif self.moments is not None and self._has_unbounded_rows and self.kind in ("mean", "ratio"):
                 ends = self.moments.ends_without_bound(confidence, self._largest_residual)
             return ends or student(self.value, *self.error(), self.bounds, confidence)
 
@@ -345,20 +345,14 @@ class Estimate:
     @property
     def _may_be_negative(self) -> bool:
         """Whether the value is the ratio of one run whose numerators are at most their denominators, and no shares."""
-        if len(self.models) > 1 or self.kind != "ratio" or not self.has_row_values or self._are_shares:
+        if self.kind != "ratio" or self.moments is None or not self._has_unbounded_rows:
             return False
-        return self.models[0].shares and self.moments is not None and self.moments.ratios[0].high <= 1
+        return self.models[0].shares and self.moments.ratios[0].high <= 1
 
     @property
-    def _is_gap_without_bounds(self) -> bool:
-        """Whether the value is the gap of one run whose rows are no shares."""
-        return len(self.models) == 1 and self.kind == "gap" and self.has_row_values and not self._are_shares
-
-    @property
-    def _has_no_upper_bound(self) -> bool:
-        """Whether the value is a mean or a ratio of one run whose rows are no shares."""
-        is_mean_or_ratio = self.kind in ("mean", "ratio") and self.has_row_values
-        return len(self.models) == 1 and is_mean_or_ratio and not self._are_shares
+    def _has_unbounded_rows(self) -> bool:
+        """Whether the value is of one run whose rows are no shares."""
+        return len(self.models) == 1 and self.has_row_values and not self._are_shares
 
     def _ends_beyond_chance(self, confidence: float) -> Ends | None:
         """Return the ends of a ratio such as values less chance, if few rows decide it; else None.
