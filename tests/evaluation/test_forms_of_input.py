@@ -411,13 +411,17 @@ def test_table_errors_offer_changes_to_the_table():
     member = pd.DataFrame({"member": [1, 2], "ids": [[2], [3]]})
     for preds, relevant, problem in (
         (lists, target, "no column is the score, rank or distance; its columns are 'user', 'item', 'scores'"),
-        (target, target, "its columns are 'user', 'item'; rename a column to 'score', 'rank' or 'distance'"),
+        (target, target, "its columns are 'user', 'item'; rename columns, one to score, rank or distance"),
         (
             target.assign(itemId=3, item_id=4).drop(columns="item"),
             target,
-            "could each be the item, .*drop all but one of 'itemId' and 'item_id'",
+            "could each be the item, .*one to item, one to score, rank or distance, and drop",
         ),
-        (target.assign(score=1.0), target.assign(clicked=1), "rename a column to 'gain', or drop what is no gain"),
+        (
+            target.assign(score=1.0),
+            target.assign(clicked=1),
+            "rename columns, one to gain, and drop others that may be it",
+        ),
         (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "give both a column 'query', or neither"),
     ):
         with pytest.raises(ValueError, match=problem) as caught:

@@ -19,20 +19,19 @@ from tailmetrics.cli.progress import progress
 from tailmetrics.evaluation.labels import places_of_names, vector_by_id
 from tailmetrics.evaluation.options import check_distinct
 from tailmetrics.io import (
-    Columns,
     DataFileError,
     Dataset,
     TargetDataset,
     read,
-    read_label_counts,
     read_target,
 )
 from tailmetrics.io.columns import TableReading
 from tailmetrics.io.files import Plain, check_file, file_errors, find, is_address, stream, suffix_of
-from tailmetrics.io.labels import Labels, NumberSource, counted_names, read_edges
+from tailmetrics.io.forms import Forms
+from tailmetrics.io.label_files import LabelCounts, counts_in, read_edges
+from tailmetrics.io.labels import Labels, NumberSource
 from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.loading import first_rows, gathered_labels
-from tailmetrics.io.opening import Forms
 from tailmetrics.io.text import every_line
 from tailmetrics.tree import LabelTree
 
@@ -330,20 +329,17 @@ def _label_facts(
     if len(preds) == 1 and options.train_target is None and path is None and label_names is None:
         return LabelFacts()
 
-    columns = options.columns.with_names(options.train_columns)
     num_labels = options.num_labels
     names_of_options: dict[str, Collection[str]] = {}
     if label_names is not None:
         names_of_options["label_names"] = label_names
-    counts, counted_labels = None, None
+    counted = None
     if path is not None:
-        counted_labels = counted_names(path, columns)
-    if counted_labels is not None:
-        names_of_options["label_counts"] = counted_labels
-    elif path is not None:
-        counts = read_label_counts(path, num_labels=num_labels, columns=columns)
-        if label_names is None:
-            num_labels = len(counts)
+        counted = counts_in(path, options.columns.with_names(options.train_columns))
+        if counted.labels is not None:
+            names_of_options["label_counts"] = set(counted.labels)
+        elif label_names is None:
+            num_labels = num_labels or len(counted.counts)
 
     forms = forms_of(options, extra_columns)
     labels = gathered_labels(
@@ -352,39 +348,46 @@ def _label_facts(
     places = None
     if label_names is not None and labels.names is not None:
         places = places_of_names(list(label_names), labels.names)
-    if path is not None and counted_labels is not None:
-        names = labels.names
-        if names is None and label_names is not None:  # of label ids, in their order
-            check_distinct(label_names)
-            names = label_names
-        counts = _counts_of_names(path, columns, counted_labels, names, options.num_labels)
-    elif path is not None and counts is not None:
-        counts = _counts_by_id(path, counts, labels.names, places)
+    counts = None
+    if counted is not None and counted.labels is not None:
+        counts = _counts_of_names(counted, counted.labels, labels.names, label_names, options.num_labels)
+    elif counted is not None:
+        counts = _counts_by_id(counted, labels.names, places, options.num_labels)
     return LabelFacts(counts, labels, places)
 
 
-def _counts_by_id(path: str, counts: Tensor, names: Sequence[str] | None, places: Tensor | None) -> Tensor:
+def _counts_by_id(
+    counted: LabelCounts, names: Sequence[str] | None, places: Tensor | None, num_labels: int | None
+) -> Tensor:
     """Return counts without names in the order of label ids; those of named labels stand in that of --label-names."""
+    counts = counted.by_id(num_labels, None)
     if places is not None:
         return vector_by_id(counts, places)
     if names is None:
         return counts
-    problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
+    problem = f"{counted.path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
     hint = "give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
     raise CommandError(problem, hint)
 
 
 def _counts_of_names(
-    path: str, columns: Columns, counted: set[str], names: Sequence[str] | None, num_labels: int | None
+    counted: LabelCounts,
+    counted_labels: Sequence[str],
+    names: Sequence[str] | None,
+    label_names: Sequence[str] | None,
+    num_labels: int | None,
 ) -> Tensor:
     """Return the counts of a file that names labels, or the ids of labels, in the order of label ids."""
-    hold_ids = all(map(str.isdecimal, counted))
+    if names is None and label_names is not None:  # of label ids, in their order
+        check_distinct(label_names)
+        names = label_names
+    hold_ids = all(map(str.isdecimal, counted_labels))
     if names is None and not hold_ids:
-        raise DataFileError(path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
-    if names is not None and hold_ids and counted.isdisjoint(names):  # the names are those of --label-names
+        raise DataFileError(counted.path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
+    if names is not None and hold_ids and set(counted_labels).isdisjoint(names):  # the names are those of --label-names
         num_labels = num_labels or len(names)
         names = None
-    return read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
+    return counted.by_id(num_labels, names)
 
 
 # -- the files that are read ----------------------------------------------------------------------------------------

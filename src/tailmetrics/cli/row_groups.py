@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +18,10 @@ from tailmetrics.io import Columns, Dataset
 from tailmetrics.io.columns import ALIASES, ColumnError, names_among, names_in_words
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import find, path_of, suffix_of
+from tailmetrics.io.forms import Forms
 from tailmetrics.io.labels import load_names
 from tailmetrics.io.lines import LineFiles
-from tailmetrics.io.opening import Forms, Input, column_names, open_input
+from tailmetrics.io.opening import Input, column_names, open_input
 
 GROUP = "group"
 """The column of groups in a file with more than two columns."""
@@ -105,7 +105,7 @@ def _read_groups(option: str, value: str, options: DataOptions, queries: Sequenc
     """Return the groups in the order of the file, or of the queries."""
     if not names_a_file(value):
         forms = forms_of(options)
-        columns = forms.opening("target", Path(str(options.target)), "").columns
+        columns = options.columns.with_names(options.target_columns)
         own = Columns(query=columns.query, item=value)
         return _column_of_groups(option, str(options.target), forms.format("target"), own, queries, options)
     if queries is None and suffix_of(path_of(value)) not in TYPED:

@@ -14,13 +14,13 @@ The suffix or ``format`` names the format, the names of columns and the user nam
 [[[0, 3], [1, -1]]]
 """
 
-from tailmetrics.io.columns import ALIASES, Columns
+from tailmetrics.io.columns import ALIASES
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
 from tailmetrics.io.files import DataFileError
 from tailmetrics.io.formats import FORMATS, Format, register_format
-from tailmetrics.io.labels import read_label_counts
+from tailmetrics.io.forms import Columns, Forms
+from tailmetrics.io.label_files import read_label_counts
 from tailmetrics.io.loading import read, read_label_names, read_target
-from tailmetrics.io.opening import Forms
 
 __all__ = [
     "ALIASES",

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import Opening, TableReading
+from tailmetrics.io.columns import TableReading
 from tailmetrics.io.files import DataFileError, Plain, check_file, file_errors
+from tailmetrics.io.forms import Opening
 from tailmetrics.io.rows import Array, Ragged, Rows, Source, csr_of
 
 NUMPY = b"\x93NUMPY"

@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
 from shlex import quote
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tailmetrics.io.files import DataFileError, FilePath
-
-Role: TypeAlias = Literal["preds", "target", "train", "pairs"]
-"""What a file holds: predictions, targets, training targets, or the pairs of a filter."""
-
-NONE = "none"
-"""The value of ``Columns.gain`` and ``Columns.query`` for "no column"."""
-ORDER = "order"
-"""The value of ``Columns.rank`` for "the lines of a query stand in the order of their ranks"."""
-IN_MEMORY = "in memory"
-"""The name of the format of tables, objects and dicts."""
+from tailmetrics.io.forms import NONE, ORDER, Opening
 
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -50,10 +41,6 @@ SHOWN_COLUMNS = 8
 """Columns that an error names at most."""
 SHOWN_ANSWERS = 4
 """Columns that a hint proposes at most for a role."""
-OPTIONS: Mapping[Role, str] = MappingProxyType(
-    {"preds": "preds-columns", "target": "target-columns", "train": "train-columns", "pairs": "columns"}
-)
-"""Role of a file -> the option with names for this file alone."""
 UNQUOTED_SEPARATORS: Mapping[str, str] = MappingProxyType({"tsv": "\t"})
 """Format of text tables without quotes -> what separates their fields."""
 TEXT_TABLES = ("csv", *UNQUOTED_SEPARATORS)
@@ -76,62 +63,12 @@ NAME = "NAME"
 """What stands for the name of a column in a hint."""
 LACK = "no column is"
 """The beginning of the problem of a role without a column."""
-ALTERNATIVES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "score": (
-            "(or .rank, .distance, --{columns}.rank order)",
-            "rename a column to 'score', 'rank' or 'distance', or add a column 'rank' of 1, 2, 3 in each query",
-        ),
-        "gain": ("(or --{columns}.gain none)", "rename a column to 'gain', or drop what is no gain"),
-    }
+ALTERNATIVES: Mapping[str, str] = MappingProxyType(
+    {"score": "(or .rank, .distance, --{columns}.rank order)", "gain": "(or --{columns}.gain none)"}
 )
-"""Role -> further options that answer a question about it, and what to do with a table in memory."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The user's names of columns, for files whose names are unknown or ambiguous. A file must have these columns.
-
-    Attributes:
-        query: The query, user or row of a line or of a list. ``head,relation`` is one key of two columns, ``none`` says
-            that row i of one file belongs to row i of the other. Files without this column keep their known name.
-        item: The item, document or label of a line, or inside of objects. Files without it keep their known name.
-        ids: Predictions: the lists of items.
-        labels: Targets: the lists of labels.
-        score: Predictions: the score of an item, the highest is best.
-        rank: Predictions: the rank of an item, 1 is best; ``order`` says that lines and lists are the best first.
-        distance: Predictions: any number, the least is best.
-        gain: Targets: the gain of an item; ``none`` says that every item is relevant.
-    """
-
-    query: str | None = None
-    item: str | None = None
-    ids: str | None = None
-    labels: str | None = None
-    score: str | None = None
-    rank: str | None = None
-    distance: str | None = None
-    gain: str | None = None
-
-    def names(self) -> dict[str, str]:
-        """Return the user's names, by role."""
-        values = {role.name: getattr(self, role.name) for role in fields(self)}
-        return {role: name for role, name in values.items() if name is not None}
-
-    def with_names(self, other: Columns | None) -> Columns:
-        """Return a copy with the names of ``other`` added; if both name a role, ``other`` wins."""
-        if other is None:
-            return self
-        return Columns(**{**self.names(), **other.names()})
-
-    @property
-    def by_place(self) -> bool:
-        """Whether the names are places of columns, from 0, because the file has no line of names."""
-        parts = []
-        for name in self.names().values():
-            if name not in (NONE, ORDER):
-                parts += name.split(",")
-        return bool(parts) and all(part.strip().isdecimal() for part in parts)
+"""Role -> further options that answer a question about it."""
+NAMES_IN_MEMORY = {"score": "score, rank or distance"}
+"""Role -> the names that a hint proposes for a table in memory, if not the name of the role."""
 
 
 class Kind(Enum):
@@ -190,76 +127,6 @@ class Column:
     def is_numeric(self) -> bool:
         """Whether the cells, or the entries of lists, may be numbers."""
         return self.content in (Kind.ANY, *NUMBERS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """A file or a table in memory to be opened, with all that the user says about its form.
-
-    Attributes:
-        path: The file, or the name of the argument.
-        role: What it holds.
-        form: Name of the format.
-        columns: The user's names of columns for this file.
-        shared_roles: The roles whose columns the user names for all files at once, so that this file may lack them.
-        delimiter: Separator of the fields of text.
-        list_delimiter: Separator of the entries of a list in text.
-        has_own_list_delimiter: Whether the user gives this separator for this file alone.
-        extra_columns: Columns that have none of the roles, such as groups of rows.
-        part: Subset and split of predictions of MTEB.
-        memory: Memory limit of DuckDB.
-        needs_query: Whether lines need a query.
-        has_train_target: Whether training targets are read, too, so that a hint on the gain must say for which targets.
-        judged_only: Whether a negative grade of qrels is no judgement.
-        target_paths: The files of the targets, for predictions in LETOR.
-    """
-
-    path: FilePath
-    role: Role
-    form: str = ""
-    columns: Columns = field(default_factory=Columns)
-    shared_roles: frozenset[str] = frozenset()
-    delimiter: str | None = None
-    list_delimiter: str | None = None
-    has_own_list_delimiter: bool = False
-    extra_columns: tuple[str, ...] = ()
-    part: str | None = None
-    memory: str = "1GB"
-    needs_query: bool = True
-    has_train_target: bool = False
-    judged_only: bool = False
-    target_paths: tuple[FilePath, ...] = ()
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether this is a table in memory; hints then name no options of the command line."""
-        return self.form == IN_MEMORY
-
-    def own_option(self, name: str) -> str:
-        """Return the name of an option for this kind of file alone, such as ``preds-columns`` for ``columns``."""
-        return OPTIONS[self.role].replace("columns", name)
-
-    @property
-    def number_name(self) -> str:
-        """The name of the number that predictions hold in a format without columns."""
-        if self.form == "msmarco":
-            return "rank"
-        return "score"
-
-    @property
-    def run_role(self) -> str:
-        """The role of the scores of a run without columns: ``rank`` or ``distance`` if the user says so."""
-        for role in ("rank", "distance"):
-            if getattr(self.columns, role) == self.number_name:
-                return role
-        return "score"
-
-    @property
-    def list_role(self) -> str:
-        """The role of a column of lists in this file."""
-        if self.role == "preds":
-            return "ids"
-        return "labels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -491,14 +358,12 @@ class Question(NamedTuple):
         problem: The problem, in words.
         names: The columns that may have the role.
         alternative: Further options that answer the question, with ``{columns}`` for the option of the file.
-        remedy: What to do with a table in memory, which has no options, if not to rename a column.
     """
 
     role: str
     problem: str
     names: Sequence[str]
     alternative: str = ""
-    remedy: str = ""
 
     def options(self, option: str) -> str:
         """Return the options of the command line that answer the question."""
@@ -524,7 +389,8 @@ class ColumnError(DataFileError):
         self.questions = questions
         problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
         if opening.in_memory:
-            hint = "; ".join(question.remedy or f"rename a column to {question.role!r}" for question in questions)
+            names = [NAMES_IN_MEMORY.get(question.role, question.role) for question in questions]
+            hint = f"rename columns, one to {', one to '.join(names)}, and drop others that may be it"
         else:
             hint = _hint(opening, questions, is_alone, len(columns))
         super().__init__(opening.path, problem, "", hint)
@@ -551,7 +417,7 @@ def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_c
     """Return the options of the command line that answer all questions about a file."""
     roles = {question.role for question in questions}
     option = "columns"
-    if not is_alone or opening.role == "train" or opening.has_train_target or opening.shared_roles & roles:
+    if not is_alone or opening.role == "train" or opening.forms.has_train_target or opening.shared_roles & roles:
         option = opening.own_option("columns")
     separator = " "
     if any(len(question.names) > 1 for question in questions):
@@ -671,7 +537,7 @@ class _Search:
 
     def reading_of_lines(self) -> TableReading:
         """Return the reading of a table with an item in each line."""
-        query = self._query_columns(self._opening.needs_query)
+        query = self._query_columns(self._opening.role != "train" and not self._opening.forms.is_numbered)
         item = self._column("item", self._names, self._items)
         reading = TableReading(opening=self._opening, query=query, item=item)
         candidates = _without(self._scalars, {*query, item})
@@ -722,12 +588,11 @@ class _Search:
         if query or is_asked or self._user_names.query == NONE or self._opening.role == "train":
             return
         alternative = "(or --columns.query none, row i with row i)"
-        remedy = "rename a column to 'query', or keep none for row i with row i"
-        self.questions.append(Question("query", f"{LACK} the query", (NAME,), alternative, remedy))
+        self.questions.append(Question("query", f"{LACK} the query", (NAME,), alternative))
 
     def _is_explained(self, column: Column) -> bool:
         """Whether the user gives a column another use, or it is the index of a DataFrame."""
-        return column.name in self._opening.extra_columns or INDEX_NAMES.fullmatch(column.name) is not None
+        return column.name in self._opening.forms.extra_columns or INDEX_NAMES.fullmatch(column.name) is not None
 
     def _known(self, columns: Iterable[Column], aliases: Sequence[str], with_plurals: bool = False) -> list[str]:
         """Return the names that are among ``aliases``, of the columns without another use."""
@@ -778,10 +643,8 @@ class _Search:
         if not (matches and self._items) or getattr(self._user_names, role) is not None:
             return self._column(role, self._names, matches)
         columns = names_in_words([*matches, *self._items], " and ")
-        question = Question(
-            role, f"{columns} could each be the item", matches, "(or --{columns}.item NAME)", f"drop one of {columns}"
-        )
-        self.questions.append(question)
+        problem = f"{columns} could each be the item"
+        self.questions.append(Question(role, problem, matches, "(or --{columns}.item NAME)"))
         return ""
 
     def _column(self, role: str, names: Sequence[str], matches: Sequence[str], is_needed: bool = True) -> str:
@@ -808,9 +671,8 @@ class _Search:
         """Return the only column that may have a role; ask which of several has it."""
         if len(matches) == 1:
             return matches[0]
-        columns = names_in_words(matches, " and ")
-        problem = f"{columns} could each be the {role}"
-        self.questions.append(Question(role, problem, matches[:SHOWN_ANSWERS], "", f"drop all but one of {columns}"))
+        problem = f"{names_in_words(matches, ' and ')} could each be the {role}"
+        self.questions.append(Question(role, problem, matches[:SHOWN_ANSWERS]))
         return ""
 
     def _with_score(self, reading: TableReading, candidates: Sequence[Column]) -> TableReading:
@@ -862,18 +724,18 @@ class _Search:
             self._ask_for(role, f"{LACK} the {role}")
             return
         problem = f"{names_in_words(names, ' and ')} may be the {role} of each item, or nothing that counts"
-        alternative, remedy = ALTERNATIVES[role]
+        alternative = ALTERNATIVES[role]
         if role == "gain":
             times = [column.name for column in columns if column.content in TIMES]
             names, alternative = [NONE, *(name for name in names if name not in times)], ""
-        self.questions.append(Question(role, problem, names[:SHOWN_ANSWERS], alternative, remedy))
+        self.questions.append(Question(role, problem, names[:SHOWN_ANSWERS], alternative))
 
     def _ask_for(self, role: str, problem: str) -> None:
         """Ask for the column of a role that has none."""
-        alternative, remedy = ALTERNATIVES.get(role, ("", ""))
+        alternative = ALTERNATIVES.get(role, "")
         if role == "item" and self._is_text and self._opening.role != "pairs":
             alternative = f"(of lists --{{columns}}.{self._opening.list_role} NAME --{LIST_DELIMITER} C)"
-        self.questions.append(Question(role, problem, (NAME,), alternative, remedy))
+        self.questions.append(Question(role, problem, (NAME,), alternative))
 
 
 def _without(columns: Iterable[Column], names: Collection[str | None]) -> list[Column]:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from operator import eq
 from pathlib import Path
 from sys import is_finalizing
 from threading import Event, Thread
@@ -256,11 +255,9 @@ class Names(Sequence[str]):
     def __getitem__(self, place: slice) -> Sequence[str]: ...
 
     def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        if not isinstance(place, slice):
-            return str(self.column[place].as_py())
-        if place.step in (None, 1):
-            return Names(self.column[place], self.descending)
-        return list(self)[place]
+        if isinstance(place, slice):
+            return self.column[place].to_pylist()  # type: ignore[no-any-return]
+        return str(self.column[place].as_py())
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), 2**16):
@@ -269,15 +266,12 @@ class Names(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
-        return len(self) == len(other) and all(map(eq, self, other))
+        return list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        text = ", ".join(map(repr, self[:3]))
-        if len(self) > 3:
-            text += f", … {len(self):,} in all"
-        return f"Names({text})"
+        return f"Names({self[:3]}, {len(self):,} in all)"
 
 
 def arrow_names(names: Iterable[str]) -> Any:

@@ -15,10 +15,9 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
 from secrets import token_hex
 from tempfile import gettempdir
@@ -71,20 +70,32 @@ class DataFileError(ValueError):
         return "\n".join([str(self.args[0]), *map(str, self.others)])
 
 
+DAMAGED_HINT = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
+
+
 @contextmanager
-def file_errors(path: object, form: str) -> Iterator[None]:
-    """Turn an exception in the block into a :class:`DataFileError` of this file; ``form`` is the format in its text."""
+def file_errors(
+    path: object, form: str, problem: str = "cannot be read as {form}", hint: str = DAMAGED_HINT
+) -> Iterator[None]:
+    """Turn an exception in the block into a :class:`DataFileError` of this file.
+
+    Args:
+        path: The file.
+        form: The format, in the text of the error.
+        problem: The problem, in which ``{form}`` stands for the format.
+        hint: What the user can do.
+    """
     try:
         yield
     except (DataFileError, Warning, AssertionError):  # a program can turn warnings into exceptions
         raise
     except ModuleNotFoundError as error:
-        hint = "install it with pip install 'tailmetrics[cli]'."
-        raise DataFileError(path, f"reading {form} needs the package {error.name}", hint=hint) from error
-    except Exception as error:  # numpy, torch, zipfile and pyarrow raise a dozen classes on damaged files
-        cause = str(error).strip().split("\n")[0] or type(error).__name__
-        hint = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
-        raise DataFileError(path, f"cannot be read as {form}: {cause}", hint=hint) from error
+        problem = f"reading {form} needs the package {error.name}"
+        raise DataFileError(path, problem, hint="install it with pip install 'tailmetrics[cli]'.") from error
+    except Exception as error:  # numpy, torch, zipfile, pyarrow and stores raise a dozen classes on what is damaged
+        cause = str(error).partition(" error_info=")[0].strip().split("\n")[0]  # some stores append details
+        cause = cause or type(error).__name__
+        raise DataFileError(path, f"{problem.format(form=form)}: {cause}", hint=hint) from error
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -198,9 +209,7 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
     """
     if isinstance(path, StoredFile):
         return path
-    match = None
-    if isinstance(path, str):
-        match = _ADDRESS.match(path)
+    match = _ADDRESS.match(str(path))
     if match is None:
         return Path(path)
     scheme, authority, inside, options = match.groups()
@@ -232,20 +241,12 @@ def _system(root: str, options: str) -> tuple[Any, str]:
     return ArrowFSWrapper(system), key
 
 
-@contextmanager
-def asking(address: str) -> Iterator[None]:
+def asking(address: str) -> AbstractContextManager[None]:
     """Turn an error of a store into a :class:`DataFileError` of the address."""
-    try:
-        yield
-    except (DataFileError, Warning, AssertionError):
-        raise
-    except ModuleNotFoundError as error:
-        hint = f"install {error.name}: pip install 'tailmetrics[cli]' has pyarrow, which opens s3 and gs."
-        raise DataFileError(address, f"its scheme needs the package {error.name}", hint=hint) from error
-    except Exception as error:
-        cause = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some stores append details
-        hint = GOOGLE_HINT if address.startswith(("gs:", "gcs:")) else STORE_HINT
-        raise DataFileError(address, f"cannot be opened: {cause}", hint=hint) from error
+    hint = STORE_HINT
+    if address.startswith(("gs:", "gcs:")):
+        hint = GOOGLE_HINT
+    return file_errors(address, "its scheme", "cannot be opened", hint)
 
 
 def size_of(path: FilePath) -> int:
@@ -302,9 +303,8 @@ def find(value: PathLike | Sequence[PathLike]) -> FileSet:
         if not value:
             raise ValueError("read: a list of paths is empty; pass at least one path.")
         sets = [find(path) for path in value]
-        parts = tuple(chain.from_iterable(files.parts for files in sets))
-        return FileSet(sets[0].name, parts)
-    path = path_of(value if isinstance(value, StoredFile) else str(value))
+        return FileSet(sets[0].name, tuple(part for files in sets for part in files.parts))
+    path = path_of(value)  # type: ignore[arg-type]
     return FileSet(path, tuple(_parts(path)))
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tailmetrics._arguments import check_choice
-from tailmetrics.io.columns import Opening
 from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, suffix_of
+from tailmetrics.io.forms import Opening
 
 Opener: TypeAlias = Callable[[Opening], Any]
 """A function that opens a file: it returns ``Lines``, or a ``Source`` of rows."""

@@ -1,23 +1,22 @@
-"""Labels of several files: the check that their names agree, the label ids of names, and files of label counts."""
+"""Labels of several files: the check that their names agree, and the label ids of names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import ALIASES, Columns, Opening, names_among, names_in_words
+from tailmetrics.io.columns import names_in_words
 from tailmetrics.io.database import Database, Names, arrow_names
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, suffix_of
+from tailmetrics.io.files import DataFileError, FilePath
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.lists import NUMBERS_HINT
-from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
-from tailmetrics.io.text import LARGEST, TextTable, numbered_lines, parse_int64
+from tailmetrics.io.rows import Source
 
 WHOLE = "0|[1-9][0-9]{0,17}"
 """A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits."""
@@ -145,10 +144,10 @@ class LabelRule:
         number_source: What states ``num_labels``.
     """
 
-    names: Sequence[str] | None
-    strings: bool | None
-    num_labels: int | None
-    descending: bool
+    names: Sequence[str] | None = None
+    strings: bool | None = None
+    num_labels: int | None = None
+    descending: bool = False
     number_source: NumberSource = NUM_LABELS
 
     @property
@@ -337,21 +336,16 @@ def read_alike(sources: Sequence[Source], strings: bool | None) -> None:
             source.read_as_numbers()
 
 
-def set_label_names(
-    sources: Sequence[Source], label_names: Sequence[str] | None, strings: bool | None, memory: str
-) -> Sequence[str] | None:
+def set_label_names(sources: Sequence[Source], rule: LabelRule, memory: str) -> Sequence[str] | None:
     """Return the names of the labels, and set them in each file whose label ids are strings.
-
-    Args:
-        sources: The files.
-        label_names: Names of the labels in the order of their ids; None to collect them from the files.
-        strings: As for :func:`read_alike`.
-        memory: As for :func:`read`.
 
     Raises:
         DataFileError: If one file has names and another has numbers.
         ValueError: If ``label_names`` repeats a name.
     """
+    label_names, strings = rule.names, rule.strings
+    if strings is None and rule.num_labels is not None and label_names is None:
+        strings = False
     if strings or label_names is None:
         read_alike(sources, strings)
     named = [source for source in sources if source.string_ids]
@@ -380,177 +374,4 @@ def _names_in(sources: Sequence[Source], strings: bool, memory: str) -> Sequence
     gathering = NameGathering(memory)
     for source in named:
         gathering.add(source)
-    return gathering.ordered(LabelRule(None, True, None, False), strings).names or ()
-
-
-# -- counts ---------------------------------------------------------------------------------------------------------
-
-COUNTS = ("count", "counts", "frequency", "freq", "n")
-"""Known names of a column of counts."""
-Entries: TypeAlias = list[tuple[int, str | None, str]]
-"""Number, label and count of each line; the label is None in a file of counts alone."""
-HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
-
-
-def read_label_counts(
-    path: str | FilePath,
-    *,
-    num_labels: int | None = None,
-    label_names: Sequence[str] | None = None,
-    columns: Columns | None = None,
-) -> Tensor:
-    """Read how often each label occurs in training: a tensor of shape (L,), int64.
-
-    Args:
-        path: ``.npy`` or ``.pt`` with one whole number per label; ``.txt`` with one number per line; ``.csv`` or
-            ``.tsv`` with the columns ``label`` and ``count`` (a missing label has the count 0), or with counts alone.
-            Of two columns one needs a known name. The file can be compressed (``.gz``, ``.bz2``, ``.zst``).
-        num_labels: Number of labels, if known.
-        label_names: Names of the labels in the order of their ids, if a CSV or TSV file names its labels.
-        columns: ``item`` and ``gain`` are the names of the columns of labels and of counts, if the file has them.
-
-    Raises:
-        DataFileError: If the file is missing, damaged, or its counts do not fit.
-    """
-    path = check_file(path)
-    if num_labels is None and label_names is not None:
-        num_labels = len(label_names)
-    suffix = suffix_of(path)
-    if suffix in ("npy", "pt", "pth"):
-        counts = _array(path, suffix)
-    elif suffix in ("txt", "csv", "tsv"):
-        with file_errors(path, "text"):
-            counts = _in_order(path, _entries(path, columns or Columns()), num_labels, label_names)
-    else:
-        raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
-    wrong = (counts < 0) | (counts > LARGEST)
-    if wrong.any():
-        label = int(wrong.argmax())
-        raise DataFileError(path, f"holds the count {counts[label]}", f"label {label}", HINT)
-    if num_labels is not None and len(counts) != num_labels:
-        problem = f"holds the counts of {len(counts)} labels, but there are {num_labels}"
-        raise DataFileError(path, problem, hint="counts and data must number the same labels.")
-    return torch.from_numpy(counts.astype(np.int64))
-
-
-def counted_names(path: str | FilePath, columns: Columns) -> set[str] | None:
-    """Return the labels named in a file of counts; None if it holds counts alone, in the order of the label ids."""
-    path = check_file(path)
-    if suffix_of(path) not in ("csv", "tsv"):
-        return None
-    with file_errors(path, "text"):
-        entries = _entries(path, columns)
-    return {name for _, name, _ in entries if name is not None} or None
-
-
-def _array(path: FilePath, suffix: str) -> Array:
-    plain = Plain(path)
-    with file_errors(path, f"a .{suffix} array"):
-        if suffix == "npy":
-            counts = np.load(plain.path, allow_pickle=False)
-        else:
-            counts = torch.load(plain.path, "cpu", weights_only=True)
-    if isinstance(counts, Tensor):
-        counts = counts.numpy()
-    if not isinstance(counts, np.ndarray):
-        raise DataFileError(path, f"holds {type(counts).__name__}", hint=HINT)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu":
-        raise DataFileError(path, f"holds {counts.dtype} {list(counts.shape)}", hint=HINT)
-    return counts
-
-
-def _entries(path: FilePath, columns: Columns) -> Entries:
-    """Return the lines of a text file."""
-    suffix = suffix_of(path)
-    if suffix == "txt":
-        return [(number, None, text) for number, text in numbered_lines(path)]
-    own = Columns(item=columns.item, gain=columns.gain)
-    table = TextTable(Opening(path=path, role="train", form=suffix, columns=own))
-    label, count = _label_and_count([column.name for column in table.columns], path, columns)
-    cells = f"NULL, coalesce({table.place(count)}, '')"
-    if label is not None:
-        cells = f"coalesce({table.place(label)}, ''), coalesce({table.place(count)}, '')"
-    rows = Database().rows(f"SELECT {cells} FROM {table.source}")
-    return [(number, *row) for number, row in enumerate(rows, 1 + table.has_names)]
-
-
-def _label_and_count(names: Sequence[str], path: FilePath, columns: Columns) -> tuple[str | None, str]:
-    """Return the columns of the labels, None without one, and of the counts."""
-    if len(names) == 1:
-        return None, names[0]
-    labels = _matching(names, columns.item, (*ALIASES["item"], "label", "id"))
-    counts = _matching(names, columns.gain, COUNTS)
-    if len(names) == 2:
-        others = [name for name in names if name not in (*labels, *counts)]
-        labels, counts = labels or others, counts or others
-    if len(set(labels)) != 1 or len(set(counts)) != 1 or labels == counts:
-        problem = f"no columns are the label and its count; its columns are {names_in_words(names)}"
-        raise DataFileError(path, problem, hint="--columns.item NAME --columns.gain NAME, or call them label and count")
-    return labels[0], counts[0]
-
-
-def _matching(names: Sequence[str], name: str | None, aliases: Sequence[str]) -> list[str]:
-    """Return the column with the name that the user gives, else those with a known name."""
-    if name in names:
-        return [str(name)]
-    return names_among(names, aliases)
-
-
-def _in_order(path: FilePath, entries: Entries, num_labels: int | None, names: Sequence[str] | None) -> Array:
-    """Return counts in the order of the label ids; a label that the file leaves out has the count 0."""
-    if all(name is None for _, name, _ in entries):
-        return np.array([parse_int64(path, "count", text, line) for line, _, text in entries], np.int64)
-
-    ids = None
-    if names is not None:
-        ids = {name: place for place, name in enumerate(names)}
-    counts: dict[int, int] = {}
-    for line, name, text in entries:
-        label = _label_id(path, str(name), line, ids, num_labels)
-        if label in counts:
-            raise DataFileError(path, f"counts the label {label} twice", f"line {line}", "add its counts up.")
-        counts[label] = parse_int64(path, "count", text, line)
-    ordered = np.zeros(num_labels or max(counts) + 1, dtype=np.int64)
-    ordered[list(counts)] = list(counts.values())
-    return ordered
-
-
-def _label_id(path: FilePath, name: str, line: int, ids: dict[str, int] | None, num_labels: int | None) -> int:
-    """Return the label id of a name, or of a number as text."""
-    if ids is not None:
-        if name not in ids:
-            raise DataFileError(path, f"unknown label {name!r}", f"line {line}", UNKNOWN_HINT)
-        return ids[name]
-    label = parse_int64(path, "label", name, line)
-    if label < 0 or (num_labels is not None and label >= num_labels):
-        hint = "label ids start at 0."
-        if num_labels is not None:
-            hint = f"label ids run from 0 to {num_labels - 1}."
-        raise DataFileError(path, f"counts the label {label}", f"line {line}", hint)
-    return label
-
-
-# -- trees of labels --------------------------------------------------------------------------------------------------
-
-EDGE_COLUMNS = ("child", "parent")
-"""The columns of the file. Without their names nothing would tell which is which."""
-
-
-def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
-    """Return the pairs of child and parent of a .csv or .tsv file; an empty parent makes the child a root.
-
-    Raises:
-        DataFileError: If the file is missing or damaged, or its first line does not name the columns.
-    """
-    file = check_file(path)
-    form = suffix_of(file)
-    if form != "tsv":
-        form = "csv"
-    table = TextTable(Opening(path=file, role="train", form=form))
-    names = {column.name.lower(): column.name for column in table.columns}
-    if sorted(names) != sorted(EDGE_COLUMNS):
-        hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."
-        raise DataFileError(file, f"has the columns {names_in_words(names)}", hint=hint)
-    child, parent = (table.place(names[name]) for name in EDGE_COLUMNS)
-    with file_errors(file, "text"):
-        return Database().rows(f"SELECT coalesce({child}, ''), coalesce({parent}, '') FROM {table.source}")
+    return gathering.ordered(LabelRule(strings=True), strings).names or ()

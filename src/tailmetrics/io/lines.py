@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tailmetrics.io.columns import TableReading
 from tailmetrics.io.database import Database, DatabaseError, joined_text, text_of
-from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath
+from tailmetrics.io.files import DAMAGED_HINT, EMPTY_HINT, DataFileError, FilePath
 
 LINE = re.compile(r"(?:[Oo]n Line|in line):? (\d+)")
 """Where DuckDB's errors name a line."""
@@ -17,7 +17,6 @@ FIRST_LINES = 2**17
 """Lines in which a rank or distance that is not read is compared with the value: .1 s."""
 FIELDS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 WORDS_HINT = "every line has these words, separated by blanks; --format names another format."
-UNREADABLE_HINT = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -226,7 +225,7 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
         return DataFileError(path, "is not UTF-8 text", where, "convert the file to UTF-8, or name its format.")
     cause = error.message.partition("\n")[0].partition(": ")[2] or error.message
     cause = cause.replace(f'file "{path}", ', "")
-    return DataFileError(path, f"cannot be read as {form}: {cause}", where, UNREADABLE_HINT)
+    return DataFileError(path, f"cannot be read as {form}: {cause}", where, DAMAGED_HINT)
 
 
 def contradiction(path: FilePath, reading: TableReading, where: str) -> DataFileError:

@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics._number_of_labels import number_of_labels
-from tailmetrics.io.columns import IN_MEMORY, OPTIONS, Columns, names_in_words
+from tailmetrics.io.columns import names_in_words
 from tailmetrics.io.database import MEMORY, Names, Progress, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset
 from tailmetrics.io.files import EMPTY_HINT, DataFileError, PathLike, find, suffix_of
 from tailmetrics.io.filters import read_named_filter, read_numbered_filter
+from tailmetrics.io.forms import IN_MEMORY, OPTIONS, Columns, Forms, Opening
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import (
     NUM_LABELS,
@@ -28,7 +29,7 @@ from tailmetrics.io.labels import (
     set_label_names,
 )
 from tailmetrics.io.lines import LineFiles
-from tailmetrics.io.opening import ROWS_HINT, Forms, Input, open_input, open_inputs
+from tailmetrics.io.opening import ROWS_HINT, Input, open_input, open_inputs
 from tailmetrics.io.rows import Facts, Source, share
 
 BATCH_ROWS = 8192
@@ -167,6 +168,7 @@ def read(
         has_train_target=train_target is not None,
         judged_only=judged_only,
     )
+    rule = LabelRule(label_names, string_ids, num_labels, number_source=number_source)
     inputs = open_inputs("read", [("preds", preds), ("target", target)], forms)
     pairs = None
     if filter is not None:
@@ -180,7 +182,7 @@ def read(
         joined = join(
             inputs[0].as_lines(),
             inputs[1].as_lines(),
-            _label_rule(inputs, label_names, string_ids, num_labels, number_source),
+            _rule_of_lines(rule, inputs),
             rank=rank,
             world_size=world_size,
             memory=memory,
@@ -199,7 +201,7 @@ def read(
             hint = "leave --judged-only out, or name the queries of both files."
             raise DataFileError(inputs[0].name, "names no query, so that no item is judged", hint=hint)
         sources = [source.rows for source in inputs if source.rows is not None]
-        facts = _row_facts(sources, num_labels, label_names, string_ids, memory, rank, world_size, number_source)
+        facts = _row_facts(sources, rule, memory, rank, world_size)
         facts = replace(facts, notes=_note_on_rows(inputs))
         if pairs is not None:
             ignored = read_numbered_filter(pairs, facts.num_rows, facts.num_labels, memory)
@@ -281,9 +283,10 @@ def read_target(
         extra_columns=tuple(extra_columns),
         memory=memory,
     )
+    rule = LabelRule(label_names, string_ids, num_labels, number_source=number_source)
     opened = open_input("read_target", "train", path, forms)
     if opened.lines is not None:
-        rule = _label_rule([opened], label_names, string_ids, num_labels, number_source)
+        rule = _rule_of_lines(rule, [opened])
         joined = join(
             None, opened.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress
         )
@@ -295,7 +298,7 @@ def read_target(
         assert opened.rows is not None
         source = opened.rows
         source.read_beside(num_labels, (-1,) if one_label else ())
-        facts = _row_facts([source], num_labels, label_names, string_ids, memory, rank, world_size, number_source)
+        facts = _row_facts([source], rule, memory, rank, world_size)
     return TargetDataset(
         target=source,
         min_gain=min_gain,
@@ -352,7 +355,7 @@ def gathered_labels(
     values: list[tuple[Any, Any]] = [("preds", run) for run in runs]
     values += [("target", target), ("train", train_target)]
     inputs = open_inputs("read_label_names", [pair for pair in values if pair[1] is not None], forms)
-    rule = _label_rule(inputs, None, string_ids, num_labels)
+    rule = _rule_of_lines(LabelRule(None, string_ids, num_labels), inputs)
     sources = [opened.rows for opened in inputs if opened.rows is not None]
     if rule.by_number and not sources:
         return NUMBERED
@@ -421,10 +424,10 @@ def _open_pairs(path: PathLike, forms: Forms) -> LineFiles:
     if suffix_of(files.parts[0]) == "txt":
         from tailmetrics.io.text import open_pairs
 
-        parts = [open_pairs(forms.opening("pairs", part, "pairs")) for part in files.parts]
-        return LineFiles(files.name, parts)
+        openings = [Opening(path=part, role="pairs", form="pairs") for part in files.parts]
+        return LineFiles(files.name, list(map(open_pairs, openings)))
     columns = Columns(query=forms.shared_columns.query, item=forms.shared_columns.item)
-    own = Forms(columns={"": columns}, delimiters={"": forms.delimiters.get("")}, memory=forms.memory)
+    own = replace(forms, formats={}, columns={"": columns}, extra_columns=())
     return open_input("read", "pairs", path, own).as_lines()
 
 
@@ -520,33 +523,21 @@ def _note_on_rows(inputs: Sequence[Input]) -> tuple[str, ...]:
     return (f"{other.name}: names no query, so that row i belongs to row i of {named.name.name}, {whatever}.",)
 
 
-def _label_rule(
-    inputs: Sequence[Input],
-    names: Sequence[str] | None,
-    strings: bool | None,
-    num_labels: int | None,
-    number_source: NumberSource = NUM_LABELS,
-) -> LabelRule:
-    """Return the rule by which items become label ids.
+def _rule_of_lines(rule: LabelRule, inputs: Sequence[Input]) -> LabelRule:
+    """Return the rule by which the items of lines become label ids.
 
-    The last name wins ties for TREC always, for dicts and JSON only if ``num_labels`` is not known.
+    The last name wins ties for TREC always, for dicts and JSON only if ``num_labels`` is not known. Beside lists of
+    whole numbers, which are label ids, items are numbers, too.
     """
-    last_wins = any(opened.last_name_wins and (num_labels is None or opened.form == "trec") for opened in inputs)
+    is_unknown = rule.num_labels is None
+    last_wins = any(opened.last_name_wins and (is_unknown or opened.form == "trec") for opened in inputs)
+    strings = rule.strings
     if strings is None and any(opened.rows is not None and not opened.rows.string_ids for opened in inputs):
-        strings = False  # lists of whole numbers are label ids
-    return LabelRule(names, strings, num_labels, last_wins, number_source)
+        strings = False
+    return replace(rule, strings=strings, descending=last_wins)
 
 
-def _row_facts(
-    sources: Sequence[Source],
-    num_labels: int | None,
-    label_names: Sequence[str] | None,
-    string_ids: bool | None,
-    memory: str,
-    rank: int,
-    world_size: int,
-    number_source: NumberSource,
-) -> Facts:
+def _row_facts(sources: Sequence[Source], rule: LabelRule, memory: str, rank: int, world_size: int) -> Facts:
     """Check that files of rows fit together, and return what is known of their rows and labels."""
     first, last = sources[0], sources[-1]
     for source in sources:
@@ -561,10 +552,8 @@ def _row_facts(
         problem = f"holds {last.num_rows} rows, but {first.path} holds {first.num_rows}"
         raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
 
-    if string_ids is None and num_labels is not None and label_names is None:
-        string_ids = False
-    names = set_label_names(sources, label_names, string_ids, memory)
-    columns = _common_labels(sources, num_labels, names, number_source)
+    names = set_label_names(sources, rule, memory)
+    columns = _common_labels(sources, rule, names)
     if last is not first and last.is_ambiguous(columns):
         hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
         raise DataFileError(last.path, "holds whole numbers that may be label ids or a matrix [N, L]", hint=hint)
@@ -585,9 +574,7 @@ def _row_facts(
     )
 
 
-def _common_labels(
-    sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None, number_source: NumberSource
-) -> int | None:
+def _common_labels(sources: Sequence[Source], rule: LabelRule, names: Sequence[str] | None) -> int | None:
     """Return the number of labels, from the columns of files, from ``num_labels`` or from names; None if unknown.
 
     ``num_labels`` may be larger than the number of names.
@@ -603,10 +590,11 @@ def _common_labels(
         if source.num_labels is not None:
             columns[argument], path = source.num_labels, source.path
     stated = {}
-    if num_labels is not None and number_source.argument in ("preds", "train_target"):
-        columns[number_source.argument] = num_labels
-    elif num_labels is not None:
-        stated[number_source.argument] = num_labels
+    argument = rule.number_source.argument
+    if rule.num_labels is not None and argument in ("preds", "train_target"):
+        columns[argument] = rule.num_labels
+    elif rule.num_labels is not None:
+        stated[argument] = rule.num_labels
     elif names is not None:
         stated["label_names"] = len(names)
     try:

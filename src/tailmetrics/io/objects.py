@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tailmetrics.io.columns import Column, Kind, Opening, TableReading, assign_roles, check_keys, names_in_words
+from tailmetrics.io.columns import Column, Kind, TableReading, assign_roles, check_keys, names_in_words
 from tailmetrics.io.database import Database, DatabaseError, literal, named, quoted, text_of
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
+from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source
@@ -56,7 +57,7 @@ class Objects:
         self.path = check_file(opening.path)
         with file_errors(self.path, opening.form):
             self.owner = Plain(self.path)
-            self.database = Database(opening.memory)
+            self.database = Database(opening.forms.memory)
             size = min(OBJECT_BYTES, self.database.limit // 8)
             layout = "newline_delimited"
             if opening.form == "json":
@@ -231,14 +232,14 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     if META in content:
         name, content = part_of(opening, content)
         description = f"the predictions for {name}"
-    elif opening.part is not None:
+    elif opening.role == "preds" and opening.forms.part is not None:
         raise DataFileError(path, f"is {opening.form}, which has no parts", hint="leave --part out.")
     if not content:
         raise DataFileError(path, "holds no rows", hint="the program that wrote it may have failed.")
     if isinstance(_first_entry(content.values()), Mapping):
         with file_errors(path, "a dict"):
             table = pa.table({"query": list(map(str, content)), "items": list(content.values())})
-        return open_typed(replace(opening, columns=replace(opening.columns, query="query")), TableInMemory(path, table))
+        return open_typed(opening, TableInMemory(path, table))
 
     by_name = is_run(content)
     with file_errors(path, "a dict"):
@@ -371,7 +372,9 @@ def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
         hint = "MTEB writes {subset: {split: {query: …}}}."
         raise DataFileError(opening.path, "holds no subset with a split", hint=hint)
 
-    name = opening.part
+    name = None
+    if opening.role == "preds":
+        name = opening.forms.part
     if name is None and len(parts) == 1:
         name = next(iter(parts))
     if name in parts:

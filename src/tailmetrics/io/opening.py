@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailmetrics.io.columns import (
-    IN_MEMORY,
-    NONE,
-    OPTIONS,
-    TEXT_TABLES,
-    ColumnError,
-    Columns,
-    Opening,
-    Role,
-    TableReading,
-    names_in_words,
-)
-from tailmetrics.io.database import MEMORY, Database
+from tailmetrics.io.columns import TEXT_TABLES, ColumnError, TableReading, names_in_words
+from tailmetrics.io.database import Database
 from tailmetrics.io.files import DataFileError, FilePath, file_errors, find, is_path
 from tailmetrics.io.formats import format_of
+from tailmetrics.io.forms import IN_MEMORY, NONE, OPTIONS, Forms, Opening, Role
 from tailmetrics.io.lines import LineFiles, Lines
 from tailmetrics.io.rows import Parts, Source
 
@@ -30,69 +20,6 @@ ROWS_HINT = "--columns.query none takes row i with row i"
 """The option for files that name no query."""
 ARGUMENTS: Mapping[Role, str] = {"preds": "preds", "target": "target", "train": "train_target", "pairs": "filter"}
 """Role -> the argument that holds it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Forms:
-    """What the user says about the forms of all files.
-
-    Attributes:
-        formats: Role -> name of the format; under ``""`` that of all files.
-        columns: Role -> names of columns, which are added to those under ``""``.
-        delimiters: Role -> separator of the fields of text; under ``""`` that of all files.
-        list_delimiters: Role -> separator of the entries of lists in text; under ``""`` that of all files.
-        part: Subset and split of predictions of MTEB.
-        extra_columns: Columns of the targets that are no gains, such as groups of rows.
-        memory: Memory limit of DuckDB.
-        judged_only: Whether a negative grade of qrels is no judgement.
-        is_numbered: Whether rows have numbers, so that lines need no query.
-        has_train_target: Whether training targets are read, too, so that the name of a gain is for one kind of target.
-    """
-
-    formats: Mapping[str, str | None] = field(default_factory=dict)
-    columns: Mapping[str, Columns | None] = field(default_factory=dict)
-    delimiters: Mapping[str, str | None] = field(default_factory=dict)
-    list_delimiters: Mapping[str, str | None] = field(default_factory=dict)
-    part: str | None = None
-    extra_columns: tuple[str, ...] = ()
-    memory: str = MEMORY
-    has_train_target: bool = False
-    is_numbered: bool = False
-    judged_only: bool = False
-
-    def format(self, role: Role) -> str | None:
-        """Return the name of the format of a file; None if its suffix says it."""
-        return self.formats.get(role) or self.formats.get("")
-
-    @property
-    def shared_columns(self) -> Columns:
-        """The names for all files."""
-        return self.columns.get("") or Columns()
-
-    def opening(self, role: Role, path: FilePath, form: str) -> Opening:
-        """Return with what a file is opened."""
-        own = self.columns.get(role) or Columns()
-        shared = self.shared_columns
-        shared_roles = set()
-        for name in ("query", "item"):
-            if getattr(own, name) is None and getattr(shared, name) is not None:
-                shared_roles.add(name)
-        return Opening(
-            path=path,
-            role=role,
-            form=form,
-            columns=shared.with_names(own),
-            shared_roles=frozenset(shared_roles),
-            delimiter=self.delimiters.get(role) or self.delimiters.get(""),
-            list_delimiter=self.list_delimiters.get(role) or self.list_delimiters.get(""),
-            has_own_list_delimiter=self.list_delimiters.get(role) is not None,
-            extra_columns=self.extra_columns,
-            part=self.part if role == "preds" else None,
-            memory=self.memory,
-            needs_query=role != "train" and not self.is_numbered,
-            has_train_target=self.has_train_target,
-            judged_only=self.judged_only,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +120,7 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
         form = format_of(caller, files.parts, forms.format(role))
         parts = []
         for part in files.parts:
-            opening = replace(forms.opening(role, part, form.name), target_paths=tuple(target_paths))
+            opening = Opening(path=part, role=role, form=form.name, forms=forms, target_paths=tuple(target_paths))
             with file_errors(part, form.name):
                 part_input = form.opener(opening)
             part_input.reading.check_names()
@@ -203,7 +130,8 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
     from tailmetrics.io.objects import open_in_memory
 
     name = Path(ARGUMENTS[role])
-    return _joined_parts(name, role, IN_MEMORY, [open_in_memory(forms.opening(role, name, IN_MEMORY), value)])
+    opening = Opening(path=name, role=role, form=IN_MEMORY, forms=forms)
+    return _joined_parts(name, role, IN_MEMORY, [open_in_memory(opening, value)])
 
 
 def _joined_parts(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]) -> Input:

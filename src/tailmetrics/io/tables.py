@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from tailmetrics.io.columns import Column, Kind, Opening
+from tailmetrics.io.columns import Column, Kind
 from tailmetrics.io.database import Database, entries_in_parquet, literal
 from tailmetrics.io.files import (
     DataFileError,
@@ -31,6 +31,7 @@ from tailmetrics.io.files import (
     head,
     temporary_folder,
 )
+from tailmetrics.io.forms import Opening
 from tailmetrics.io.rows import Ints
 
 PARQUET, ARROW, STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"

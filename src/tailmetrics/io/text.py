@@ -17,18 +17,19 @@ from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
 from shlex import quote
+from typing import Any
 
 from tailmetrics.io.columns import (
     LIST_DELIMITER,
     UNQUOTED_SEPARATORS,
     Column,
-    Opening,
     TableReading,
     assign_roles,
     has_known_names,
 )
 from tailmetrics.io.database import Database, literal, named, quoted
 from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
+from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source
@@ -146,6 +147,11 @@ class TextTable:
             raise DataFileError(self.path, f"has two columns {name!r}", "line 1", hint)
         return f"c{names.index(name)}"
 
+    def rows(self, *names: str) -> list[Any]:
+        """Return the cells of some columns as text, line by line."""
+        cells = ", ".join(f"coalesce({self.place(name)}, '')" for name in names)
+        return Database().rows(f"SELECT {cells} FROM {self.source}")
+
     @property
     def source(self) -> str:
         """The SQL after FROM, with all columns as text."""
@@ -211,9 +217,9 @@ def _open_text_lists(opening: Opening, table: TextTable, reading: TableReading) 
         numbers = _sql_words(table.place(reading.second_order), opening.list_delimiter)
         selected.append(f"try_cast({numbers} AS DOUBLE[]) AS {quoted(reading.second_order)}")
     statement = f"SELECT {', '.join(selected)} FROM {table.source}"
-    database = Database(opening.memory)
+    database = Database(opening.forms.memory)
     _check_no_brackets(database, table, reading)
-    if not opening.has_own_list_delimiter:
+    if opening.own_list_delimiter is None:
         _check_list_delimiter(database, table, reading)
     return ListSource(written(opening, database, table, statement), reading)
 
@@ -361,7 +367,7 @@ def open_trec(opening: Opening) -> Lines:
     grade = f"CASE WHEN {{n}} = floor({{n}}) AND {{n}} < {EARLIEST} THEN greatest({{n}}, 0) END"
     needed = "a grade, a whole number"
     lines = _lines_of_words(opening, "q-iv", grade, "qrels 'query 0 item grade'", "gain", needed=needed)
-    if opening.judged_only:
+    if opening.forms.judged_only:
         return replace(lines, kept=f"({lines.kept}) AND coalesce(try_cast(w.v AS DOUBLE) >= 0, true)")
     return lines
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tailmetrics.io.columns import Opening, TableReading, assign_roles, check_keys, check_value
+from tailmetrics.io.columns import TableReading, assign_roles, check_keys, check_value
 from tailmetrics.io.database import named, quoted
+from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
 from tailmetrics.io.rows import Source

@@ -13,8 +13,9 @@ from itertools import chain, islice
 
 import numpy as np
 
-from tailmetrics.io.columns import Opening, TableReading
+from tailmetrics.io.columns import TableReading
 from tailmetrics.io.files import DataFileError, check_file, file_errors, head, size_of
+from tailmetrics.io.forms import Opening
 from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.io.text import BLANK, every_line, parse_int64
 
