@@ -9,7 +9,6 @@ import torch
 
 from cli.long_tail import padded, write_lists
 from tailmetrics import F1AtThreshold, LabelFrequency, RecallAtK
-from tailmetrics.ranking._kernels_cpu import kernels_for
 from written import comparisons_of, values_of
 
 
@@ -294,18 +293,6 @@ def test_the_error_for_many_thresholds_gives_their_number():
     """The error for a list of equal thresholds gives the number of its values, and does not print each."""
     with pytest.raises(ValueError, match="threshold=1500 values; pass a number"):
         F1AtThreshold([0.5] * 1500)
-
-
-def test_lists_of_a_file_are_checked_by_the_ranking_once(tmp_path, config, evaluated, monkeypatch):
-    """The ranking checks the ids of predictions and of targets once in a batch from a file."""
-    shapes, kernels = [], type(kernels_for(torch.device("cpu")))
-    look_through = kernels.look_through
-    monkeypatch.setattr(kernels, "look_through", lambda self, ids: shapes.append(ids.shape) or look_through(self, ids))
-    preds = write_lists(tmp_path / "p.parquet", ids=[[0, 1, 2], [3, 1, 2]], scores=[[3.0, 2.0, 1.0]] * 2)
-    target = write_lists(tmp_path / "y.parquet", labels=[[1, 0], [4, 2]])
-    words = ["--config", config(RECALL), "--preds", preds, "--target", target, "--num-labels", 5]
-    assert values_of(evaluated(*words, warns=())) == {"recall@3": 0.75}
-    assert shapes == [(2, 3), (2, 2)]
 
 
 def test_weights_by_label_id_are_refused_for_named_labels(write_files, config, tailmetrics):

@@ -95,7 +95,6 @@ def _add(
         target,
         row_groups=row_groups,
         tokens=dataset.tokens,
-        looked_through=True,
         has_names=dataset.label_names is not None,
     )
 

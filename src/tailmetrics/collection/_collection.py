@@ -196,7 +196,7 @@ class TopKCollection(MemberCollection):
         with one_thread():
             return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
-    def _rank(self, batch: Batch, looked_through: bool = False, has_names: bool = False) -> Ranking:
+    def _rank(self, batch: Batch) -> Ranking:
         members = list(self.members().values())
         row_arguments = {"row_weights": batch.row_weights, "row_groups": batch.row_groups}
         if isinstance(batch.preds, Ranking):
@@ -210,8 +210,7 @@ class TopKCollection(MemberCollection):
         if self._batch_reading is None:
             self._batch_reading = self._reading_of(members)
         arguments, depth = self._batch_reading
-        context = Context("TopKCollection", **arguments, warns=self._warns, looked_through=looked_through)
-        context.has_names = has_names
+        context = Context("TopKCollection", **arguments, warns=self._warns)
         context.validate = any(map(VALIDATES_ARGUMENTS, members))
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():

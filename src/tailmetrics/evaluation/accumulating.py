@@ -177,7 +177,6 @@ class Evaluation:
         *,
         row_groups: Any = None,
         tokens: int = 1,
-        looked_through: bool = False,
         has_names: bool = False,
     ) -> Ranking:
         """Rank a batch once, add it to all parts, and return its ranking.
@@ -188,13 +187,11 @@ class Evaluation:
             row_mask: Shape (N,), bool; False drops a row; None beside a ranking.
             row_groups: Shape (N,), the number of the group of each row, -1 for none.
             tokens: T, if scores were sequences (B, T, L).
-            looked_through: Whether it is known that no list holds a label twice, as in batches of
-                :mod:`tailmetrics.io`.
             has_names: Whether the labels of the data have names, of which ids are the places.
         """
         self._start_once(preds.device if isinstance(preds, Tensor) else "cpu")
         if not isinstance(preds, Ranking):
-            ranking = self._rank(Batch(preds, target, row_mask, row_groups), tokens, looked_through, has_names)
+            ranking = self._rank(Batch(preds, target, row_mask, row_groups, has_names=has_names), tokens)
         elif row_groups is not None:
             ranking = replace(preds, rows=replace(preds.rows, groups=row_groups))
         else:
@@ -206,7 +203,7 @@ class Evaluation:
             self.interval_values.update(ranking)
         return ranking
 
-    def _rank(self, batch: Batch, tokens: int, looked_through: bool, has_names: bool) -> Ranking:
+    def _rank(self, batch: Batch, tokens: int) -> Ranking:
         """Return the ranking of a batch for all metrics, with the number of rows that ``ignore_index`` leaves out."""
         ignore_index = self.members[0].ignore_index  # equal in all members
         target, row_mask = batch.target, batch.row_mask
@@ -215,7 +212,7 @@ class Evaluation:
             if text is not None:
                 warn_of_batch(self.warnings, text)
         with one_thread():
-            ranking = self.collection._rank(batch, looked_through, has_names)
+            ranking = self.collection._rank(batch)
         if ignore_index is not None and ranking.row_mask is not None:
             rows = torch.tensor(ranking.num_rows)
             if row_mask is not None:

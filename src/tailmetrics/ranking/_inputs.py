@@ -72,8 +72,6 @@ class Context:
             counted.
         has_documents: Whether the rows are made of flat queries. A label may then stand twice in a row of the target.
         has_tokens: Whether preds and target are ids of one shape, as predicted and true labels of tokens are.
-        looked_through: Whether all lists are known to hold no label twice, and no label behind -1.
-        has_names: Whether labels have names, so that ids are places of names and nothing that could be numbers.
         row_mask: Shape (N,), bool: the rows that count; None for all.
         kernels: The kernels that read the batch.
         notes: The warnings about the batch that were issued.
@@ -89,8 +87,6 @@ class Context:
     counts_repeats: bool = False
     has_documents: bool = False
     has_tokens: bool = False
-    looked_through: bool = False
-    has_names: bool = False
     row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
     notes: list[str] = field(default_factory=list)
@@ -126,6 +122,7 @@ class Batch:
         form: The form of ``target``: ``"target_ids"``, ``"target_mask"`` or ``"target_gains"``; ``"target"`` if the
             form follows from its type and shape; ``"ids"`` for the labels of documents.
         gains: The gains of a target of ids; None if all are 1.
+        has_names: Whether labels have names, so that ids are places of names and nothing that could be numbers.
         tokens: The number of rows of each sequence (B, T, ...); 1 for rows that are no tokens.
         queries: Shape (N,): the index of the query of each row; None if the rows are not made of flat queries.
         num_documents: Shape (N,): the number of documents of each query, if they have no labels.
@@ -141,6 +138,7 @@ class Batch:
     ids: Any = None
     form: str = "target"
     gains: Tensor | None = None
+    has_names: bool = False
     tokens: int = 1
     queries: Tensor | None = None
     num_documents: Tensor | None = None

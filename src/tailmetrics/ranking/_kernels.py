@@ -20,7 +20,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding
-from tailmetrics.ranking._kernels_of_scores import ScoreKernels
+from tailmetrics.ranking._kernels_of_scores import ScoreKernels, filled_entries
 from tailmetrics.ranking._matrices import CHUNK, ColumnChunks, counts_by_sorting, ranks_of_all
 from tailmetrics.ranking._orders import in_blocks, rows_at_once, sums_by_key
 
@@ -152,19 +152,12 @@ class Targets:
 
     def without_void(self) -> Targets:
         """Return these targets as entries, without void entries. The program waits for the device."""
-        can_read_values = self.kernels.can_read_values
-        if self.dense is None or can_read_values:
+        if self.kernels.can_read_values:
             entries = self.entries
-            if not can_read_values:
-                entries = entries.at(entries.ids >= 0)
+        elif self.dense is not None:
+            entries = filled_entries(self.dense, self.row_mask)
         else:
-            rows, ids = (self.dense > 0).nonzero().unbind(1)
-            gains = None
-            if not self.binary:
-                gains = self.dense[rows, ids].to(real_dtype(self.dense.device))
-            entries = Entries(rows, ids, gains, 0)
-            if self.row_mask is not None:
-                entries = entries.at(self.row_mask[rows])
+            entries = self.entries.at(self.entries.ids >= 0)
         width = int(torch.bincount(entries.rows, minlength=1).max())
         return self.with_entries(replace(entries, width=width))
 

@@ -151,13 +151,11 @@ class ScoreKernels:
 
         On a device each cell has an entry, void if the cell is not relevant, because no size may depend on a value.
         """
-        is_relevant = matrix
-        if matrix.dtype != torch.bool:
-            is_relevant = matrix > 0
         if self.can_read_values:
-            return _filled_entries(matrix, is_relevant, row_mask)
+            return filled_entries(matrix, row_mask)
 
         num_rows, num_labels = matrix.shape
+        is_relevant = matrix > 0
         if row_mask is not None:
             is_relevant = is_relevant & row_mask[:, None]
         labels = torch.arange(num_labels, device=matrix.device)
@@ -267,22 +265,25 @@ def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:
 
 
 def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of the True cells of a mask (N, L) on the CPU, both (H,), row by row."""
+    """Return the rows and the columns of the True cells of a mask (N, L), both (H,), row by row; a device waits."""
+    if not mask.is_cpu:
+        rows, columns = mask.nonzero().unbind(1)
+        return rows, columns
     flat = np.flatnonzero(mask.numpy())  # several times as fast as torch's nonzero
-    rows, columns = np.divmod(flat, max(1, mask.shape[1]))
-    return torch.from_numpy(rows), torch.from_numpy(columns)
+    row_numbers, column_numbers = np.divmod(flat, max(1, mask.shape[1]))
+    return torch.from_numpy(row_numbers), torch.from_numpy(column_numbers)
 
 
-def _filled_entries(matrix: Tensor, is_relevant: Tensor, row_mask: Tensor | None) -> Entries:
-    """Return the relevant cells of a matrix (N, L) on the CPU as entries, none of which is void."""
+def filled_entries(matrix: Tensor, row_mask: Tensor | None) -> Entries:
+    """Return the cells of :meth:`ScoreKernels.entries_of`, none of which is void; a device waits."""
     num_labels = matrix.shape[1]
-    rows, ids = true_cells(is_relevant)
+    rows, ids = true_cells(matrix if matrix.dtype == torch.bool else matrix > 0)
     if row_mask is not None:
         is_counted = row_mask[rows]
         rows, ids = rows[is_counted], ids[is_counted]
-    if matrix.dtype == torch.bool:
-        return Entries(rows, ids, None, num_labels)
-    gains = matrix[rows, ids].to(real_dtype(matrix.device))
-    if bool((gains == 1).all()):
-        return Entries(rows, ids, None, num_labels)
+    gains = None
+    if matrix.dtype != torch.bool:
+        gains = matrix[rows, ids].to(real_dtype(matrix.device))
+        if bool((gains == 1).all()):
+            gains = None
     return Entries(rows, ids, gains, num_labels)

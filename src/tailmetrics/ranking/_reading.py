@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, LARGEST_GAIN, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import constant
-from tailmetrics.ranking._hits import EVERYTHING, Entries, ListCheck
+from tailmetrics.ranking._hits import EVERYTHING, Entries
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 
@@ -96,11 +96,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         Ranked lists, relevant labels, and row groups with row weights.
     """
     preds = batch.preds
+    _check_kind(context, preds)
     if isinstance(preds, tuple):
-        if context.scored is False:
-            raise TypeError(
-                f"{context.caller}: ids is a pair; pass label ids [N, K]. Scores go to Ranking.from_scores."
-            )
         scores, ids = preds
         targets = read_target(context, batch, scores.shape[0], None, scores.device)
         lists = _lists_from_candidates(context, scores, ids, depth)
@@ -160,8 +157,6 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
             f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer ids. Decisions go to a metric with "
             "a threshold, and a target comes second."
         )
-    if context.scored is not None and context.scored != is_floating:
-        raise _wrong_kind(context, preds)
     if preds.ndim != 2:
         raise wrong_axes(caller, preds, batch.target)
     if not is_floating and not preds.is_sparse_csr:
@@ -174,13 +169,19 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
     return False
 
 
-def _wrong_kind(context: Context, preds: Tensor) -> TypeError:
-    """Return the error for ids that were passed as scores, or scores that were passed as ids."""
-    if context.scored:
-        remedy = "scores are floating. Ids go to Ranking.from_ids"
-        return TypeError(f"{context.caller}: scores is {shape_of(preds)}; {remedy}.")
-    remedy = "label ids are integers. Scores go to Ranking.from_scores"
-    return TypeError(f"{context.caller}: ids is {shape_of(preds)}; {remedy}.")
+def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
+    """Raise if ids were passed as scores, or scores as ids."""
+    if context.scored is None:
+        return
+    is_scored = isinstance(preds, tuple) or preds.is_floating_point()
+    if context.scored and not is_scored:
+        raise TypeError(
+            f"{context.caller}: scores is {shape_of(preds)}; scores are floating. Ids go to Ranking.from_ids."
+        )
+    if is_scored and not context.scored:
+        raise TypeError(
+            f"{context.caller}: ids is {shape_of(preds)}; label ids are integers. Scores go to Ranking.from_scores."
+        )
 
 
 def wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
@@ -631,12 +632,7 @@ def _check_lists(
         one_per_row: Whether the ids were given as one label per row.
     """
     caller = context.caller
-    if context.looked_through and ids.numel():
-        lowest, highest = torch.aminmax(ids)
-        list_check = ListCheck(int(lowest), int(highest), None, None)
-    else:
-        list_check = context.kernels.look_through(ids)
-
+    list_check = context.kernels.look_through(ids)
     if list_check.lowest < -1 or (context.num_labels is not None and list_check.highest >= context.num_labels):
         check_ends(caller, argument, list_check.lowest, list_check.highest, context.num_labels, one_per_row=one_per_row)
     if padded_behind and list_check.gap_row is not None:

@@ -121,7 +121,7 @@ def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: T
         texts.append(looks_at_scores(context, *batch.documents))
     else:
         if targets.padded is not None:
-            remedy = PADDED_BY_NAME if context.has_names else PADDED
+            remedy = PADDED_BY_NAME if batch.has_names else PADDED
             texts.append(looks_at_padded_lists(context.caller, targets.padded, remedy))
         if not depth.decisions:  # decisions hold only 0 and 1
             texts += _looks_at_preds(context, batch, are_ids=lists.scores is None)
@@ -139,7 +139,7 @@ def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str |
     if preds.is_sparse_csr:
         return [looks_at_distances(context, preds, None)]
 
-    if are_ids and context.has_names:  # names are neither scores nor ranks
+    if are_ids and batch.has_names:  # names are neither scores nor ranks
         return []
     if are_ids:
         texts = [looks_at_ids(context, preds)]
