@@ -344,13 +344,12 @@ def check_returned_values(
         )
     is_whole = values.dtype in (torch.bool, *INTEGERS)
     needs_whole = number.limbs == 0
-    has_all_digits = is_whole or values.dtype == real_dtype(values.device)
     if needs_whole and not is_whole:
         raise TypeError(
             f"{caller}: {method} returned {shape_of(values)}; return bools or whole numbers, such as hits_at(k), or "
             "leave fixed_point = COUNT out for fractions."
         )
-    if is_whole != needs_whole or not has_all_digits:
+    if not needs_whole and values.dtype != real_dtype(values.device):
         raise TypeError(
             f"{caller}: {method} returned {shape_of(values)}; return float64, such as divide(hits, n) or "
             "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."

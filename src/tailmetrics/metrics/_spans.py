@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._ties import CutSpan, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
+from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._orders import equals_neighbour, in_blocks, neighbours, rows_at_once
@@ -193,7 +194,7 @@ def _spans_by_counting(ranking: Ranking, buckets: LabelBuckets | None, scope: Sc
     """Return the spans of all relevant labels that are retrieved, from counts of scores in each row."""
     ranks = ranking.exact
     hits = ranks.hits
-    above, equal, _ = _counts(ranking, hits)
+    above, equal, _ = _counts(ranking, hits, None)
     if buckets is None:
         return Spans(ranks, above, equal)
 
@@ -205,7 +206,7 @@ def _spans_by_counting(ranking: Ranking, buckets: LabelBuckets | None, scope: Sc
     equal = equal.gather(1, place).view(bucket_hits.ranks.shape)
     if scope == "bucket":
         listed_ranks = torch.where(above < depth, bucket_hits.ranks, NOT_RANKED)
-        above, equal, before = _counts_in_buckets(ranking, buckets, listed_ranks, bucket_hits.ids)
+        above, equal, before = _counts(ranking, Hits(listed_ranks, bucket_hits.ids, None), buckets)
         bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
         bucket_hits = Hits(bucket_ranks, bucket_hits.ids, bucket_hits.gains)
 
@@ -216,53 +217,44 @@ def _spans_by_counting(ranking: Ranking, buckets: LabelBuckets | None, scope: Sc
     return Spans(bucket_target_ranks, above, equal)
 
 
-def _counts_in_buckets(ranking: Ranking, buckets: LabelBuckets, ranks: Tensor, ids: Tensor) -> Tensor:
-    """Return :func:`_counts` of hits by bucket, with ``ranks`` and ``ids`` (N, G, W): of their bucket, (3, N, G, W)."""
-    counts = []
-    for bucket in range(len(buckets)):
-        hits = Hits(ranks[:, bucket], ids[:, bucket], None)
-        counts.append(_counts(ranking, hits, buckets, bucket))
-    return torch.stack(counts, dim=2)
-
-
-def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None = None, bucket: int = 0) -> Tensor:
+def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None) -> Tensor:
     """Return how many labels score above each hit, tie with it, or tie at a lower id, shape (3, N, W).
 
-    With ``buckets``, only the labels of one ``bucket`` are counted.
+    With ``buckets``, hits are (N, G, W), and only the labels of the bucket of a hit are counted.
     """
     is_hit = hits.ranks < NOT_RANKED
     counts = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=hits.ranks.device)
     counts[1] = 1  # a place without a hit has a span of one place
-    rows, place = is_hit.nonzero(as_tuple=True)
+    rows = is_hit.nonzero()[:, 0]
     if not len(rows):
         return counts
 
     scores = ranking.scores
     if scores is None:
-        return torch.where(is_hit, _counts_in_list(ranking, hits, buckets, bucket), counts)
-    ids = hits.ids[rows, place]
+        return torch.where(is_hit, _counts_in_lists(ranking, hits.ranks, buckets), counts)
+    ids = hits.ids[is_hit]
     own_scores = scores[rows, ids]
-    columns = ids
-    if buckets is not None:
-        labels = (buckets.assignment.to(ids.device) == bucket).nonzero().squeeze(1)
-        scores = scores[:, labels]
-        columns = torch.searchsorted(labels, ids)
-    counts[:, rows, place] = ranking.targets.kernels.counts_above(scores, rows, own_scores, columns)
+    if buckets is None:
+        counts[:, is_hit] = ranking.targets.kernels.counts_above(scores, rows, own_scores, ids)
+    else:
+        counts[:, is_hit] = counts_by_bucket(scores, rows, own_scores, ids, buckets)
     return counts
 
 
-def _counts_in_list(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None, bucket: int) -> Tensor:
+def _counts_in_lists(ranking: Ranking, ranks: Tensor, buckets: LabelBuckets | None) -> Tensor:
     """Return :func:`_counts` of lists, whose scores descend: labels with equal scores are next to each other."""
     assert ranking.values is not None
     negated = (-ranking.values[:, : ranking.depth]).contiguous()  # a binary search needs ascending numbers
-    place = torch.where(hits.ranks < NOT_RANKED, hits.ranks - 1, 0)
+    place = torch.where(ranks < NOT_RANKED, ranks - 1, 0).flatten(1)
     own = negated.gather(1, place)
     first = torch.searchsorted(negated, own)
     end = torch.searchsorted(negated, own, right=True)
+    places = torch.stack([first, end, place], dim=1).view(len(ranks), 3, *ranks.shape[1:])
     if buckets is not None:  # count only the labels of the bucket in front of each place
-        is_in_bucket = buckets.of(ranking.ids) == bucket
-        num_in_front = F.pad(is_in_bucket.cumsum(dim=1), (1, 0))
-        first = num_in_front.gather(1, first)
-        end = num_in_front.gather(1, end)
-        place = num_in_front.gather(1, place)
+        bucket_of_place = buckets.of(ranking.ids)
+        for bucket in range(len(buckets)):
+            num_in_front = F.pad((bucket_of_place == bucket).cumsum(dim=1), (1, 0))
+            bucket_places = places[:, :, bucket]
+            places[:, :, bucket] = num_in_front.gather(1, bucket_places.flatten(1)).view(bucket_places.shape)
+    first, end, place = places.unbind(1)
     return torch.stack([first, end - first, place - first])

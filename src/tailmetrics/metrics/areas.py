@@ -689,7 +689,7 @@ def _scores_and_counts_above(
         if buckets is None:
             above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
         else:
-            above, same = counts_by_bucket(block, rows, own, ids, buckets)
+            above, same, _ = counts_by_bucket(block, rows, own, ids, buckets)
         if ranking.documents is not None:  # a row with fewer documents than columns ends in columns without a label
             missing = num_labels - ranking.documents[rows + first_row]
             same = torch.where(own > -torch.inf, same, same - missing)

@@ -11,7 +11,7 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
 def counts_by_bucket(scores: Tensor, rows: Tensor, own: Tensor, ids: Tensor, buckets: LabelBuckets) -> Tensor:
-    """Count the labels in the bucket of a given label that have a higher score than the label, or an equal score.
+    """Count the labels in the bucket of a given label as :meth:`Kernels.counts_above` counts all labels.
 
     Args:
         scores: Shape (N, L): the scores of all labels.
@@ -21,16 +21,17 @@ def counts_by_bucket(scores: Tensor, rows: Tensor, own: Tensor, ids: Tensor, buc
         buckets: G buckets.
 
     Returns:
-        The number of higher scores and the number of equal scores, shape (2, T), int64.
+        The number of higher scores, of equal scores, and of equal scores at a lower id, shape (3, T), int64.
     """
     kernels = kernels_for(ids.device)
-    counts = torch.zeros(2, len(ids), dtype=torch.int64, device=ids.device)
+    counts = torch.zeros(3, len(ids), dtype=torch.int64, device=ids.device)
     bucket = buckets.of(ids)
     bucket_of_column = buckets.of(torch.arange(scores.shape[1], device=ids.device))
     for number in range(len(buckets)):
         place = (bucket == number).nonzero().squeeze(1)
-        inside = scores[:, bucket_of_column == number]
-        counts[:, place] = kernels.counts_above(inside, rows[place], own[place], torch.zeros_like(place))[:2]
+        labels = (bucket_of_column == number).nonzero().squeeze(1)
+        columns = torch.searchsorted(labels, ids[place])
+        counts[:, place] = kernels.counts_above(scores[:, labels], rows[place], own[place], columns)
     return counts
 
 
