@@ -60,19 +60,22 @@ class _ListAggregation(Aggregation):
         """Return NaN for every cut-off and bucket."""
         return [[float("nan")] * self.num_buckets for _ in self.reading.ks]
 
-    def by_bucket(self, counts: Tensor) -> list[Tensor]:
-        """Return the counts (L,) of the labels of each bucket; without buckets, all counts."""
+    def by_bucket(self, function: Callable[..., float], *counts: Tensor, **arguments: Any) -> list[float]:
+        """Return a function of counts (L,) of the labels of each bucket; without buckets, of all labels."""
         buckets = self.reading.buckets
         if buckets is None:
-            return [counts]
-        return [counts[labels] for labels in buckets.labels]
+            return [function(*counts, **arguments)]
+        values = []
+        for labels in buckets.labels:
+            bucket_counts = [label_counts[labels] for label_counts in counts]
+            values.append(function(*bucket_counts, **arguments))
+        return values
 
 
 class Exposure(_ListAggregation):
     """A function of how often each label is shown among the top k.
 
     Args:
-        function: Called with the counts (of a bucket) and the facts of training that the formula has.
         measure: How the value is made of what rows show, as :class:`tailmetrics.significance.labels.ShownRows` names
             it; ``"lift"`` divides the value of the labels shown by that of the relevant labels.
         can_be_weighted: Whether rows may have weights.
@@ -81,16 +84,8 @@ class Exposure(_ListAggregation):
 
     needs = ("num_labels",)
 
-    def __init__(
-        self,
-        *arguments: Any,
-        function: Callable[..., float],
-        measure: str,
-        can_be_weighted: bool = False,
-        **other_arguments: Any,
-    ) -> None:
+    def __init__(self, *arguments: Any, measure: str, can_be_weighted: bool = False, **other_arguments: Any) -> None:
         super().__init__(*arguments, **other_arguments)
-        self._function = function
         self.measure = measure
         self.can_be_weighted = can_be_weighted
 
@@ -137,18 +132,12 @@ class Exposure(_ListAggregation):
 
     def denominators(self, states: States) -> Denominators | None:
         """Return the labels that could be shown, or of a mean over places the labels that are shown."""
-        denominators: list[list[float]] = []
-        for shown in self._shown_at_cutoffs(states):
-            counts_by_bucket = self.by_bucket(shown)
-            if self.measure == "mean":
-                denominators.append([float(counts.sum()) for counts in counts_by_bucket])
-            else:
-                denominators.append([len(counts) for counts in counts_by_bucket])
-
+        shown_at_cutoffs = self._shown_at_cutoffs(states)
         if self.measure == "mean":
-            return by_weight("labels shown", self.weighted), denominators
+            places = [self.by_bucket(lambda counts: float(counts.sum()), shown) for shown in shown_at_cutoffs]
+            return by_weight("labels shown", self.weighted), places
         if self.measure in ("coverage", "gini", "entropy"):
-            return "labels", denominators
+            return "labels", [self.by_bucket(len, shown) for shown in shown_at_cutoffs]
         return None
 
     def _shown_at_cutoffs(self, states: States) -> list[Tensor]:
@@ -160,15 +149,11 @@ class Exposure(_ListAggregation):
 
     def _values_by_bucket(self, counts: Tensor) -> list[float]:
         """Return the function of the counts of each bucket, with the training counts of the same labels."""
-        facts = dict(self.reading.formula.arguments)
+        formula = self.reading.formula
+        facts = dict(formula.arguments)
         if "label_counts" not in facts:
-            return [self._function(bucket_counts) for bucket_counts in self.by_bucket(counts)]
-
-        training_counts = self.by_bucket(facts.pop("label_counts"))
-        values = []
-        for bucket_counts, bucket_training_counts in zip(self.by_bucket(counts), training_counts, strict=True):
-            values.append(self._function(bucket_counts, bucket_training_counts, **facts))
-        return values
+            return self.by_bucket(formula.function, counts)
+        return self.by_bucket(formula.function, counts, facts.pop("label_counts"), **facts)
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return the measure, and the weight of each label in a mean over the labels shown."""
@@ -195,7 +180,7 @@ class Overlap(Exposure):
     """One minus the mean overlap of the top k of two rows."""
 
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, function=personalization, measure="personalization", **other_arguments)
+        super().__init__(*arguments, measure="personalization", **other_arguments)
 
     def values(self, states: States) -> Values:
         """Return one minus the mean overlap, of counts, rows and k."""
@@ -243,18 +228,14 @@ class LabelsFound(_ListAggregation):
         if not int(states["rows"].sum()):
             return self.no_value()
         num_labels = self._labels_to_find(states)
-        return [ratios(self._totals(states[f"hit_at_{k}"]), num_labels) for k in self.reading.ks]
+        return [ratios(self.by_bucket(_total, states[f"hit_at_{k}"].cpu()), num_labels) for k in self.reading.ks]
 
-    def _totals(self, flags: Tensor) -> list[int]:
-        """Return the number of labels with a flag, by bucket."""
-        return [_total(bucket_flags) for bucket_flags in self.by_bucket(flags.cpu())]
-
-    def _labels_to_find(self, states: States) -> list[int]:
+    def _labels_to_find(self, states: States) -> list[float]:
         """Return the number of labels that could be found, by bucket."""
-        observed = states["observed"]
+        observed = states["observed"].cpu()
         if self._denominator == "known":
-            return self._totals(torch.ones_like(observed))
-        return self._totals(observed)
+            return self.by_bucket(len, observed)
+        return self.by_bucket(_total, observed)
 
     def denominators(self, states: States) -> Denominators:
         """Return the labels that could be found."""
@@ -443,8 +424,8 @@ class CatalogCoverageAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, function=catalog_coverage, measure="coverage")
-        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=exposure, **kwargs)
+        exposure = partial(Exposure, measure="coverage")
+        super().__init__(k, Formula(catalog_coverage), reading=TopKLists, aggregation=exposure, **kwargs)
 
 
 @final
@@ -474,8 +455,8 @@ class GiniAtK(TopKMetric):
     higher_is_better = False
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, function=gini, measure="gini")
-        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=exposure, **kwargs)
+        exposure = partial(Exposure, measure="gini")
+        super().__init__(k, Formula(gini), reading=TopKLists, aggregation=exposure, **kwargs)
 
 
 @final
@@ -506,8 +487,8 @@ class EntropyAtK(TopKMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, function=entropy, measure="entropy")
-        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=exposure, **kwargs)
+        exposure = partial(Exposure, measure="entropy")
+        super().__init__(k, Formula(entropy), reading=TopKLists, aggregation=exposure, **kwargs)
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:
@@ -576,6 +557,7 @@ class _TrainingMetric(TopKMetric):
     def __init__(
         self,
         k: Cutoffs,
+        function: Callable[..., float],
         exposure: Any,
         *,
         label_counts: Any,
@@ -584,7 +566,7 @@ class _TrainingMetric(TopKMetric):
         **kwargs: Unpack[LevelArguments],
     ) -> None:
         self.label_counts = label_counts
-        super().__init__(k, NO_FORMULA, reading=reading, aggregation=exposure, needs=needs, **kwargs)
+        super().__init__(k, Formula(function), reading=reading, aggregation=exposure, needs=needs, **kwargs)
 
     def _reconcile_facts(self) -> None:
         super()._reconcile_facts()
@@ -623,8 +605,8 @@ class PopularityAtK(_TrainingMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, function=popularity, measure="mean", can_be_weighted=True)
-        super().__init__(k, exposure, label_counts=label_counts, **kwargs)
+        exposure = partial(Exposure, measure="mean", can_be_weighted=True)
+        super().__init__(k, popularity, exposure, label_counts=label_counts, **kwargs)
 
 
 @final
@@ -656,8 +638,8 @@ class PopularityLiftAtK(_TrainingMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[LevelArguments]) -> None:
-        exposure = partial(Exposure, function=popularity, measure="lift")
-        super().__init__(k, exposure, reading=TopKHits, label_counts=label_counts, **kwargs)
+        exposure = partial(Exposure, measure="lift")
+        super().__init__(k, popularity, exposure, reading=TopKHits, label_counts=label_counts, **kwargs)
 
 
 @final
@@ -694,8 +676,8 @@ class NoveltyAtK(_TrainingMetric):
         self.num_train: int | None = None
         if num_train is not None:
             self.num_train = check_count(self._caller, "num_train", num_train)
-        exposure = partial(Exposure, function=novelty, measure="mean")
-        super().__init__(k, exposure, needs=("label_counts", "num_train"), label_counts=label_counts, **kwargs)
+        exposure = partial(Exposure, measure="mean")
+        super().__init__(k, novelty, exposure, needs=("label_counts", "num_train"), label_counts=label_counts, **kwargs)
 
     def _reconcile_facts(self) -> None:
         self.num_train = self.num_train or None  # counts of no row tell nothing
