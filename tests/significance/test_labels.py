@@ -402,10 +402,10 @@ def test_a_verdict_says_where_rows_are_too_few():
     )
     runs = {"old": old, "new": {**new, "r/head": old["r/head"]}}
     nine_clusters, ten_clusters = (compare(runs, clusters=np.arange(40) % number, resamples=999) for number in (9, 10))
-    assert verdict(nine_clusters, buckets) == "new against old: r: too few clusters in head, tail and unseen."
+    assert verdict(nine_clusters, buckets) == "new against old: r: too few clusters in unseen, tail and head."
     assert (
         verdict(ten_clusters, buckets)
-        == "new against old: r: the same in every row in head and tail, too few clusters in unseen."
+        == "new against old: r: the same in every row in tail and head, too few clusters in unseen."
     )
 
 

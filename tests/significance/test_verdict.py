@@ -166,13 +166,27 @@ def test_verdict_has_a_line_for_each_pair_that_names_other_keys():
         "c against b",
     ]
     assert all(
-        line.endswith(". Better elsewhere: recall@5 in head and tail; recall@5 over all labels.") for line in lines
+        line.endswith(". Better elsewhere: recall@5 in tail and head; recall@5 over all labels.") for line in lines
     )
     (line,) = verdict(compare({name: runs[name] for name in "ab"}, resamples=200), ["head", "tail"]).splitlines()
     assert line.startswith(
-        "b against a: recall@5: better over all labels (.051 → 1.056, +1.005 [+.984, +1.025]), better in head and tail"
+        "b against a: recall@5: better over all labels (.051 → 1.056, +1.005 [+.984, +1.025]), better in tail and head"
     )
-    assert line.endswith(". Worse elsewhere: mrr in head and tail; mrr over all labels.")
+    assert line.endswith(". Worse elsewhere: mrr in tail and head; mrr over all labels.")
+
+
+def test_verdict_that_names_only_some_buckets_names_the_rarest():
+    """Of eight buckets that are all worse, six are named for the first metric and four for others, tail first."""
+    names = ["aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh"]
+    noise = np.random.default_rng(0).random((2, 20)) / 10
+    runs = {
+        run: {f"{stem}/{name}": level + noise[level] for stem in ("recall@5", "mrr") for name in names}
+        for level, run in enumerate(("worse", "better"))
+    }
+    comparisons = compare({"better": runs["better"], "worse": runs["worse"]}, resamples=200)
+    line = verdict(comparisons, names, headline="recall@5")
+    assert line.startswith("worse against better: recall@5: worse in hh, gg, ff, ee, dd, cc and 2 more (")
+    assert line.endswith(". Worse elsewhere: mrr in hh, gg, ff, ee and 4 more.")
 
 
 def test_verdict_marks_intervals_before_correction():

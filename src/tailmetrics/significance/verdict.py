@@ -44,11 +44,11 @@ def verdict(
     """Return the results of comparisons in words: one line for each pair of models.
 
     A line begins with one metric: with the outcome over all labels, and with the buckets in which the model is better,
-    no difference is shown, and the model is worse. Buckets with fewer than 10 rows or clusters are named apart, and so
-    are those in which all rows have equal values. Values, difference and interval are given over all labels, and for
-    the buckets with the largest gain and loss. Then the line names other keys by which the model is worse, and by which
-    it is better: three at most of each, those of the rarest buckets first. It leaves out comparisons without a p-value,
-    except those of infinite values, which it names.
+    no difference is shown, and the model is worse, the rarest buckets first. Buckets with fewer than 10 rows or
+    clusters are named apart, and so are those in which all rows have equal values. Values, difference and interval are
+    given over all labels, and for the buckets with the largest gain and loss. Then the line names other keys by which
+    the model is worse, and by which it is better: three at most of each, those of the rarest buckets first. It leaves
+    out comparisons without a p-value, except those of infinite values, which it names.
 
     The change of a gap is never part of a verdict: a smaller gap is no gain by itself, because a model that misses head
     and tail alike has one.
@@ -175,6 +175,8 @@ class VerdictWriter:
         for outcome, names in names_by_outcome.items():
             if not names:
                 continue
+            if are_buckets:
+                names = self._tail_first(names)
             clause = f"{outcome} in {_names_text(names, name_deciles, NAMED_BUCKETS)}"
             if any(name.startswith("decile_") for name in names):
                 name_deciles = False
@@ -198,12 +200,17 @@ class VerdictWriter:
                 if self._outcome(comparison) == outcome:
                     names.append(name)
             if names:
-                rarest = max(map(self.buckets.index, names))
+                names = self._tail_first(names)
+                rarest = self.buckets.index(names[0])
                 ranked.append((-rarest, f"{key} in {_names_text(names)}"))
         for key, comparison in whole.items():
             if self._outcome(comparison) == outcome:
                 ranked.append((1, f"{key} over all labels"))
         return [text for _, text in sorted(ranked, key=lambda entry: entry[0])]
+
+    def _tail_first(self, names: Iterable[str]) -> list[str]:
+        """Return the names of buckets, the rarest first, so that a text with some of them names the tail."""
+        return sorted(names, key=self.buckets.index, reverse=True)
 
 
 def _is_infinite(comparison: Comparison) -> bool:
