@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,7 +22,7 @@ from tailmetrics.metrics._aggregations import (
     by_weight,
     with_bucket_axis,
 )
-from tailmetrics.metrics._arguments_of_metrics import EmptyTargetAction, LabelSet, MacroOf
+from tailmetrics.metrics._arguments_of_metrics import Average, EmptyTargetAction, LabelSet, MacroOf
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import (
     COUNT,
@@ -144,17 +143,17 @@ class ByAverage:
         check_choice(caller, "labels", labels, LabelSet)
         if macro is not None:
             check_choice(caller, "macro", macro, MacroOf)
+        if average != "macro":
+            _check_no_macro(caller, average, labels, macro)
         mean_over_labels = partial(MeanOverLabels, ratio=self.ratio, labels=labels, macro=macro)
         aggregations: dict[str, Callable[..., Aggregation]] = {
             "samples": MeanOfRows,
             "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
             "macro": mean_over_labels,
-            "weighted": partial(MeanBySupport, ratio=self.ratio),
+            "weighted": mean_over_labels,
             "none": partial(EachLabel, ratio=self.ratio),
         }
         aggregation = aggregations[average]
-        if aggregation is not mean_over_labels:
-            _check_no_macro(caller, average, labels, macro)
         return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
 
 
@@ -423,29 +422,66 @@ class EachLabel(OverLabels):
         return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in self.reading.ks])
 
 
-class _LabelMean(OverLabels):
-    """A weighted mean over labels of the ratio of each label."""
+class MeanOverLabels(OverLabels):
+    """The mean over labels of the ratio of each label.
 
-    labels: LabelSet = "present"
-    macro: MacroOf | None = None
-    weighs_by_support = False
-    value_format = UNIT
-    """The format of the weighted value of a label."""
-    weight_format = COUNT
-    """The format of the weight of a label."""
+    It is the plain mean for ``average="macro"``; for ``"weighted"``, each label is weighted by the number of rows in
+    which it is relevant.
 
-    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, **other_arguments)
+    Args:
+        average: The average.
+        labels: The labels of the mean.
+        macro: How the macro average of an F-score is computed.
+        other_arguments: See :class:`Aggregation`.
+    """
+
+    takes = ("average", "empty_target_action", "labels", "macro")
+    averages = ("macro", "weighted")
+
+    def __init__(
+        self, *arguments: Any, average: Average, labels: LabelSet, macro: MacroOf | None, **other_arguments: Any
+    ) -> None:
+        super().__init__(*arguments, average=average, extra_counts=DECIDING_COUNTS[labels], **other_arguments)
+        self.labels = labels
+        self.macro = macro
+        self.weighs_by_support = average == "weighted"
+        self._value_format, self._weight_format = UNIT, COUNT
+        if self.weighs_by_support or self.weighted:
+            self._value_format = REAL
         if self.weighted:
-            self.value_format = self.weight_format = REAL
+            self._weight_format = REAL
 
-    @abstractmethod
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
-        """Return the weight of each label, given its predictions and its support."""
+        """Return the weight of each label in the average, given its predictions and its support."""
+        if self.weighs_by_support:
+            return support
+        if self.labels == "all":
+            return torch.ones_like(support)
+        counts = support
+        if self.labels == "union":
+            counts = support + predicted
+        return (counts > 0).to(torch.int64)
 
     def values(self, states: States) -> Values:
         """Return the mean over the labels of each bucket."""
-        return [self._mean(states, k, self.ratio) for k in self.reading.ks]
+        if self.macro is None:
+            return [self._mean(states, k, self.ratio) for k in self.reading.ks]
+
+        values = []
+        for k in self.reading.ks:
+            precisions = self._mean(states, k, PRECISION)
+            recalls = self._mean(states, k, RECALL)
+            values.append([self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)])
+        return values
+
+    def _f_score(self, precision: float, recall: float) -> float:
+        """Return the F-score of a precision and a recall."""
+        if not (precision and recall):
+            return precision * recall  # 0, or NaN without rows
+        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
+        counts = torch.tensor([1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu")
+        top, bottom = self.ratio(*counts.unbind())
+        return float(top / bottom)
 
     def _mean(self, states: States, k: int, ratio: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
@@ -454,7 +490,7 @@ class _LabelMean(OverLabels):
     def _sums(self, states: States, k: int, ratio: LabelRatio) -> list[tuple[Fraction, Fraction]]:
         """Return the weighted sum over the labels of each bucket, and the sum of their weights, both exact."""
         counts, buckets = self._label_counts(states, k), self.reading.buckets
-        value_format, weight_format = self.value_format, self.weight_format
+        value_format, weight_format = self._value_format, self._weight_format
         sums = torch.zeros(self.num_buckets, value_format.columns, dtype=torch.int64, device="cpu")
         weights = torch.zeros(self.num_buckets, weight_format.columns, dtype=torch.int64, device="cpu")
 
@@ -505,64 +541,17 @@ class _LabelMean(OverLabels):
             terms["of_averages"] = True
         return terms
 
-
-class MeanOverLabels(_LabelMean):
-    """The plain mean over labels of the ratio of each label: ``average="macro"``.
-
-    Args:
-        labels: The labels of the mean.
-        macro: How the macro average of an F-score is computed.
-        other_arguments: See :class:`Aggregation`.
-    """
-
-    takes = ("average", "empty_target_action", "labels", "macro")
-    averages = ("macro",)
-
-    def __init__(
-        self, *arguments: Any, labels: LabelSet = "present", macro: MacroOf | None = None, **other_arguments: Any
-    ) -> None:
-        super().__init__(*arguments, extra_counts=DECIDING_COUNTS[labels], **other_arguments)
-        self.labels = labels
-        self.macro = macro
-
-    def values(self, states: States) -> Values:
-        """Return the mean over the labels of each bucket."""
-        if self.macro is None:
-            return super().values(states)
-
-        values = []
-        for k in self.reading.ks:
-            precisions = self._mean(states, k, PRECISION)
-            recalls = self._mean(states, k, RECALL)
-            values.append([self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)])
-        return values
-
-    def _f_score(self, precision: float, recall: float) -> float:
-        """Return the F-score of a precision and a recall."""
-        if not (precision and recall):
-            return precision * recall  # 0, or NaN without rows
-        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
-        counts = torch.tensor([1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu")
-        top, bottom = self.ratio(*counts.unbind())
-        return float(top / bottom)
-
-    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
-        """Return the weight of each label in the average."""
-        if self.labels == "all":
-            return torch.ones_like(support)
-        counts = support
-        if self.labels == "union":
-            counts = support + predicted
-        return (counts > 0).to(torch.int64)
-
     def denominators(self, states: States) -> Denominators:
-        """Return the number of labels that are averaged."""
-        return AVERAGED[self.labels], self._sums_of_weights(states)
+        """Return the number of labels that are averaged, or the relevant rows of all labels."""
+        what = AVERAGED[self.labels]
+        if self.weighs_by_support:
+            what = by_weight("relevant labels", self.weighted)
+        return what, self._sums_of_weights(states)
 
     def facts(self, states: States) -> Facts:
-        """Return the number of rows that count, and how many labels are relevant in some row if the support is kept."""
+        """Return the number of rows that count, and of how many labels that are relevant in some row the mean is."""
         facts = super().facts(states)
-        if "support" not in self._kept:
+        if self.weighs_by_support or "support" not in self._kept:
             return facts
         support, buckets = states["support"].cpu(), self.reading.buckets
         has_rows = support.reshape(len(support), -1).any(dim=1)
@@ -577,7 +566,9 @@ class MeanOverLabels(_LabelMean):
         return self.labels == "all"
 
     def mean_over(self) -> str:
-        """Return in words the labels of which the average is the mean."""
+        """Return in words the labels of which the average is the mean; empty where labels have weights."""
+        if self.weighs_by_support:
+            return ""
         mean = OVER[self.labels]
         if self.macro is None:
             return mean
@@ -585,29 +576,12 @@ class MeanOverLabels(_LabelMean):
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
-        caption = f"{super().caption(k)}; {self.mean_over()} of the bucket"
+        caption = super().caption(k)
+        if not self.weighs_by_support:
+            caption += f"; {self.mean_over()} of the bucket"
         if self.labels == "all":
             caption += ", those without a relevant row with 0"
         return caption
-
-
-class MeanBySupport(_LabelMean):
-    """The mean over labels, each weighted by the number of rows in which it is relevant: ``average="weighted"``."""
-
-    averages = ("weighted",)
-    weighs_by_support = True
-    value_format = REAL
-
-    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, extra_counts=("support",), **other_arguments)
-
-    def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
-        """Return the support of each label."""
-        return support
-
-    def denominators(self, states: States) -> Denominators:
-        """Return the relevant rows of all labels."""
-        return by_weight("relevant labels", self.weighted), self._sums_of_weights(states)
 
 
 def _ratios_of_counted(

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tailmetrics.metrics._aggregations import Facts
+from tailmetrics.metrics._aggregations import Aggregation, Facts
 from tailmetrics.metrics._states import States
 
 
@@ -42,7 +42,7 @@ def result_of(metric: Any, group_states: Sequence[States]) -> Result:
         facts=aggregation.facts(group_states[0]),
         not_measured=not_measured(metric, group_states),
         tied_shares=tied_shares(metric, group_states[0]),
-        denominators=_denominators(metric, group_states),
+        denominators=_by_key(metric, group_states, lambda states: _denominators(aggregation, states)),
         errors=_by_key(metric, group_states, lambda states: [aggregation.errors(states)]),
     )
 
@@ -64,17 +64,13 @@ def tied_shares(metric: Any, states: States) -> dict[int | None, float]:
     return {cut: tied / rows for cut, tied in zip(tie_count.cuts, tied_rows, strict=True)}
 
 
-def _denominators(metric: Any, group_states: Sequence[States]) -> dict[str, tuple[float, str]]:
-    """Return by key the denominator of a value, and what it counts."""
-    denominators: dict[str, tuple[float, str]] = {}
-    for group, states in zip(metric.group_keys(), group_states, strict=True):
-        counted = metric.aggregation.denominators(states)
-        if counted is None:
-            continue
-        what, by_cutoff = counted
-        for key, number in zip(metric.row_keys(group), chain.from_iterable(by_cutoff), strict=False):
-            denominators[key] = number, what
-    return denominators
+def _denominators(aggregation: Aggregation, states: States) -> list[list[tuple[float, str]]]:
+    """Return by cut-off and bucket the denominator of a value, and what it counts; nothing without denominators."""
+    counted = aggregation.denominators(states)
+    if counted is None:
+        return []
+    what, by_cutoff = counted
+    return [[(number, what) for number in numbers] for numbers in by_cutoff]
 
 
 def _by_key(
