@@ -237,6 +237,54 @@ def test_an_unnamed_index_of_a_frame_is_ignored(write):
     assert recall(pd.DataFrame(PREDS), shuffled.set_index("query")) == 0.5
 
 
+@pytest.mark.parametrize(
+    ("columns", "problem", "hint"),
+    [
+        (
+            {"target_columns": Columns(score="score")},
+            "has no score, which 'score' is to be",
+            "leave --target-columns.score out; there are --target-columns .query, .item, .labels, .gain.",
+        ),
+        (
+            {"preds_columns": Columns(gain="score")},
+            "has no gain, which 'score' is to be",
+            "leave --preds-columns.gain out; there are --preds-columns .query, .item, .ids, .score, .rank, .distance.",
+        ),
+        (
+            {"columns": Columns(score="score"), "preds_columns": Columns(distance="score")},
+            "the score 'score' and the distance 'score' are named, but one of them orders the items",
+            "leave all but one of --columns.score, --preds-columns.distance out.",
+        ),
+        (
+            {"columns": Columns(score="score", rank="order")},
+            "the score 'score' and the rank 'order' are named, but one of them orders the items",
+            "leave all but one of --columns.score, --columns.rank out.",
+        ),
+    ],
+)
+def test_a_name_that_would_not_be_read_is_refused(write, columns, problem, hint):
+    """Rule 1: a name that the user gives wins. So a name for what a kind of file does not have, and a second number
+    that orders the items, are refused. They would change nothing, and nobody would know.
+    """
+    error = refusal(write("p", PREDS, "csv"), write("y", TARGET, "csv"), **columns)
+    assert (error.problem, error.hint) == (problem, hint)
+
+
+@pytest.mark.parametrize("form", ["json", "qrels"])
+def test_a_gain_that_is_named_for_all_files_is_refused_for_grades_without_columns(tmp_path, form):
+    """Grades of dicts and qrels count. If ``gain="none"`` is for the training targets, the hint says so."""
+    preds, target = tmp_path / "p.json", tmp_path / f"y.{form}"
+    preds.write_text('{"u": {"a": 0.5}}')
+    target.write_text('{"u": {"a": 1}}' if form == "json" else "u 0 a 1\n")
+    for columns, hint in (
+        ({"columns": Columns(gain="none")}, "leave --columns.gain out, or name it for the other files alone."),
+        ({"target_columns": Columns(gain="none")}, "leave --target-columns.gain out."),
+    ):
+        error = refusal(preds, target, **columns)
+        assert error.hint == hint
+    assert recall(preds, target, train_columns=Columns(gain="none")) == 1
+
+
 @pytest.mark.parametrize("form", SEPARATORS)
 def test_column_numbers_read_text_without_a_header(tmp_path, form):
     """Rule 5: a text file without a header is read by column numbers from 0, and its first line is data.

@@ -32,6 +32,7 @@ from tailmetrics.cli.options import (
     ResamplingOptions,
 )
 from tailmetrics.io import FORMATS, Columns
+from tailmetrics.io.forms import COLUMN_ROLES
 from tailmetrics.metrics import TopKMetric
 
 EVALUATE = """Evaluate a file of predictions against a file of targets.
@@ -416,13 +417,19 @@ def _parser(command: str) -> _Parser:
             annotated_type, text = get_args(types[option.name])
             value_type = _without_none(annotated_type)
             if value_type is Columns:
-                for column in fields(Columns):
-                    _add_option(
-                        parser, group, f"{option.name}.{column.name}", str, text.format(field=column.name), None
-                    )
+                for role in _column_roles(option.name):
+                    _add_option(parser, group, f"{option.name}.{role}", str, text.format(field=role), None)
             else:
                 _add_option(parser, group, option.name, value_type, text, option.default)
     return parser
+
+
+def _column_roles(option: str) -> Sequence[str]:
+    """Return the roles of columns that an option names: those of one kind of file, or of all."""
+    for file_role, column_roles in COLUMN_ROLES.items():
+        if option == f"{file_role}_columns":
+            return column_roles
+    return [column.name for column in fields(Columns)]
 
 
 def _add_option(parser: _Parser, group: Any, name: str, value_type: Any, text: str, default: Any) -> None:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tailmetrics.io.files import DataFileError, FilePath
-from tailmetrics.io.forms import NONE, ORDER, Opening
+from tailmetrics.io.forms import COLUMN_ROLES, NONE, ORDER, SCORE_ROLES, Opening
 
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -56,7 +56,6 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
 """Role -> what a reading says about its column, if not the name of the role."""
 CLAUSES_WITHOUT_COLUMN = MappingProxyType({("rank", ORDER): "best first", ("gain", NONE): "each is relevant"})
 """Role and what stands for its column -> what a reading says."""
-SCORE_ROLES = ("score", "rank", "distance")
 LIST_DELIMITER = "list-delimiter"
 """The option with the separator of the entries of lists in text."""
 NAME = "NAME"
@@ -206,9 +205,7 @@ class TableReading:
         """
         if self.item or self.opening.role == "pairs":
             return
-        roles = {"query", "item", "labels", "gain"}
-        if self.opening.role == "preds":
-            roles = {"query", "item", "ids", *SCORE_ROLES}
+        roles = COLUMN_ROLES[self.opening.role]
         accepted = {"query": NONE, **self._names()}
         if not self.value_role:
             accepted |= {"rank": ORDER, "gain": NONE}
@@ -216,7 +213,10 @@ class TableReading:
             if role not in roles or role in self.opening.shared_roles or accepted.get(role) == name:
                 continue
             problem = f"is {self}, which has no column {name!r}"
-            hint = f"leave --{self.opening.own_option('columns')}.{role} out"
+            option = self.opening.option_of(role)
+            hint = f"leave {option} out"
+            if option == "--columns.gain":
+                hint += ", or name it for the other files alone"
             if self.opening.role == "preds" and self.value_role in SCORE_ROLES:
                 hint += f"; its number is called {self.opening.number_name!r}"
             raise DataFileError(self.opening.path, problem, hint=f"{hint}.")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tailmetrics.io.database import MEMORY
-from tailmetrics.io.files import FilePath
+from tailmetrics.io.files import DataFileError, FilePath
 
 Role: TypeAlias = Literal["preds", "target", "train", "pairs"]
 """What a file holds: predictions, targets, training targets, or the pairs of a filter."""
@@ -25,6 +25,16 @@ OPTIONS: Mapping[Role, str] = MappingProxyType(
     {"preds": "preds-columns", "target": "target-columns", "train": "train-columns", "pairs": "columns"}
 )
 """Role of a file -> the option with names for this file alone."""
+SCORE_ROLES = ("score", "rank", "distance")
+COLUMN_ROLES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
+    {
+        "preds": ("query", "item", "ids", *SCORE_ROLES),
+        "target": ("query", "item", "labels", "gain"),
+        "train": ("query", "item", "labels", "gain"),
+        "pairs": ("query", "item"),
+    }
+)
+"""Role of a file -> the roles that its columns may have."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +142,17 @@ class Opening:
     @cached_property
     def columns(self) -> Columns:
         """The user's names of columns for this file."""
-        return self.forms.shared_columns.with_names(self.forms.columns.get(self.role))
+        return self.forms.shared_columns.with_names(self.own_columns)
+
+    @property
+    def own_columns(self) -> Columns:
+        """The user's names of columns for this kind of file alone."""
+        return self.forms.columns.get(self.role) or Columns()
 
     @property
     def shared_roles(self) -> set[str]:
         """The roles whose columns the user names for all files at once, so that this file may lack them."""
-        own = self.forms.columns.get(self.role) or Columns()
-        return {"query", "item"} & set(self.forms.shared_columns.names()) - set(own.names())
+        return {"query", "item"} & set(self.forms.shared_columns.names()) - set(self.own_columns.names())
 
     @property
     def delimiter(self) -> str | None:
@@ -163,6 +177,34 @@ class Opening:
     def own_option(self, name: str) -> str:
         """Return the name of an option for this kind of file alone, such as ``preds-columns`` for ``columns``."""
         return OPTIONS[self.role].replace("columns", name)
+
+    def option_of(self, role: str) -> str:
+        """Return the option with which the user names the column of a role."""
+        if getattr(self.own_columns, role) is None:
+            return f"--columns.{role}"
+        return f"--{self.own_option('columns')}.{role}"
+
+    def check_columns(self) -> None:
+        """Raise if the user names a column that this kind of file does not have, or several numbers for one order.
+
+        Raises:
+            DataFileError: Naming the options.
+        """
+        roles = COLUMN_ROLES[self.role]
+        for role, name in self.own_columns.names().items():
+            if role not in roles:
+                option = self.own_option("columns")
+                roles_text = ", ".join(f".{known_role}" for known_role in roles)
+                hint = f"leave --{option}.{role} out; there are --{option} {roles_text}."
+                raise DataFileError(self.path, f"has no {role}, which {name!r} is to be", hint=hint)
+
+        names = self.columns.names()
+        orders = [role for role in SCORE_ROLES if role in names]
+        if self.role == "preds" and len(orders) > 1:
+            columns = " and ".join(f"the {role} {names[role]!r}" for role in orders)
+            options = ", ".join(self.option_of(role) for role in orders)
+            problem = f"{columns} are named, but one of them orders the items"
+            raise DataFileError(self.path, problem, hint=f"leave all but one of {options} out.")
 
     @property
     def number_name(self) -> str:

@@ -121,6 +121,7 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
         parts = []
         for part in files.parts:
             opening = Opening(path=part, role=role, form=form.name, forms=forms, target_paths=tuple(target_paths))
+            opening.check_columns()
             with file_errors(part, form.name):
                 part_input = form.opener(opening)
             part_input.reading.check_names()
@@ -131,6 +132,7 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
 
     name = Path(ARGUMENTS[role])
     opening = Opening(path=name, role=role, form=IN_MEMORY, forms=forms)
+    opening.check_columns()
     return _joined_parts(name, role, IN_MEMORY, [open_in_memory(opening, value)])
 
 
