@@ -176,19 +176,13 @@ class ExpectedRanks(TargetRanks):
         ranks._most_shown = ranks.length
         return ranks
 
-    def shown(self, places: int | Tensor) -> int | Tensor:
-        """Return ``places``, or the length of the list if it is shorter."""
-        most = self._most_shown
-        if most is None:
-            return places
-        return torch.minimum(torch.as_tensor(places, device=most.device), most)
-
     def limit(self, places: int | Tensor) -> int | Tensor:
-        """Return :meth:`shown` in a shape that broadcasts with ``target_ranks``."""
-        shown = self.shown(places)
-        if isinstance(shown, int):
-            return shown
-        return shown.unsqueeze(-1)
+        """Return ``places``, or the length of the list if it is shorter, to be combined with ``target_ranks``."""
+        if self._most_shown is not None:
+            places = self._most_shown.clamp(max=places)
+        if isinstance(places, int):
+            return places
+        return places.unsqueeze(-1)
 
     def places_within(self, limit: int | Tensor) -> Tensor:
         """Return the number of places of each label's span among the first ``limit`` places, int64."""

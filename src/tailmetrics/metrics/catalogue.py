@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import fsum, log
 from operator import mul
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 import torch
@@ -397,8 +397,24 @@ def entropy(shown: Tensor) -> float:
     return min(max(0.0, -fsum((p * p.log()).tolist())), log(len(counts)))
 
 
+class _ExposureMetric(TopKMetric):
+    """A function of how often each label is shown.
+
+    Attributes:
+        _function: The function.
+        _measure: Its name, as :class:`Exposure` takes it.
+    """
+
+    _function: ClassVar[Callable[..., float]]
+    _measure: ClassVar[str]
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        exposure = partial(Exposure, measure=self._measure)
+        super().__init__(k, Formula(type(self)._function), reading=TopKLists, aggregation=exposure, **kwargs)
+
+
 @final
-class CatalogCoverageAtK(TopKMetric):
+class CatalogCoverageAtK(_ExposureMetric):
     """Share of the labels that at least one row shows among its top k.
 
     Higher is better, in [0, 1]; NaN for a bucket without labels.
@@ -422,14 +438,12 @@ class CatalogCoverageAtK(TopKMetric):
     """
 
     higher_is_better = True
-
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, measure="coverage")
-        super().__init__(k, Formula(catalog_coverage), reading=TopKLists, aggregation=exposure, **kwargs)
+    _function = staticmethod(catalog_coverage)
+    _measure = "coverage"
 
 
 @final
-class GiniAtK(TopKMetric):
+class GiniAtK(_ExposureMetric):
     """Gini index of how often each label is shown among the top k, labels never shown included.
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
@@ -453,14 +467,12 @@ class GiniAtK(TopKMetric):
     """
 
     higher_is_better = False
-
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, measure="gini")
-        super().__init__(k, Formula(gini), reading=TopKLists, aggregation=exposure, **kwargs)
+    _function = staticmethod(gini)
+    _measure = "gini"
 
 
 @final
-class EntropyAtK(TopKMetric):
+class EntropyAtK(_ExposureMetric):
     """Entropy, in nats, of how often each label is shown among the top k.
 
     Higher is more even, in [0, ln L]; NaN when nothing is shown.
@@ -485,10 +497,8 @@ class EntropyAtK(TopKMetric):
 
     higher_is_better = True
     bounds = (0.0, float("inf"))
-
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        exposure = partial(Exposure, measure="entropy")
-        super().__init__(k, Formula(entropy), reading=TopKLists, aggregation=exposure, **kwargs)
+    _function = staticmethod(entropy)
+    _measure = "entropy"
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -252,15 +252,19 @@ class ListedRanks(Ranks):
 
 
 class _HierarchicalMetric(TopKMetric):
-    """A metric of labels with their ancestors."""
+    """A metric of labels with their ancestors.
+
+    Attributes:
+        _function: The formula.
+    """
 
     higher_is_better = True
+    _function: ClassVar[Callable[..., Tensor]]
 
-    def __init__(
-        self, k: Cutoffs, tree: LabelTree | None, function: Callable[..., Any], **kwargs: Unpack[ListArguments]
-    ) -> None:
+    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
         self.tree = _checked_tree(self._caller, tree)
-        super().__init__(k, Formula(function, ignores_order=True), reading=ListedRanks, needs=("tree",), **kwargs)
+        formula = Formula(type(self)._function, ignores_order=True)
+        super().__init__(k, formula, reading=ListedRanks, needs=("tree",), **kwargs)
 
 
 def _checked_tree(caller: str, tree: Any) -> LabelTree | None:
@@ -296,8 +300,7 @@ class HierarchicalPrecisionAtK(_HierarchicalMetric):
     Source: Kiritchenko et al., Canadian AI 2006.
     """
 
-    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
-        super().__init__(k, tree, hierarchical_precision_at_k, **kwargs)
+    _function = staticmethod(hierarchical_precision_at_k)
 
 
 @final
@@ -324,8 +327,7 @@ class HierarchicalRecallAtK(_HierarchicalMetric):
     Source: Kiritchenko et al., Canadian AI 2006.
     """
 
-    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
-        super().__init__(k, tree, hierarchical_recall_at_k, **kwargs)
+    _function = staticmethod(hierarchical_recall_at_k)
 
 
 @final
@@ -352,8 +354,7 @@ class HierarchicalF1AtK(_HierarchicalMetric):
     Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based measures.
     """
 
-    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
-        super().__init__(k, tree, hierarchical_f1_at_k, **kwargs)
+    _function = staticmethod(hierarchical_f1_at_k)
 
 
 class OverMisses(RatioOfSums):
