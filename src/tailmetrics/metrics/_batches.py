@@ -165,6 +165,33 @@ def _warn_of_short_lists(metric: Any, ranking: Ranking) -> None:
             return
 
 
+def rows_of_one_grade(ranking: Ranking) -> Tensor:
+    """Return the number of rows whose ranked labels are all relevant with one gain, and no others are relevant.
+
+    Every order of such a row has the same value, 1 in nDCG. A row with a single label has one order, and is left out.
+    """
+    n_relevant = ranking.n_relevant
+    if ranking.documents is not None:
+        length = ranking.documents
+    elif ranking.scores_all and ranking.num_labels is not None:
+        length = torch.full_like(n_relevant, ranking.num_labels)
+    else:
+        length = ranking.length
+    has_one_grade = ranking.in_counted_rows((n_relevant == length) & (length > 1))
+    if not ranking.scores_all:
+        hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
+        has_one_grade = has_one_grade & (hits == length)
+    entries = ranking.targets.entries
+    if entries.gains is not None:
+        is_label = entries.ids >= 0
+        lowest = torch.full(n_relevant.shape, torch.inf, dtype=entries.gains.dtype, device=n_relevant.device)
+        highest = torch.zeros_like(lowest)
+        lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
+        highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
+        has_one_grade = has_one_grade & (lowest == highest)
+    return has_one_grade.sum()
+
+
 def warn_once(ranking: Ranking, what: object, text: str) -> None:
     """Warn once for a batch, even if several metrics of a collection have the same reason ``what`` to warn."""
     ranking.remembered(("warned of", what), lambda: warn_of_batch(ranking.notes, text))

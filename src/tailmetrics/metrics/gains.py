@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import NumberRange, check_choice
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
-from tailmetrics.metrics._batches import warn_once
+from tailmetrics.metrics._batches import rows_of_one_grade, warn_once
 from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks
@@ -288,33 +288,6 @@ class GradedRanks(Ranks):
                 f"{self.caller}: in {number:,} of {num_rows:,} rows of the first batch all documents have the same "
                 "grade, so that nDCG is 1 for every order; row_mask leaves such rows out.",
             )
-
-
-def rows_of_one_grade(ranking: Ranking) -> Tensor:
-    """Return the number of rows whose ranked labels are all relevant with one gain, and no others are relevant.
-
-    Every order of such a row has the same value, 1 in nDCG. A row with a single label has one order, and is left out.
-    """
-    n_relevant = ranking.n_relevant
-    if ranking.documents is not None:
-        length = ranking.documents
-    elif ranking.scores_all and ranking.num_labels is not None:
-        length = torch.full_like(n_relevant, ranking.num_labels)
-    else:
-        length = ranking.length
-    has_one_grade = ranking.in_counted_rows((n_relevant == length) & (length > 1))
-    if not ranking.scores_all:
-        hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
-        has_one_grade = has_one_grade & (hits == length)
-    entries = ranking.targets.entries
-    if entries.gains is not None:
-        is_label = entries.ids >= 0
-        lowest = torch.full(n_relevant.shape, torch.inf, dtype=entries.gains.dtype, device=n_relevant.device)
-        highest = torch.zeros_like(lowest)
-        lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
-        highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
-        has_one_grade = has_one_grade & (lowest == highest)
-    return has_one_grade.sum()
 
 
 @final
