@@ -243,7 +243,7 @@ class ExactMetric(Mergeable, Metric):
             )
         else:
             super().__setattr__(name, value)
-            if name == "sync_on_compute" and self._is_locked:
+            if name == "sync_on_compute":
                 self._to_sync = value  # TorchMetrics reads this attribute, and sets it only in ``forward``
 
     def clone(self) -> Self:

@@ -224,6 +224,13 @@ def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> d
 # over processes
 
 
+def num_processes() -> int:
+    """Return the number of processes of the default process group; 1 without one."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 1
+    return distributed.get_world_size()
+
+
 def over_processes(
     caller: str, metrics: Sequence[MetricStates], group: Any, device: torch.device
 ) -> list[dict[str, Tensor]]:

@@ -162,6 +162,7 @@ class Alternatives:
         Members are left out that were given a batch without values under these rankings.
         """
         states = self.states
+        states.sync_on_compute = any(member.sync_on_compute for member in self._members.values())
         for member in self._members.values():
             states.process_group = member.process_group
         sending = []

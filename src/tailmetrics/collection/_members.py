@@ -159,6 +159,11 @@ class MemberCollection(Mergeable, LoggedCollection):
     def _is_synced(self) -> bool:
         return True in map(IS_SYNCED, self._modules.values())
 
+    @property
+    def adds_up_processes(self) -> bool:
+        """Whether a member adds up its states over processes: not if each has ``sync_on_compute=False``."""
+        return any(metric.sync_on_compute for metric in self.members().values())
+
     def _parts(self) -> Mapping[str, ExactMetric]:
         return {**self.members(), **self._alternative_states()}
 

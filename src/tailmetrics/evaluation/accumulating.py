@@ -139,6 +139,8 @@ class Evaluation:
         self.collection.with_orders()
         self.counts = self._row_counts().to(device)
         self.interval_values = IntervalValues(self.collection, self.confidence, device)
+        for metric in (self.counts, self.interval_values.moments):
+            metric.sync_on_compute = self.collection.adds_up_processes
         self.started = True
 
     def _start_once(self, device: torch.device | str = "cpu") -> None:
@@ -313,7 +315,7 @@ class Evaluation:
             labels = label_table(collection, totals, self.label_names, self.bucketings, self.interval_values.labels)
         texts = notes_of(collection, self.counts, totals, results, values, buckets, self.label_names)
         warnings: dict[str, None] = {}
-        for process_warnings in from_all(self.warnings):
+        for process_warnings in from_all(self.warnings, self.collection):
             warnings |= dict.fromkeys(process_warnings)
 
         report = Report(

@@ -58,6 +58,7 @@ def evaluate(
 
     ``duplicates`` and ``ignore_index`` hold for every metric that does not set its own. ``ignore_index`` also leaves
     this label out of ``train_target``. In targets of tables, ``duplicates="first"`` counts the first gain of a label.
+    In one of several processes, the report is of the rows that this process passes: nothing is added up.
 
     Args:
         preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or lists of ids or names, the best one

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import some_of
+from tailmetrics._transfer import num_processes
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import captions_of, conventions_of
@@ -56,7 +57,7 @@ TREATMENTS = {
 def on_data(
     data: Data, options: Options, label_counts: Any, metrics: Iterable[TopKMetric], has_intervals: bool
 ) -> Iterator[str]:
-    """Yield notes on sequences, on the size of the catalogue, and on labels without a training count.
+    """Yield notes on sequences, processes, the size of the catalogue, and labels without a training count.
 
     Args:
         data: The data.
@@ -67,6 +68,11 @@ def on_data(
     """
     if data.tokens > 1 and options.clusters is None and has_intervals:
         yield ON_SEQUENCES
+    if num_processes() > 1:
+        yield (
+            f"the rows are those that this process passed, one of {num_processes()}: unlike metrics, a report adds "
+            "nothing up over processes."
+        )
     if data.label_names is not None and options.label_names is None:
         clause, hint = "preds and the other arguments name", "label_names=ITEMS"
         yield from on_catalogue(metrics, len(data.label_names), clause, hint)

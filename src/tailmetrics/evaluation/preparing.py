@@ -55,7 +55,7 @@ def prepared(
     )
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
-    return Evaluation(
+    evaluation = Evaluation(
         collection,
         labels=options.labels,
         label_names=options.label_names,
@@ -63,6 +63,9 @@ def prepared(
         confidence=options.confidence,
         headline=options.headline,
     )
+    for metric in evaluation.members:
+        metric.sync_on_compute = False  # the data are all data, also in one of several processes
+    return evaluation
 
 
 def _collection(metrics: Any, training: Training | None) -> TopKCollection:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tailmetrics._transfer import num_processes
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.label_codes import (
     LENGTHS,
@@ -55,6 +56,7 @@ class RowLabels:
     """
 
     def __init__(self, collection: TopKCollection, metrics: Sequence[TopKMetric]) -> None:
+        self._collection = collection
         self._named = collection.named
         self._metrics: list[Any] = list(metrics)
         self._deepest = deepest_counts(metrics)
@@ -114,7 +116,7 @@ class RowLabels:
         """Return the columns of the rows of all processes."""
         if not self._metrics:
             return {}
-        return joined([part for part in from_all(joined(self._batches)) if part])
+        return joined([part for part in from_all(joined(self._batches), self._collection) if part])
 
     def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         """Return the labels that are most often listed in the place of some labels; call it in every process.
@@ -132,7 +134,7 @@ class RowLabels:
                 counts = _listed_instead(columns[name + LENGTHS], columns[name], num_buckets, labels)
 
         instead = {}
-        process_counts = from_all(counts)
+        process_counts = from_all(counts, self._collection)
         for label in labels:
             total = Counter[int]()
             for counts in process_counts:
@@ -169,11 +171,10 @@ def _listed_instead(lengths: Any, codes: Any, num_buckets: int, labels: Sequence
     return counts
 
 
-def from_all(value: Any) -> list[Any]:
-    """Return the values of all processes; every process gets all of them."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
+def from_all(value: Any, collection: TopKCollection) -> list[Any]:
+    """Return the values of all processes, or the value of this one if the metrics add nothing up over processes."""
+    if not collection.adds_up_processes or num_processes() == 1:
         return [value]
-    values: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(values, value)
+    values: list[Any] = [None] * num_processes()
+    torch.distributed.all_gather_object(values, value)
     return values

@@ -107,7 +107,7 @@ def _training_counts(train_target: Any, names: Sequence[str]) -> tuple[LabelFreq
         return None, ()
     from tailmetrics.io import read_target
 
-    train = LabelFrequency(len(names))
+    train = LabelFrequency(len(names), sync_on_compute=False)
     dataset = read_target(train_target, label_names=names, string_ids=True)
     for batch in dataset:
         train.update(batch.target)

@@ -129,7 +129,7 @@ def _training_counts(
         ignore_index: An id that is no label.
         has_tokens: Whether the targets of the evaluation are one id per token.
     """
-    train = LabelFrequency(num_labels)
+    train = LabelFrequency(num_labels, sync_on_compute=False)
     try:
         holds_ids = labels.dtype in INTEGERS and not labels.is_sparse_csr
         if has_tokens and ignore_index is None:
