@@ -65,6 +65,28 @@ def test_torch_pairs_csr_and_bfloat16_are_read(tmp_path, rows_of):
     assert rows == {0: ({1: 1.0}, one_hot[0]), 1: ({3: 1.0}, one_hot[1])}
 
 
+def test_tensors_with_a_gradient_are_read(tmp_path, rows_of):
+    """Logits that were saved without ``detach()`` are read, alone and as the pair that ``torch.topk`` returns."""
+    logits = torch.tensor([[0.5, 2.0], [1.0, 0.0]], requires_grad=True)
+    torch.save(logits, tmp_path / "p.pt")
+    torch.save(torch.topk(logits * 1, 2), tmp_path / "pair.pt")
+    target = save(tmp_path / "y.npy", np.array([1, 0]))
+    assert rows_of(read(tmp_path / "p.pt", target)) == {0: ({0: 0.5, 1: 2.0}, [1]), 1: ({0: 1.0, 1: 0.0}, [0])}
+    pairs = rows_of(read(tmp_path / "pair.pt", target, num_labels=2))
+    assert pairs == {0: ({0: 0.5, 1: 2.0}, [1]), 1: ({0: 1.0, 1: 0.0}, [0])}
+
+
+def test_arrays_that_torch_lacks_are_refused(tmp_path):
+    """Numbers of more than 64 bits and sparse tensors in the layout COO are refused, and the hint names what is read."""
+    target = save(tmp_path / "y.npy", np.array([1, 0]))
+    np.save(tmp_path / "p.npy", np.ones((2, 2), np.longdouble))
+    with pytest.raises(DataFileError, match=r"holds float\d+ \[2, 2\], which cannot be predictions; .*at most 64 bits"):
+        list(read(tmp_path / "p.npy", target))
+    torch.save(torch.eye(2).to_sparse(), tmp_path / "p.pt")
+    with pytest.raises(DataFileError, match=r"in the layout torch\.sparse_coo.*tensor\.to_sparse_csr\(\)"):
+        list(read(tmp_path / "p.pt", target))
+
+
 def test_whole_numbers_as_wide_as_the_scores_are_multi_hot(tmp_path, rows_of):
     """Beside scores [N, L], whole numbers [N, L] are multi-hot, as for metric.update; narrower ones are label ids."""
     scores = save(tmp_path / "scores.npy", SCORES)

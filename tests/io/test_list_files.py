@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tailmetrics.io import Columns, DataFileError, read
@@ -230,3 +232,15 @@ def test_hints_name_the_options_for_recbole_and_ms_marco(write):
     assert error.others[0].hint.endswith("or --target-format trec, msmarco or xmc")
     options = {"preds_format": "msmarco", "target_format": "trec"}
     assert read(run, qrels, **options).num_rows == 1
+
+
+def test_a_list_with_a_number_too_large_for_a_label_id_names_the_option(tmp_path):
+    """Beside names, a whole number that no label id can be is refused, and ``string_ids`` reads it as a name."""
+    large = 2**62
+    pq.write_table(pa.table({"query": ["u"], "ids": [[large, 5]]}), tmp_path / "p.parquet")
+    (tmp_path / "y.csv").write_text(f"query,item\nu,{large}\n")
+    with pytest.raises(
+        DataFileError, match="is too large for a label id; --string-ids true numbers the items as names"
+    ):
+        list(read(tmp_path / "p.parquet", tmp_path / "y.csv"))
+    assert read(tmp_path / "p.parquet", tmp_path / "y.csv", string_ids=True).num_labels == 2

@@ -108,3 +108,10 @@ def test_errors_in_values_name_the_row(tmp_path, paths):
     sp.save_npz(tmp_path / "y.npz", csr([{3: 1.0}, {0: -2.0}, {}, {}]))
     with pytest.raises(DataFileError, match=r"y\.npz, row 1: holds the gain -2"):
         list(read(paths[0], tmp_path / "y.npz"))
+
+
+def test_a_repeated_entry_of_a_matrix_is_no_padding_of_ids(tmp_path, paths):
+    """The hint on an entry of column 0 that stands twice speaks of repeated labels, not of whole numbers as ids."""
+    sp.save_npz(tmp_path / "p.npz", sp.csr_matrix(([1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3, 3, 3]), shape=(4, 5)))
+    with pytest.raises(DataFileError, match="row 0: holds the label 0 twice; duplicates='first'"):
+        list(read(tmp_path / "p.npz", paths[1]))

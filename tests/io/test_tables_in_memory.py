@@ -26,6 +26,13 @@ def test_dicts_of_runs_are_read(rows_of):
     assert rows_of(dataset) == {0: ({2: 0.5, 1: 2.0}, {1: 1.0}), 1: ({2: 1.0}, {0: 2.0}), 2: ({}, {2: 1.0})}
 
 
+@pytest.mark.parametrize("rows", [{"q1": ["b", "a"], "q2": None}, {"q1": {"b": 2.0, "a": 1.0}, "q2": None}])
+def test_nothing_in_the_place_of_a_list_is_an_empty_list(rows, rows_of):
+    """None for a query of a dict is an empty list, as null is in the tables of lists."""
+    rows = rows_of(read(rows, {"q1": {"a": 1}, "q2": {"b": 1}}))
+    assert [len(preds) for preds, _ in rows.values()] == [2, 0]
+
+
 @pytest.mark.parametrize(
     "factory", [frame, lambda: pa.Table.from_pandas(frame()), lambda: frame().astype({"query": "category"})]
 )
@@ -110,6 +117,14 @@ def test_errors_in_tables_name_row_and_column(tmp_path, preds, problem):
     [
         (frame([("q1", 0.5, 1.0)]), ValueError, r"its column 'item' is double; .*: table.astype\({'item': 'int64'}\)"),
         (frame([(["q1"], 0, [1.0])]), ValueError, r"no column is the query"),
+        (frame([("q1", True, 1.0)]), ValueError, r"its column 'item' is bool; .*: table.astype\({'item': 'str'}\)"),
+        (frame([("q1", pd.Timestamp("2020"), 1.0)]), ValueError, r"item' is timestamp.*astype\({'item': 'str'}\)"),
+        (
+            pa.table({"query": ["q1"], "ids": [[1.0]]}),
+            ValueError,
+            r"its column 'ids' is list<.*>; .*: table\['ids'\]\.map\(lambda items: list\(map\(int, items\)\)\)",
+        ),
+        (pa.table({"query": ["q1"], "ids": [[[1]]]}), ValueError, "whole numbers or text: nested lists"),
         ({"q1": "a"}, ValueError, r"preds, query 'q1': holds str, not a dict"),
         ({"q1": {"a": float("nan")}}, ValueError, "query 'q1': holds the score nan"),
         ({}, ValueError, "preds: holds no rows"),

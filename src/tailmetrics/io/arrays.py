@@ -19,8 +19,9 @@ from tailmetrics.io.rows import Array, Ragged, Rows, Source, csr_of
 NUMPY = b"\x93NUMPY"
 NAMED_ROWS = 2**16
 HINTS = {
-    "preds": "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor",
-    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor",
+    "preds": "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor"
+    ", of at most 64 bits",
+    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor, of at most 64 bits",
 }
 
 
@@ -173,9 +174,11 @@ class ArraySource(Source):
             raise DataFileError(self.path, f"holds {types}, not an array", hint=hint)
         if self._fits(parts):
             return
-        content = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
+        content = " and ".join(map(_content, parts))
         if parts[0].ndim == 1:
             hint += " Scores of the lines of LETOR are text: numpy.savetxt."
+        if any(isinstance(part, Tensor) and part.layout is torch.sparse_coo for part in parts):
+            hint += " A sparse tensor becomes CSR by tensor.to_sparse_csr()."
         if _kind(parts[0]) == "b":
             hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5."
         words = "predictions" if self.role == "preds" else "targets"
@@ -194,6 +197,14 @@ class ArraySource(Source):
         return kinds in "bif" and (first.ndim > 1 or (kinds == "i" and first.ndim == 1))
 
 
+def _content(array: Any) -> str:
+    """Return the type and the shape of an array in words."""
+    content = f"{array.dtype} {list(array.shape)}"
+    if isinstance(array, Tensor) and array.layout is not torch.strided:
+        return f"{content} in the layout {array.layout}"
+    return content
+
+
 def _is_csr(array: Any) -> bool:
     return isinstance(array, Tensor) and array.layout == torch.sparse_csr
 
@@ -201,6 +212,8 @@ def _is_csr(array: Any) -> bool:
 def _kind(array: Any) -> str:
     """Return the kind of an array: b for bools, i for whole numbers, f for real numbers, ? for anything else."""
     if not isinstance(array, Tensor):
+        if array.dtype.itemsize > 8:  # torch has no numbers of more than 64 bits
+            return "?"
         return {"b": "b", "i": "i", "u": "i", "f": "f"}.get(array.dtype.kind, "?")
     if array.layout not in (torch.strided, torch.sparse_csr) or array.is_complex():
         return "?"
@@ -216,7 +229,7 @@ def _numpy(part: Any) -> Array:
     if isinstance(part, Tensor):
         if part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64):
             part = part.float()
-        return np.array(part.numpy())
+        return np.array(part.detach().numpy())
     return np.array(part, dtype=part.dtype.newbyteorder("="))
 
 

@@ -314,12 +314,23 @@ def check_keys(path: FilePath, reading: TableReading, columns: Sequence[Column])
             kind = column.content
         if kind in KEYS or (not is_listed and kind in (Kind.DECIMAL, Kind.NULL)):
             continue
-        hint = "queries and items, also in lists, are whole numbers or text; nested lists and objects need a "
-        hint += f"conversion, other types a cast: table.astype({{{column.name!r}: 'int64'}})."
+        hint = f"queries and items are whole numbers or text: {_conversion(column)}."
         if column.is_list and not is_listed:
             hint = "a list of items is named by --columns.ids or --columns.labels."
         raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
     return kind
+
+
+def _conversion(column: Column) -> str:
+    """Return how the cells of a column, or the entries of its lists, become whole numbers or text."""
+    if column.content not in (*NUMBERS, *TIMES):
+        return "nested lists and objects need a conversion"
+    cast, entry_type = "str", "str"
+    if column.content in NUMBERS and "bool" not in column.type:
+        cast, entry_type = "int64", "int"
+    if column.is_list:
+        return f"table[{column.name!r}].map(lambda items: list(map({entry_type}, items)))"
+    return f"table.astype({{{column.name!r}: {cast!r}}})"
 
 
 def _named(columns: Iterable[Column], name: str) -> Column:

@@ -376,7 +376,7 @@ def _check_repeats(rows: Ragged, role: Kind, source: Source, first: int, num_lab
         return
     ordered = np.sort(rows[row : row + 1].ids)
     label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-    is_binary = label in ("0", "1") and int(rows.ids.max()) <= 1  # names have quotes
+    is_binary = rows.values is None and label in ("0", "1") and int(rows.ids.max()) <= 1  # names have quotes
     if not repeats or (role == "target" and is_binary) or source.is_ambiguous(num_labels):
         hint = REPEAT_HINTS[role]
         if is_binary:

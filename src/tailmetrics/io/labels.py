@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -203,13 +204,16 @@ class LabelRule:
         wrong = database.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
         if wrong is None:
             return
-        hint = "leave --string-ids out, so that items are numbered as names."
+        hint = "--string-ids true numbers the items as names."
         if self.strings is None:
             hint = "leave --num-labels out, so that items are numbered as names, or say --string-ids true."
         if self.number_source.argument == "label_counts":
             file = self.number_source.file
             hint = f"{file} has counts by label id; write them as CSV with the columns label and count."
-        raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)
+        problem = f"the item {wrong[0]!r} in it or beside it is not a whole number"
+        if re.fullmatch("[1-9][0-9]{18,}", wrong[0]):
+            problem = f"the item {wrong[0]!r} in it or beside it is too large for a label id"
+        raise DataFileError(path, problem, hint=hint)
 
     def _named(self, path: FilePath, names: Sequence[str], notes: tuple[str, ...] = ()) -> Labels:
         if self.num_labels is not None and self.num_labels < len(names):

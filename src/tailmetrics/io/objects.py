@@ -293,6 +293,8 @@ def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) 
     for query, entries in content.items():
         if hasattr(entries, "tolist"):
             entries = entries.tolist()
+        if entries is None:  # as in the tables with lists
+            entries = []
         if not isinstance(entries, (Mapping, list, tuple)):
             problem = f"holds {type(entries).__name__}, not a dict or a list"
             raise DataFileError(path, problem, f"query {query!r}", f"pass {FORMS}.")
