@@ -316,24 +316,23 @@ class Estimate:
             return sqrt(variance), units - 1
         return sqrt(variance), variance**2 / spread
 
-    def interval(self, draws: Array | None, confidence: float, quick: bool = False) -> Interval:
+    def interval(self, draws: Array | None, confidence: float) -> Interval:
         """Return the value with its interval.
 
         Args:
-            draws: The statistic of each resample; None if nothing is resampled.
+            draws: The statistic of each resample; None if nothing is resampled, and a median then has no interval.
             confidence: Confidence of the interval.
-            quick: Whether to compute the interval without draws; a median then has none.
         """
 
         def spread() -> Ends:
-            if quick and self.moments is None:
-                return Ends.none("a median is resampled")
-            if not quick and not self.extra_variances:
+            if draws is not None:
                 return self._resampled(draws, confidence)
+            if self.moments is None:
+                return Ends.none("a median is resampled")
             ends = None
             if self._may_be_negative:
                 ends = self._ends_beyond_chance(confidence)
-            elif self.moments is not None and self._has_unbounded_rows and self.kind in ("mean", "ratio"):
+            elif self._has_unbounded_rows and self.kind in ("mean", "ratio"):
                 ends = self.moments.ends_without_bound(confidence, self._largest_residual)
             return ends or student(self.value, *self.error(), self.bounds, confidence)
 
@@ -376,9 +375,8 @@ class Estimate:
         low, high = min(interval.low, low), max(interval.high, high)
         return replace(interval, low=max(low, self.bounds[0]), high=min(high, self.bounds[1]))
 
-    def _resampled(self, draws: Array | None, confidence: float) -> Ends:
+    def _resampled(self, draws: Array, confidence: float) -> Ends:
         """Return the ends of the interval from the values of resamples."""
-        assert draws is not None
         draws = draws[~np.isnan(draws)]  # without resamples in which no row counts
         if not draws.size:
             return Ends.none(f"no resample has {self._unit_names} that count")
@@ -412,9 +410,13 @@ def with_draws(
         estimates: The estimates. An iterator can make each of them late: only those whose values fit into
             :data:`MAX_VALUES_IN_MEMORY` are in memory together.
         num_rows: Number of rows.
-        resamples: Number of resamples.
+        resamples: Number of resamples; 0 resamples nothing.
         seed: The same seed gives the same draws.
     """
+    if not resamples:
+        for estimate in estimates:
+            yield estimate, None
+        return
     for group in _groups_in_memory(estimates, max(num_rows, resamples)):
         statistics = [estimate.resampled_statistic for estimate in group]
         yield from zip(group, bootstrap(statistics, resamples, seed), strict=True)
@@ -545,16 +547,13 @@ def intervals(
         ends.update(gap_ends([model], gap_keys) or ())
     keys = [key for key in model if key not in parts or key in ends]
 
+    if resamples:
+        resamples = resamples_needed(caller, resamples, confidence)
     estimates = (Estimate([model[key]], row_clusters, resample) for key in keys)
     estimated: list[Interval] = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        if not resamples:
-            for estimate in estimates:
-                estimated.append(estimate.interval(None, confidence, quick=True))
-        else:
-            resamples = resamples_needed(caller, resamples, confidence)
-            for estimate, draws in with_draws(estimates, num_rows, resamples, seed):
-                estimated.append(estimate.interval(draws, confidence))
+        for estimate, draws in with_draws(estimates, num_rows, resamples, seed):
+            estimated.append(estimate.interval(draws, confidence))
     by_key = with_gaps_of_ends(dict(zip(keys, estimated, strict=True)), gaps)
     for key in ends.intersection(parts):
         del by_key[key]

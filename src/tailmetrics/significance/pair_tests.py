@@ -30,22 +30,39 @@ NO_DRAWS = SwapDraws(np.zeros((0, 0)), np.zeros(0), exact=True)
 
 
 @dataclass(frozen=True)
+class KeyTest:
+    """The randomisation test of one key.
+
+    Attributes:
+        draws: The differences under swaps: those of a pair, or under all swaps of the key alone if these are few.
+        place: The place of the key in these differences.
+        place_in_pair: The place of the key in the differences of the pair.
+        num_differing: The number of rows or clusters in which the models differ.
+        mid: Whether the p-value is a mid-p.
+    """
+
+    draws: SwapDraws
+    place: int
+    place_in_pair: int
+    num_differing: int
+    mid: bool
+
+    def p_value(self) -> float:
+        """Return the p-value of the key alone."""
+        return self.draws.p_value(self.place, self.mid)
+
+
+@dataclass(frozen=True)
 class PairTest:
     """The randomisation test of one pair of models.
 
     Attributes:
-        places: Key -> its place in ``draws``; a key without a test is left out.
-        differing: Key -> the number of rows or clusters in which the models differ by it.
-        draws: The differences of the keys under the same swaps; :data:`NO_DRAWS` if no key has a test.
-        single_draws: Key -> its differences under all swaps, if these are few, although those of ``draws`` are not.
-        mid: For each place, whether the p-value is a mid-p.
+        tests: The test of each key; a key without a test is left out.
+        draws: The differences of these keys under the same swaps; :data:`NO_DRAWS` if no key has a test.
     """
 
-    places: Mapping[str, int]
-    differing: Mapping[str, int]
+    tests: Mapping[str, KeyTest]
     draws: SwapDraws
-    single_draws: Mapping[str, SwapDraws]
-    mid: Sequence[bool]
 
     @classmethod
     def of_pair(
@@ -65,54 +82,47 @@ class PairTest:
             swaps: Number of random swaps.
             seed: The same seed gives the same swaps.
         """
-        places: dict[str, int] = {}
-        differing: dict[str, int] = {}
-        statistics: list[Swapped] = []
-        mid: list[bool] = []
+        statistics: dict[str, Swapped] = {}
         for key, key_sides in sides.items():
-            statistic = _swapped(key_sides, clusters)
-            if statistic is None or (key not in tested and not key_sides[0].label_rows):
-                continue
-            places[key] = len(statistics)
-            differing[key] = int(statistic.differing.sum())
-            statistics.append(statistic)
-            mid.append(key_sides[0].kind != "median")
+            if key in tested or key_sides[0].label_rows:
+                statistic = _swapped(key_sides, clusters)
+                if statistic is not None:
+                    statistics[key] = statistic
+        if not statistics:
+            return cls({}, NO_DRAWS)
 
-        draws = NO_DRAWS
-        single_draws: dict[str, SwapDraws] = {}
-        if statistics:
-            draws = swap_test(statistics, swaps, seed)
-            for key, place in places.items():
-                if not draws.exact and differing[key] <= log2(ALL_SWAPS):
-                    single_draws[key] = swap_test([statistics[place]], swaps, seed)
-        return cls(places, differing, draws, single_draws, mid)
+        draws = swap_test(list(statistics.values()), swaps, seed)
+        tests = {}
+        for place, (key, statistic) in enumerate(statistics.items()):
+            num_differing = int(statistic.differing.sum())
+            key_draws, key_place = draws, place
+            if not draws.exact and num_differing <= log2(ALL_SWAPS):
+                key_draws, key_place = swap_test([statistic], swaps, seed), 0
+            mid = sides[key][0].kind != "median"
+            tests[key] = KeyTest(key_draws, key_place, place, num_differing, mid)
+        return cls(tests, draws)
 
     def num_swaps(self, key: str) -> int:
         """Return the number of random swaps of a key; 0 if its test went through all swaps."""
-        if self.draws.exact or key in self.single_draws or key not in self.places:
+        if key not in self.tests or self.tests[key].draws.exact:
             return 0
         return int(self.draws.differences.shape[1])
 
     def p_value(self, key: str) -> float:
         """Return the p-value of a key alone; NaN for a key without a test."""
-        if key not in self.places:
+        if key not in self.tests:
             return nan
-        draws, place = self._draws_of(key)
-        return draws.p_value(place, self.mid[self.places[key]])
+        return self.tests[key].p_value()
 
-    def _draws_of(self, key: str) -> tuple[SwapDraws, int]:
-        """Return the draws from which the p-value of a key comes, and the place of the key in them."""
-        if key in self.single_draws:
-            return self.single_draws[key], 0
-        return self.draws, self.places[key]
+    def _draws_of(self, keys: Sequence[str]) -> SwapDraws:
+        """Return the differences of some keys under the same swaps."""
+        return self.draws.of_keys([self.tests[key].place_in_pair for key in keys])
 
     def corrected_p_values(self, keys: Sequence[str]) -> dict[str, float]:
         """Return p-values that are corrected for the number of keys, and no smaller; see :func:`step_down`."""
         if not keys:
             return {}
-        places = [self.places[key] for key in keys]
-        draws = SwapDraws(self.draws.differences[places], self.draws.observed[places], self.draws.exact)
-        corrected = step_down(draws, [self.mid[place] for place in places])
+        corrected = step_down(self._draws_of(keys), [self.tests[key].mid for key in keys])
         p_values = {}
         for key, p in zip(keys, corrected, strict=True):
             p_values[key] = max(p, self.p_value(key))
@@ -124,8 +134,7 @@ class PairTest:
             return level
         from scipy.special import ndtr  # importing tailmetrics.significance needs no scipy
 
-        largest = self.draws.largest([self.places[key] for key in keys])
-        critical = float(np.quantile(largest, 1 - level))
+        critical = float(np.quantile(self._draws_of(keys).largest(), 1 - level))
         return float(np.clip(2 * ndtr(-critical), level / len(keys), level))
 
     def widened(self, key: str, estimate: Estimate, interval: Interval) -> Interval:
@@ -135,16 +144,16 @@ class PairTest:
         """
         if not estimate.models[0].label_rows or estimate.extra_variances:
             return interval
-        if key not in self.places:
+        test = self.tests.get(key)
+        if test is None:
             return interval.without_ends(OTHER_NUMBERS)
-        if self.differing[key] < FEW:
+        if test.num_differing < FEW:
             return interval.without_ends(f"fewer than {FEW} {unit_names(interval.clusters)} differ")
-        draws, place = self._draws_of(key)
-        reach = draws.quantile(place, interval.confidence)
-        observed = abs(float(draws.observed[place]))
+        reach = test.draws.quantile(test.place, interval.confidence)
+        observed = abs(float(test.draws.observed[test.place]))
         if 0 < observed < abs(estimate.value):  # slopes of average precision add up to less than the difference
             reach *= abs(estimate.value) / observed
-        if self.p_value(key) > 1 - interval.confidence:  # of random swaps, p counts one more
+        if test.p_value() > 1 - interval.confidence:  # of random swaps, p counts one more
             reach = max(reach, abs(estimate.value))
         return estimate.widened(interval, estimate.value - reach, estimate.value + reach)
 

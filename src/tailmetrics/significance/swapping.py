@@ -240,6 +240,10 @@ class SwapDraws:
     observed: Array
     exact: bool
 
+    def of_keys(self, keys: Sequence[int]) -> SwapDraws:
+        """Return the differences of some of the keys."""
+        return SwapDraws(self.differences[keys], self.observed[keys], self.exact)
+
     def p_value(self, key: int, mid: bool) -> float:
         """Return the p-value of a key alone; ``mid`` tells whether it is a mid-p."""
         return share_as_far(self.differences[key], float(self.observed[key]), self.exact, mid)
@@ -263,10 +267,10 @@ class SwapDraws:
         is_undefined = np.isnan(distances) & np.isfinite(observed)[:, None]
         return observed, np.where(is_undefined, np.inf, distances)
 
-    def largest(self, keys: Sequence[int]) -> Array:
-        """Return the largest distance of some keys under each swap, in standard deviations, shape (S,)."""
+    def largest(self) -> Array:
+        """Return the largest distance of the keys under each swap, in standard deviations, shape (S,)."""
         _, distances = self.scaled()
-        return np.asarray(np.nanmax(distances[keys], axis=0, initial=0.0))
+        return np.asarray(np.nanmax(distances, axis=0, initial=0.0))
 
     def quantile(self, key: int, confidence: float) -> float:
         """Return the smallest q so that at most 1 - confidence of the swaps of a key differ by more than q."""
