@@ -266,6 +266,15 @@ def test_hierarchical_metrics_without_parents_equal_the_flat_ones() -> None:
 # the command line
 
 
+def test_hierarchical_metrics_of_no_row_that_counts_have_no_value() -> None:
+    """A batch whose only row does not count adds nothing to hierarchical metrics, overall or by bucket."""
+    scores, target, dropped = torch.full((1, NUM_LABELS), 0.5), torch.tensor([[1, 0, 3]]), torch.tensor([False])
+    for arguments in ({}, {"buckets": BUCKETS}):
+        metric = tm.HierarchicalF1AtK(k=2, tree=TREE, **arguments)
+        metric.update(scores, target, row_mask=dropped)
+        assert metric.compute().isnan().all()
+
+
 def test_the_command_line_takes_a_tree(tmp_path: Path, capsys: Any) -> None:
     """The command line takes a label tree from a file, in which names that are no labels are ancestors.
 

@@ -39,7 +39,7 @@ class Paths(NamedTuple):
 
     def paths_to(self, ids: Tensor) -> Tensor:
         """Return labels with their ancestors, shape (..., 1 + H), -1 behind the root and for the id -1."""
-        nodes = self.nodes.index_select(0, ids.clamp(min=0).flatten()).view(*ids.shape, -1)
+        nodes = self.nodes.index_select(0, ids.clamp(min=0).flatten()).view(*ids.shape, self.nodes.shape[1])
         return nodes.masked_fill(ids[..., None] < 0, -1)
 
 
