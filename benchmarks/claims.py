@@ -149,6 +149,11 @@ def rare_shares(rng: Random, rows: int) -> Array:
     return (rng.random((2, rows)) < 8 / rows) / rng.integers(1, 11, (2, rows))
 
 
+def reciprocal_ranks(rng: Random, rows: int) -> Array:
+    """Reciprocal ranks of a model that knows nothing of 1,000 labels."""
+    return 1 / rng.integers(1, 1001, (2, rows))
+
+
 def skewed_values(rng: Random, rows: int) -> Array:
     """Values without an upper bound, most of them small."""
     return rng.gamma(1.0, size=rows) + rng.exponential(size=(2, rows))
@@ -363,6 +368,8 @@ def settings() -> Iterator[Setting]:
     for rows in (1000, 10_000):
         yield Setting("shares", "share, 8 rows above 0", rows, single_runs(rare_shares))
     yield Setting("shares", "hit expected among ties", 100, single_runs(tied_hits))
+    for rows in (25, 60, 250, 1000):
+        yield Setting("shares", "1 / rank, ranks to 1,000 alike", rows, single_runs(reciprocal_ranks))
     for rows in (50, 300, 2000):
         yield Setting("means", "skewed, no bound", rows, single_runs(skewed_values), unbounded=True)
     for rows in (300, 1000):

@@ -133,9 +133,22 @@ def limits_of_large_rows(values: NDArray[np.float64]) -> tuple[float, float] | N
 def limits_of_rare_values(
     tops: NDArray[np.float64], bottoms: NDArray[np.float64], bound: float = 1.0
 ) -> tuple[float, float] | None:
-    """Return the limits of Fay and Feuer, as in their paper; None unless (sum x)^2 / sum x^2 is below 20 and n / 4."""
+    """Return the limits of Fay and Feuer, as in their paper, with the largest row that is expected; None unless
+    (sum x)^2 / sum x^2 is below 20 and n / 4, or the largest row has most of the squares, but not of the sum.
+    """
     y, v, w, units = tops.sum(), (tops**2).sum(), tops.max(), (bottoms != 0).sum()
-    if not 0 < y**2 / max(v, 1e-300) < min(20, units / 4):
+    if y <= 0:
+        return None
+    effective, has_large_rows = y**2 / v, False
+    if math.isfinite(bound):
+        like_largest, squares_like_largest = y / w, v / w**2
+        most = 1.0 if set(bottoms) <= {0, 1} else w + (bottoms - tops).max()
+        has_large_rows = squares_like_largest < min(4, like_largest / 2)
+        w *= 1 + 6 * (like_largest - squares_like_largest) / squares_like_largest**2
+        w = max(tops.max(), min(w, most))
+        if w > tops.max():
+            effective = min(effective, (y + w) ** 2 / (v + w**2))
+    if not has_large_rows and effective >= min(20, units / 4):
         return None
     low = v / (2 * y) * scipy.stats.chi2.ppf(0.025, 2 * y**2 / v)
     high = (v + w**2) / (2 * (y + w)) * scipy.stats.chi2.ppf(0.975, 2 * (y + w) ** 2 / (v + w**2))

@@ -56,9 +56,12 @@ class Ratio:
     def of_units(cls, top: Array, bottom: Array) -> Ratio:
         """Return the sums of numerators and denominators, shape (U,) each."""
         values = top[bottom != 0] / bottom[bottom != 0]
+        most = float(top.max() + (bottom - top).max())
+        if np.isin(bottom, (0, 1)).all():
+            most = 1.0
         return cls(
-            Shares.of_units(top, bottom),
-            Shares.of_units(bottom - top, bottom),
+            Shares.of_units(top, bottom, most),
+            Shares.of_units(bottom - top, bottom, most),
             float((bottom**2).sum()),
             float(values.min()),
             float(values.max()),
@@ -137,13 +140,21 @@ class ExactSums:
             return None
         return round(self.top / self.unit)
 
+    @property
+    def most(self) -> float:
+        """Upper bound of the numerators that a row can have: 1 for a mean, else one that the sums of a ratio tell."""
+        if self.bottom == self.bottom_squares == self.units * self.unit:
+            return 1.0
+        return self.largest + self.largest_miss
+
     def ratio(self) -> Ratio:
         """Return the sums as floats, correctly rounded."""
         unit, units, bottom = self.unit, self.units, self.bottom / self.unit
+        misses = self.bottom - self.top
         miss_squares = self.bottom_squares - 2 * self.products + self.squares
         return Ratio(
-            Shares(self.top / unit, self.squares / unit, self.largest, bottom, units),
-            Shares((self.bottom - self.top) / unit, miss_squares / unit, self.largest_miss, bottom, units),
+            Shares(self.top / unit, self.squares / unit, self.largest, bottom, units, most=self.most),
+            Shares(misses / unit, miss_squares / unit, self.largest_miss, bottom, units, most=self.most),
             self.bottom_squares / unit,
             self.low,
             self.high,
@@ -259,7 +270,7 @@ class Moments:
         ratio = self.ratios[0]
         if ratio.low < 0:
             return None
-        hits = replace(ratio.hits, bound=inf)
+        hits = replace(ratio.hits, bound=inf, most=None)
         if hits.effective_number < 2:
             return Ends.none(ONE_ROW_DECIDES)
         ends = rare_ends(hits, None, confidence)
