@@ -567,6 +567,8 @@ class ShownRows(Cells):
 
     def _weights_of_places(self, places: Counts) -> Array:
         """Return the weights in the Gini index of places in the order of counts, which begin with 1."""
+        if not self.size:
+            return np.zeros(places.shape)
         return np.asarray((2 * places - self.size - 1) / self.size)
 
     def _weights_in_order(self, counts: Array) -> tuple[Array, Array]:
