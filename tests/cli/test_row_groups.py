@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.long_tail import NUM_LABELS, NUM_ROWS
+from tailmetrics.cli import main
 from written import by_key, values_of
 
 LANGUAGES = ["de", "en", None]
@@ -323,3 +324,23 @@ def test_a_file_of_row_groups_has_its_own_column_names(write_files, evaluated, t
     err = tailmetrics("evaluate", *words, "--quiet")[2]
     assert f"error: --row-groups {tmp_path / 'groups.csv'}: holds the columns 'query', 'country', 'year'" in err
     assert "hint: give two columns, the query and its group, or call the second 'group'." in err
+
+
+def test_the_query_or_the_item_may_be_the_group(write_files, evaluated):
+    """A column that is the query or the item may also be the group, if a row has one of it. A column that is a group is
+    not said to be left unread.
+    """
+    preds = "query,item,score\nu,a,1\nv,a,1\n"
+    target = "query,item,lang\nu,a,de\nv,b,fr\n"
+    words = [*PRECISION, *write_files(preds=preds, target=target), "--columns.gain", "none"]
+    for column, names in (("query", "uv"), ("item", "ab")):
+        values = values_of(evaluated(*words, "--row-groups", column))
+        assert [values[f"precision@1/{name}"] for name in names] == [1, 0]
+
+
+def test_a_column_of_groups_is_not_said_to_be_unread(write_files, capsys):
+    """The line on how a file is read lists the columns that nothing reads; groups are read."""
+    target = "query,item,lang,age\nu,a,de,3\n"
+    words = [*PRECISION, *write_files(preds="query,item,score\nu,a,1\n", target=target), "--columns.gain", "none"]
+    assert main([str(word) for word in ("evaluate", *words, "--row-groups", "lang")]) == 0
+    assert "not read: 'age'\n" in capsys.readouterr().err

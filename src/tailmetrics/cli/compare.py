@@ -173,7 +173,7 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
     if any(not name.strip() for name in candidates[-1]):
         raise CommandError("a run has a blank name", "give --names, a text for each run.")
     problem = f"the names {', '.join(candidates[-1])} are not one for each of {len(models)} runs"
-    raise CommandError(problem, "give --names.")
+    raise CommandError(problem, "give --names, one for each run, no two alike.")
 
 
 def _short_name(path: Path) -> str:

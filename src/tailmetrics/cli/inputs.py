@@ -471,8 +471,9 @@ def read_labels(inputs: Inputs) -> ReportLabels:
         return ReportLabels(names)
     if names is None and num_labels is None:
         raise CommandError("--label-tree needs the number of labels, which no file tells", "add --num-labels.")
+    edges = read_edges(options.label_tree)
     try:
-        tree = LabelTree.from_edges(read_edges(options.label_tree), names or [*map(str, range(num_labels or 0))])
+        tree = LabelTree.from_edges(edges, names or [*map(str, range(num_labels or 0))])
     except ValueError as error:
         raise ValueError(f"{options.label_tree}: {error}") from error
     return ReportLabels(names, tree)

@@ -254,8 +254,9 @@ class TableReading:
             clause = CLAUSES.get(role, f"{{!r}} is the {role}").format(name)
             clauses.append(CLAUSES_WITHOUT_COLUMN.get((role, name), clause))
         text = f"{form}: {', '.join(clauses)}"
-        if self.unread:
-            text += f"; not read: {names_in_words(self.unread)}"
+        unread = [name for name in self.unread if name not in self.opening.forms.extra_columns]
+        if unread:
+            text += f"; not read: {names_in_words(unread)}"
         return text
 
     @property
@@ -533,7 +534,7 @@ class _Search:
         self._names = [column.name for column in table]
         self._scalars = [column for column in table if not column.is_list]
         self._lists = [column for column in table if column.is_list]
-        self._items = self._known(self._scalars, ALIASES["item"])
+        self._items = self._known_keys("item")
         self._is_text = opening.form in TEXT_TABLES
 
     def holds_lists(self) -> bool:
@@ -610,6 +611,14 @@ class _Search:
         names = [column.name for column in columns if not self._is_explained(column)]
         return names_among(names, aliases, with_plurals)
 
+    def _known_keys(self, role: str) -> list[str]:
+        """Return the columns that may be the query or the item; one with another use, if there is no other."""
+        known = self._known(self._scalars, ALIASES[role])
+        if known:
+            return known
+        extra_columns = [name for name in self._opening.forms.extra_columns if name in self._names]
+        return names_among(extra_columns, ALIASES[role])
+
     def _known_lists(self) -> list[str]:
         """Return the lists with a known name."""
         role = self._opening.list_role
@@ -642,7 +651,7 @@ class _Search:
             parts = tuple(part.strip() for part in name.split(","))
             if all(part in self._names for part in parts):
                 return parts
-        query = self._column("query", self._names, self._known(self._scalars, ALIASES["query"]), is_needed)
+        query = self._column("query", self._names, self._known_keys("query"), is_needed)
         if not query:
             return ()
         return (query,)
@@ -682,6 +691,9 @@ class _Search:
         """Return the only column that may have a role; ask which of several has it."""
         if len(matches) == 1:
             return matches[0]
+        if len(set(matches)) == 1:
+            hint = "give every column a name of its own."
+            raise DataFileError(self._opening.path, f"has {len(matches)} columns {matches[0]!r}", hint=hint)
         problem = f"{names_in_words(matches, ' and ')} could each be the {role}"
         self.questions.append(Question(role, problem, matches[:SHOWN_ANSWERS]))
         return ""

@@ -38,6 +38,7 @@ class Lines:
         given: A function that returns the Arrow table or reader that statements call ``given``; None without one.
         entries: The entries of rows, in blocks which statements call ``given`` one after another; None without rows.
         row_word: What a line is called in errors.
+        hint: What to do about a line that lacks something; empty for the usual hint.
         first_row: The number of the first line in errors.
         owner: An object that must live as long as this one, such as a copy of the file without compression.
         reading: How the columns are read.
@@ -58,6 +59,7 @@ class Lines:
     given: Callable[[], Any] | None = None
     entries: Callable[[], Iterable[Any]] | None = None
     row_word: str = "row"
+    hint: str = ""
     first_row: int = 1
     owner: Any = None
     reading: TableReading
@@ -161,18 +163,18 @@ class Lines:
         """Return the error about the cell of a line that is missing, or is no number."""
         reading = self.reading
         if query is None and not reading.item:
-            return DataFileError(self.path, f"{text!r} is no line of {reading.content}", where, WORDS_HINT)
+            return DataFileError(self.path, f"{text!r} is no line of {reading.content}", where, self.hint or WORDS_HINT)
         name = reading.value or reading.value_role or "value"
         missing = None
         if query is None:
             missing = reading.key or "query"
         elif item is None and not self.may_lack_items:
             missing = reading.item
-        elif text is None:
+        elif not text:
             missing = name
         if text is None or missing is not None:
             hint = "every line names its query and its item, and has a number: leave out lines that were not scored."
-            return DataFileError(self.path, f"has no {missing!r}", where, hint)
+            return DataFileError(self.path, f"has no {missing!r}", where, self.hint or hint)
         hint = f"every {name} must be {self.needed}"
         if re.fullmatch("-?[0-9]*,[0-9]+", text):
             hint += ", with a decimal point"
@@ -218,6 +220,9 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
     if counts:
         problem = f"there are {counts[2]} fields, but {counts[1]} columns"
         return DataFileError(path, problem, where, "give every line a field for each column, or --delimiter.")
+    if "reached an invalid state" in error.message:
+        hint = f"give all lines the same end: sed -i 's/\\r$//' {path.name} removes that of Windows."
+        return DataFileError(path, "has lines that end in different ways", where, hint)
     if "unterminated quote" in error.message:
         hint = "a field in quotes begins and ends with one, with quotes inside it doubled; TSV has no quotes."
         return DataFileError(path, "has a quote that does not close", where, hint)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tailmetrics.io.columns import Column, Kind, TableReading, assign_roles, check_keys, names_in_words
 from tailmetrics.io.database import Database, DatabaseError, literal, named, quoted, text_of
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, check_file, file_errors, head, stream
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
@@ -133,6 +133,8 @@ def open_json(opening: Opening) -> Lines | Source:
     path = check_file(opening.path)
     with file_errors(path, "JSON"):
         start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
+    if start == b"[]":
+        raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
     if start.startswith(b"[["):
         raise DataFileError(path, "holds a list of lists", hint=JSON_HINT)
     if start.startswith(b"["):

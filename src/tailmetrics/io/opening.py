@@ -228,6 +228,8 @@ def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
             continue
         paths = names_in_words(str(source.name) for source in inputs)
         hint = f"leave --columns.{role} out, or name a column that is there"
+        if name.isdecimal():
+            hint += "; places need all columns to be given by place"
         raise DataFileError(inputs[0].name, f"no file of {paths} has the {role} {name!r}", hint=hint)
 
 

@@ -116,8 +116,7 @@ class TextTable:
         self.path = check_file(opening.path)
         with file_errors(self.path, opening.form):
             self._plain = Plain(self.path)
-            lines = head(self.path).removeprefix(b"\xef\xbb\xbf").decode(errors="replace").splitlines()
-        first = lines[0] if lines else ""
+            first = _first_line(self.path)
         self._is_quoted = opening.form == "csv"
         self._separator = _separator(opening, first)
         cells = self._split(first)
@@ -164,12 +163,47 @@ class TextTable:
         )
 
 
+def _first_line(path: FilePath) -> str:
+    """Return the first line of a text file.
+
+    Raises:
+        DataFileError: If it is no text in UTF-8.
+    """
+    data = head(path).removeprefix(b"\xef\xbb\xbf")
+    line, *others = re.split(rb"[\r\n]", data, maxsplit=1)
+    try:
+        text = line.decode(errors="strict" if others else "replace")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        hint = "convert the file to UTF-8, or name its format."
+        raise DataFileError(path, "is not UTF-8 text", "line 1", hint)
+    return text
+
+
 def _separator(opening: Opening, first: str) -> str:
-    """Return the separator of fields."""
+    """Return the separator of fields.
+
+    Raises:
+        DataFileError: If the user's separator can be none, or not that of the format.
+    """
+    delimiter = opening.delimiter
+    if delimiter == "\\t":  # a shell passes the two letters on
+        delimiter = "\t"
     if opening.form in UNQUOTED_SEPARATORS:
-        return UNQUOTED_SEPARATORS[opening.form]
-    if opening.delimiter is not None:
-        return opening.delimiter
+        separator = UNQUOTED_SEPARATORS[opening.form]
+        own_delimiter = opening.forms.delimiters.get(opening.role)
+        if own_delimiter is not None and delimiter != separator:
+            hint = f"--{opening.own_option('format')} csv reads other separators."
+            raise DataFileError(
+                opening.path, f"is {opening.form}, which {own_delimiter!r} does not separate", hint=hint
+            )
+        return separator
+    if delimiter is not None:
+        if not delimiter or re.search('["\r\n]', delimiter):
+            hint = "give a character such as ; or several, but no quote and no end of a line."
+            raise DataFileError(opening.path, f"--delimiter {delimiter!r} cannot separate fields", hint=hint)
+        return delimiter
     for separator in SEPARATORS:
         if separator in first:
             return separator
@@ -424,6 +458,7 @@ def open_letor(opening: Opening) -> Lines:
         value=f"try_cast({value} AS DOUBLE)",
         shown_value=shown,
         row_word="line",
+        hint=LETOR_HINT,
         owner=(plain, judged),
         reading=TableReading(opening=opening, value_role=value_role, content=content),
     )
