@@ -976,3 +976,38 @@ def test_rows_of_one_grade_are_counted_in_a_note(form):
     (note,) = [note for note in report.notes if "one grade" in note]
     assert note.startswith("In 2 of 4 rows all labels have one grade: every order of them has the value 1 in ndcg@2")
     assert not any("one grade" in note for note in tm.evaluate(run, qrels, metrics=metrics[1:]).notes)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        tm.RecallAtK(2, buckets="quantiles:2"),
+        tm.PropensityScoredPrecisionAtK(2),
+        tm.PopularityAtK(2),
+        tm.LabelAUC(buckets="quantiles:2"),
+    ],
+    ids=lambda metric: type(metric).__name__,
+)
+@pytest.mark.parametrize("as_collection", [False, True])
+def test_a_bound_metric_stays_bound_in_evaluate(metric, as_collection):
+    """A metric that ``bind`` has completed has the same values in ``evaluate`` as by itself."""
+    frequency = tm.LabelFrequency.from_counts([50, 20, 3, 1], num_rows=60)
+    generator = torch.Generator().manual_seed(0)
+    scores, target = torch.randn(40, 4, generator=generator), torch.randint(0, 4, (40,), generator=generator)
+    bound = metric.empty_copy().bind(frequency)
+    metrics = tm.TopKCollection([bound]) if as_collection else [bound]
+    report = tm.evaluate(scores, target, metrics=metrics, intervals=False)
+    bound.update(scores, target)
+    expected = {key: float(value) for key, value in bound.scalars().items()}
+    assert {key: report.scalars[key] for key in expected} == pytest.approx(expected, nan_ok=True)
+
+
+def test_counts_of_evaluate_replace_bound_counts_by_bucket_too():
+    """With ``label_counts=``, the popularity of a shown label is its count there, also by bucket, whatever the metric
+    was bound to.
+    """
+    bound = tm.PopularityAtK(1).bind(tm.LabelFrequency.from_counts([50, 20, 3, 1], num_rows=60))
+    report = tm.evaluate(torch.eye(4), torch.arange(4), metrics=bound, label_counts=[1, 3, 20, 50], intervals=False)
+    assert report.scalars["popularity@1"] == (1 + 3 + 20 + 50) / 4
+    by_bucket = [report.scalars[f"popularity@1/decile_{number}"] for number in (10, 9, 8, 7)]
+    assert by_bucket == [50, 20, 3, 1]

@@ -257,7 +257,8 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
     """Return copies by bucket of the metrics over all labels; an evaluation with ``buckets`` adds these copies.
 
     The copies read the one list of the row (scope global). Metrics that have no values by bucket, such as tie rates and
-    overlaps, are left out, and so are metrics of which ``metrics`` holds a version by bucket.
+    overlaps, are left out, and so are metrics of which ``metrics`` holds a version by bucket. What a metric was bound
+    to is left open in its copy, which is to be bound with it.
 
     Args:
         metrics: The metrics.
@@ -281,7 +282,7 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
         if "scope" in arguments(type(metric)):
             scope["scope"] = "global"
         try:
-            copy = metric.empty_copy(buckets=buckets, **scope)
+            copy = metric.empty_copy(without=metric.left_open, buckets=buckets, **scope)
         except (TypeError, ValueError):
             if _takes_buckets(metric):
                 raise

@@ -93,7 +93,8 @@ def _complete(
     """Give a metric the tree if it needs it, and the number of labels if no training data give it."""
     if label_tree is not None and "tree" in metric.missing():
         metric.take_shared_arguments(tree=label_tree)
-    if training is None and num_labels is not None and not set(metric.missing()) - {"num_labels"}:
+    knows_all_but_number = metric.num_labels is None and not set(metric.missing()) - {"num_labels"}
+    if training is None and num_labels is not None and knows_all_but_number:
         metric.bind(Training(num_labels, None, None, tree=label_tree))
 
 

@@ -239,6 +239,11 @@ class TopKMetric(ExactMetric):
             self._rebuild(facts)
         return self
 
+    @property
+    def left_open(self) -> tuple[str, ...]:
+        """The names of the arguments that ``bind`` sets."""
+        return tuple(self._left_open)
+
     def take_shared_arguments(self, **shared_arguments: Any) -> None:
         """Take the arguments of a collection, except those that were passed to the metric itself."""
         arguments_to_take = {}
