@@ -38,7 +38,7 @@ def with_row(rows, number, row):
 FILES = {
     "a truncated file": (
         lambda data_set, folder: (write(folder / "a.parquet", Path(data_set.preds).read_bytes()[:-99]), data_set.target),
-        "a.parquet: cannot be read as Parquet",
+        "a.parquet: cannot be read as parquet",
     ),
     "an id out of range": (
         lambda data_set, folder: (data_set.preds, write_lists(folder / "a.parquet", labels=with_row(data_set.relevant, 41, [3, 30]))),

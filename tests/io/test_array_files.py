@@ -144,7 +144,7 @@ def test_wide_rows_come_in_small_batches(tmp_path):
     ("preds", "problem"),
     [
         (np.zeros(4, np.int64), "int64 \\[4\\], which cannot be predictions"),
-        (np.zeros((4, 3), bool), "bool \\[4, 3\\], which cannot be predictions.*Decisions can be floats, 0 and 1"),
+        (np.zeros((4, 3), bool), "bool \\[4, 3\\], which cannot be predictions.*decisions are floats 0 and 1"),
         (np.zeros((4, 3), complex), "complex128 \\[4, 3\\]"),
         (np.array([[0, 1], [0, 1], [-1, 1], [0, 1]]), "row 2: holds -1 before a label id"),
         (np.array([[0, 1], [0, 1], [0, 1], [2, 2]]), "row 3: holds the label 2 twice"),

@@ -171,7 +171,7 @@ def with_a_wrong_row(folder):
     [
         (without_scores, r"part-1\.parquet: holds lists of whole numbers, but .*part-0\.parquet holds .* with a score"),
         (with_strings, r"part-1\.parquet: holds lists of strings with a score, but .*part-0"),
-        (truncated, r"part-1\.parquet: cannot be read as Parquet"),
+        (truncated, r"part-1\.parquet: cannot be read as parquet"),
         (empty, r"part-1\.parquet: is empty"),
         (in_another_format, r"part-1\.csv: is csv, but .*part-0\.parquet is parquet"),
         (with_a_wrong_row, r"part-1\.parquet, row 0: holds the label id 9, but there are 5 labels"),

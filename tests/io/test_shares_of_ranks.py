@@ -1,6 +1,6 @@
 """Rows of files are shared among ranks and regrouped into batches."""
 
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -12,46 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailmetrics.io import read, read_target
-from tailmetrics.io.rows import Ragged, Source, rebatch, share
+from tailmetrics.io.rows import Ragged, rebatch, share
 
 IDS = [[0, 2], [1], [], [2, 1], [0], [1, 0, 2], [2]]
 
 
-class Grouped(Source):
-    """A source that has row groups only."""
-
-    def __init__(self, ends):
-        self.num_rows = int(ends[-1])
-        self.ends = np.array(ends)
-
-    def batches(self, start, stop, size):
-        """Raise an error, because shares are computed without reading."""
-        raise NotImplementedError
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 9))
-def test_shares_cover_every_row_once(groups, world_size):
-    """Shares follow one another from the first row to the last.
-
-    None is twice the average or more, unless there are too few rows.
-    """
-    source = Grouped(np.cumsum(groups))
-    num_rows = source.num_rows
-    shares = [share(rank, world_size, num_rows, source) for rank in range(world_size)]
-    assert shares[0][0] == 0
-    assert shares[-1][1] == num_rows
-    assert all(before[1] == after[0] for before, after in pairwise(shares))
-    largest = max(stop - start for start, stop in shares)
-    assert largest * world_size < 2 * num_rows or largest == 1 or largest == -(-num_rows // world_size)
-
-
-def test_shares_end_where_row_groups_end():
-    """Shares end where row groups of both files end, or else of one file; a single row group is cut in the middle."""
-    assert share(0, 2, 12, Grouped([3, 6, 9, 12]), Grouped([4, 8, 12])) == (0, 6)
-    assert share(0, 2, 12, Grouped([4, 8, 12]), Grouped([2, 4, 6, 8, 10, 12])) == (0, 4)
-    assert share(1, 2, 12, Grouped([5, 12]), Grouped([12])) == (5, 12)
-    assert share(1, 2, 12, Grouped([12]), Grouped([12])) == (6, 12)
-    assert [share(rank, 3, 2, Grouped([2])) for rank in range(3)] == [(0, 0), (0, 1), (1, 2)]
+@given(st.integers(0, 90), st.integers(1, 9))
+def test_shares_cover_every_row_once(num_rows, world_size):
+    """Shares follow one another from the first row to the last, and their lengths differ by one row at most."""
+    shares = [share(rank, world_size, num_rows) for rank in range(world_size)]
+    assert list(chain.from_iterable(shares)) == list(range(num_rows))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 @pytest.fixture

@@ -12,34 +12,29 @@ import torch
 from torch import Tensor
 
 from tailmetrics.io.columns import TableReading
-from tailmetrics.io.files import DataFileError, Plain, check_file, file_errors
+from tailmetrics.io.files import DataFileError, Plain, file_errors
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.rows import Array, Ragged, Rows, Source, csr_of
 
 NUMPY = b"\x93NUMPY"
 NAMED_ROWS = 2**16
 HINTS = {
-    "preds": "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor"
-    ", of at most 64 bits",
-    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor, of at most 64 bits",
+    "preds": (
+        "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor, of at "
+        "most 64 bits; decisions are floats 0 and 1, and scores of lines of LETOR are text: numpy.savetxt."
+    ),
+    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor, of at most 64 bits.",
 }
 
 
 class ArraySource(Source):
-    """One array of rows. Each batch maps the file anew, so that pages of earlier batches do not count as memory in use.
-
-    Attributes:
-        form: The format, in the text of an error.
-    """
-
-    form: str
+    """One array of rows; each batch maps the file anew, so pages of earlier batches are not memory in use."""
 
     def __init__(self, opening: Opening) -> None:
-        self.path = check_file(opening.path)
+        self.path = opening.path
         self.role = "preds" if opening.role == "preds" else "target"
         self._plain = Plain(self.path)
-        with file_errors(self.path, self.form):
-            parts = self._mapped()
+        parts = self._mapped()
         self._check(parts)
         first = parts[0]
         self._shape = tuple(first.shape)
@@ -128,7 +123,7 @@ class ArraySource(Source):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
         for first in range(start, stop, size):
-            with file_errors(self.path, self.form):
+            with file_errors(self.path, self.reading.opening.form):
                 yield self._numbered(self._rows(first, min(first + size, stop)), first)
 
     def _numbered(self, rows: Rows, first: int) -> Rows:
@@ -166,21 +161,15 @@ class ArraySource(Source):
 
     def _check(self, parts: tuple[Any, ...]) -> None:
         """Raise if the parts are no arrays, or cannot be predictions or targets."""
-        hint = f"{HINTS[self.role]}."
+        hint = HINTS[self.role]
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             types = ", ".join(type(part).__name__ for part in parts)
-            if "dict" in types:
-                hint += " Save each tensor in a file of its own."
             raise DataFileError(self.path, f"holds {types}, not an array", hint=hint)
         if self._fits(parts):
             return
         content = " and ".join(map(_content, parts))
-        if parts[0].ndim == 1:
-            hint += " Scores of the lines of LETOR are text: numpy.savetxt."
         if any(isinstance(part, Tensor) and part.layout is torch.sparse_coo for part in parts):
-            hint += " A sparse tensor becomes CSR by tensor.to_sparse_csr()."
-        if _kind(parts[0]) == "b":
-            hint += " Decisions can be floats, 0 and 1, beside a threshold of 0.5."
+            hint = "a sparse tensor becomes CSR by tensor.to_sparse_csr()."
         words = "predictions" if self.role == "preds" else "targets"
         raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=hint)
 
@@ -236,8 +225,6 @@ def _numpy(part: Any) -> Array:
 class NumpySource(ArraySource):
     """A numpy array in a ``.npy`` file."""
 
-    form = ".npy array"
-
     def _mapped(self) -> tuple[Any, ...]:
         with self._plain.path.open("rb") as file:
             if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
@@ -253,8 +240,6 @@ class NumpySource(ArraySource):
 
 class TorchSource(ArraySource):
     """A tensor or a pair of tensors in a ``.pt`` file, read with ``weights_only=True``."""
-
-    form = ".pt array"
 
     def _mapped(self) -> tuple[Any, ...]:
         with torch.serialization.safe_globals([torch.return_types.topk]):  # a named tuple of tensors
@@ -273,7 +258,6 @@ class TorchSource(ArraySource):
 class NpzSource(ArraySource):
     """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored candidate or a gain."""
 
-    form = "a scipy CSR matrix"
     _matrix: Tensor | None = None
 
     def _mapped(self) -> tuple[Any, ...]:

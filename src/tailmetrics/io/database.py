@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from sys import is_finalizing
 from threading import Event, Thread
 from typing import Any, TypeAlias, overload
@@ -218,18 +217,6 @@ def joined_text(parts: Sequence[str]) -> str:
         return parts[0]
     escaped = [f"replace(replace({part}, '\\', '\\\\'), ',', '\\,')" for part in parts]
     return " || ',' || ".join(escaped)
-
-
-def entries_in_parquet(path: Path, column: str) -> int:
-    """Return the number of entries in the lists of a column; 0 if it is not known.
-
-    Sizes do not tell it: a kilobyte holds a million equal numbers. pyarrow aborts when a damaged file is asked.
-    """
-    own = "path_in_schema = ? OR starts_with(path_in_schema, ? || ', ')"
-    each = f"SELECT sum(num_values) AS entries FROM parquet_metadata({named(path)}) WHERE {own} GROUP BY path_in_schema"
-    with suppress(ModuleNotFoundError, DatabaseError):
-        return int(Database().row(f"SELECT coalesce(max(entries), 0) FROM ({each})", column, column)[0])
-    return 0
 
 
 class Names(Sequence[str]):

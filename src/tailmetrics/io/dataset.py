@@ -87,11 +87,6 @@ class Files(Facts):
     ignore_index: int | None = None
 
     @property
-    def filters(self) -> bool:
-        """Whether a filter takes labels away from the targets."""
-        return False
-
-    @property
     def tie_winner(self) -> str:
         """Text that says which of two labels with equal scores is ranked first."""
         if not isinstance(self.label_names, Names):  # label ids are numbers, or the user gave the order of the names
@@ -118,12 +113,12 @@ class Files(Facts):
             yield rows, first
             first += len(rows)
 
-    def _target_tensor(self, source: Source, rows: Rows) -> Tensor:
+    def _target_tensor(self, source: Source, rows: Rows, is_filtered: bool = False) -> Tensor:
         """Return a dense target [N, L], one label id per row [N], label ids [N, M], or gains as CSR [N, L]."""
         if not isinstance(rows, Ragged):
             return _tensor(rows)
         # one -1 in a row would be a class that is missing; a filter has left the row without a label
-        is_bare = self.filters and rows.width < 2 and not rows.lengths.all() and not (rows.ids < 0).any()
+        is_bare = is_filtered and rows.width < 2 and not rows.lengths.all() and not (rows.ids < 0).any()
         if source.one_label and not is_bare:
             return torch.from_numpy(rows.matrix)[:, 0]
         if rows.values is not None:
@@ -166,11 +161,6 @@ class Dataset(Files):
     duplicates: Literal["error", "first"] = "error"
 
     @property
-    def filters(self) -> bool:
-        """Whether a filter takes labels away from the targets."""
-        return self.ignored is not None
-
-    @property
     def tokens(self) -> int:
         """Number of rows per sequence: T for predictions (B, T, L), otherwise 1."""
         return math.prod(self.preds.sequences[1:])
@@ -185,7 +175,8 @@ class Dataset(Files):
                 preds = self.ignored.apply(preds, first, -np.inf)
                 target = self.ignored.apply(target, first, 0)
             scored = preds_tensors(preds, None if repeats else self.columns)
-            yield Batch(scored, self._target_tensor(self.target, target), torch.arange(first, first + len(preds)))
+            targets_of_rows = self._target_tensor(self.target, target, self.ignored is not None)
+            yield Batch(scored, targets_of_rows, torch.arange(first, first + len(preds)))
 
     def filtered(self) -> tuple[int, int, int]:
         """Return three counts over this rank's rows: relevant labels, relevant labels filtered out, rows left empty.

@@ -14,8 +14,8 @@ import numpy as np
 from tailmetrics.io.database import Database, Progress
 from tailmetrics.io.files import DataFileError
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement, disagreement
-from tailmetrics.io.lines import LineFiles, Values
-from tailmetrics.io.rows import UNKNOWN_HINT, Facts, Ints, Ragged, Source, starts
+from tailmetrics.io.lines import LineFiles
+from tailmetrics.io.rows import UNKNOWN_HINT, Facts, Ints, Ragged, Source, share, starts
 
 BEYOND_HINT = "--string-ids true takes numbers for names: each that the files hold is one label, whatever its value."
 MANY_SEEN = 0.01
@@ -31,7 +31,7 @@ class JoinedSource(Source):
         database: The database that holds the lines, in any order.
         name: The table of the lines (query, item and perhaps value); names of tables made from it begin with this name.
         file: The files.
-        values: The kind of the values, and the number of lines.
+        num_lines: The number of lines.
         rows: The rows of this process.
         row_names: The queries of the rows of all processes.
         labels: The label ids.
@@ -42,7 +42,7 @@ class JoinedSource(Source):
         database: Database,
         name: str,
         file: LineFiles,
-        values: Values,
+        num_lines: int,
         rows: range,
         row_names: Sequence[str],
         labels: Labels,
@@ -51,9 +51,9 @@ class JoinedSource(Source):
         self.num_rows = len(row_names)
         self.num_labels = labels.width
         self._rows = rows
-        self.reading = values.reading
+        self.reading = file.reading
         self._database = database
-        self._offsets, self._lines = _ordered(database, name, file, values, rows)
+        self._offsets, self._lines = _ordered(database, name, file, num_lines, rows)
         lengths = np.diff(self._offsets)
         self.cells_per_row = int(lengths.max(initial=0))
         self._row_names = row_names
@@ -134,13 +134,13 @@ def join(
     files = {"target": target}
     if preds is not None:
         files["preds"] = preds
-    values = {}
+    counts = {}
     notes: list[str] = []
     for name, file in files.items():
-        values[name] = file.load(database, name)
-        notes += values[name].notes
+        counts[name] = file.load(database, name)
+        notes += file.notes(database, name, counts[name])
     if judged_only and preds is not None:
-        values["preds"] = _judged(database, values["preds"])
+        counts["preds"] = _judged(database)
     for name in files:
         queries = f"SELECT query, min(rowid) AS first, count(item) AS lines FROM {name} GROUP BY query"
         database.run(f"CREATE TABLE {name}_queries AS {queries}", doing="comparing queries")
@@ -153,10 +153,10 @@ def join(
     has_one_order = preds is None or _has_one_order(database)
     labels, label_notes = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
-    start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
+    own_rows = share(rank, world_size, len(row_names))
     sources = {}
     for name, file in files.items():
-        sources[name] = JoinedSource(database, name, file, values[name], range(start, stop), row_names, labels)
+        sources[name] = JoinedSource(database, name, file, counts[name], own_rows, row_names, labels)
     facts = Facts(
         num_rows=len(row_names),
         num_labels=labels.declared,
@@ -165,16 +165,19 @@ def join(
         has_one_order=has_one_order,
         missing_queries=missing,
         unmatched_queries=unmatched,
-        start=start,
-        stop=stop,
+        start=own_rows.start,
+        stop=own_rows.stop,
         columns=labels.width,
         notes=(*notes, *labels.notes, *label_notes),
     )
     return Joined(preds=sources.get("preds"), target=sources["target"], database=database, facts=facts)
 
 
-def _judged(database: Database, values: Values) -> Values:
-    """Leave predictions out whose item has no line in the targets of their query, as ``trec_eval -J`` does."""
+def _judged(database: Database) -> int:
+    """Leave predictions out whose item has no line in the targets of their query, as ``trec_eval -J`` does.
+
+    Return the number of lines that are left.
+    """
     database.run("ALTER TABLE preds RENAME TO listed")
     judged = "SELECT listed.* FROM listed SEMI JOIN target USING (query, item) ORDER BY listed.rowid"
     count = database.run(f"CREATE TABLE preds AS {judged}", "leaving out items without a judgement", in_order=True)
@@ -182,7 +185,7 @@ def _judged(database: Database, values: Values) -> Values:
     empty = "SELECT DISTINCT query, NULL AS item FROM listed ANTI JOIN preds USING (query)"
     database.run(f"INSERT INTO preds BY NAME {empty}")
     database.run("DROP TABLE listed")
-    return values._replace(num_lines=count)
+    return count
 
 
 def _note_on_seen(database: Database, preds: LineFiles, trained: LineFiles) -> list[str]:
@@ -283,7 +286,7 @@ def _check_labels(database: Database, files: Mapping[str, LineFiles], rule: Labe
             raise DataFileError(file.name, problem.format(item), f"query {query!r}", hint)
 
 
-def _ordered(database: Database, name: str, file: LineFiles, values: Values, rows: range) -> tuple[Ints, str]:
+def _ordered(database: Database, name: str, file: LineFiles, num_lines: int, rows: range) -> tuple[Ints, str]:
     """Make a table of the labels and values of this process's lines, sorted by row; a sorted file is not sorted again.
 
     A file is sorted if, before the first line of each row, it has as many lines as all earlier rows hold together.
@@ -293,11 +296,11 @@ def _ordered(database: Database, name: str, file: LineFiles, values: Values, row
         SQL that selects place, label and perhaps value.
     """
     doing = f"joining {file.name.name}"
-    value = ", value" if values.has_values else ""
+    value = ", value" if file.has_values else ""
     queries = database.arrays(f"SELECT {name}_first AS first, {name}_lines AS lines FROM kept ORDER BY rowid")
     offsets = starts(queries["lines"])
     in_place = (offsets[:-1] == queries["first"]) | (queries["lines"] == 0)
-    is_sorted = in_place.all() and values.num_lines == offsets[-1]
+    is_sorted = in_place.all() and num_lines == offsets[-1]
     offsets = offsets[rows.start : rows.stop + 1]
     if is_sorted:
         labelled = f"SELECT t.rowid AS place, id AS label{value} FROM {name} t JOIN labels USING (item)"

@@ -197,7 +197,8 @@ def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
     form = "csv"
     if suffix_of(file) == "tsv":
         form = "tsv"
-    table = TextTable(Opening(path=file, role="train", form=form))
+    with file_errors(file, "text"):
+        table = TextTable(Opening(path=file, role="train", form=form))
     names = {column.name.lower(): column.name for column in table.columns}
     if sorted(names) != sorted(EDGE_COLUMNS):
         hint = "write a line 'child,parent', and under it the name or id of each label and of its parent."

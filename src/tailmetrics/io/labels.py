@@ -29,11 +29,14 @@ SHOWN_NAMES = 2
 """Names of each file that an error shows."""
 
 
-def numbers_hint(numbered: Source) -> str:
-    """Return what to do where a file has numbers for labels, and another file has names."""
-    if numbered.num_labels is not None:
-        return NUMBERS_HINT
-    return "if both mean the same labels, --string-ids true takes numbers for names, too."
+def check_named(path: FilePath, numbered: Sequence[Source]) -> None:
+    """Raise if some files have numbers for labels, and the file at ``path`` has names."""
+    if not numbered:
+        return
+    hint = "if both mean the same labels, --string-ids true takes numbers for names, too."
+    if numbered[0].num_labels is not None:
+        hint = NUMBERS_HINT
+    raise DataFileError(path, f"has names of labels, but {numbered[0].path} has their numbers", hint=hint)
 
 
 def check_agreement(
@@ -370,11 +373,7 @@ def set_label_names(sources: Sequence[Source], rule: LabelRule, memory: str) -> 
 def _names_in(sources: Sequence[Source], strings: bool, memory: str) -> Sequence[str]:
     """Return the names of the labels in all files, in the order of their ids; raise if one file has numbers."""
     named = [source for source in sources if source.string_ids]
-    numbered = [source for source in sources if not source.string_ids]
-    if numbered:
-        problem = f"has strings for label ids, but {numbered[0].path} has numbers"
-        raise DataFileError(named[0].path, problem, hint=numbers_hint(numbered[0]))
-
+    check_named(named[0].path, [source for source in sources if not source.string_ids])
     gathering = NameGathering(memory)
     for source in named:
         gathering.add(source)

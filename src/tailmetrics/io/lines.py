@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from tailmetrics.io.columns import TableReading
 from tailmetrics.io.database import Database, DatabaseError, joined_text, text_of
 from tailmetrics.io.files import DAMAGED_HINT, EMPTY_HINT, DataFileError, FilePath
+from tailmetrics.io.rows import Array, Ints
 
 LINE = re.compile(r"(?:[Oo]n Line|in line):? (\d+)")
 """Where DuckDB's errors name a line."""
@@ -34,7 +37,7 @@ class Lines:
         second_order: SQL of a rank or distance that is not read, as a number; empty without one.
         shown_value: SQL of the text of the value, or of the line where it names no query.
         needed: What a value must be, in words.
-        kept: The lines that count, as an SQL condition; empty for all.
+        kept: The lines that count, as an SQL condition.
         given: A function that returns the Arrow table or reader that statements call ``given``; None without one.
         entries: The entries of rows, in blocks which statements call ``given`` one after another; None without rows.
         row_word: What a line is called in errors.
@@ -55,7 +58,7 @@ class Lines:
     second_order: str = ""
     shown_value: str = ""
     needed: str = "a number"
-    kept: str = ""
+    kept: str = "true"
     given: Callable[[], Any] | None = None
     entries: Callable[[], Iterable[Any]] | None = None
     row_word: str = "row"
@@ -85,7 +88,7 @@ class Lines:
     def rows(self, database: Database, most: int | None = None) -> list[tuple[str, str | None, float | None]]:
         """Return the first lines, or all: query, item and value."""
         self._register(database)
-        statement = f"SELECT {self.query}, {self.item}, {self.value or 'NULL'} FROM {self.source}{self._where}"
+        statement = f"SELECT {self.query}, {self.item}, {self.value or 'NULL'} FROM {self.source} WHERE {self.kept}"
         if most is not None:
             statement += f" LIMIT {most}"
         rows: list[tuple[str, str | None, float | None]] = database.rows(statement)
@@ -101,24 +104,11 @@ class Lines:
             return
         self._register(database)
         cells = f"{self.query} AS query, {self.value} AS value, {self.second_order} AS second"
-        lines = f"SELECT {cells} FROM {self.source}{self._where} LIMIT {FIRST_LINES}"
-        before = "lag(value) OVER ordered AS value_before, lag(second) OVER ordered AS second_before"
-        compared = (
-            f"SELECT *, {before} FROM ({lines}) WHERE second IS NOT NULL AND NOT isnan(value) "
-            "WINDOW ordered AS (PARTITION BY query ORDER BY second, value DESC)"
-        )
-        row = database.row(
-            f"SELECT query FROM ({compared}) WHERE second > second_before AND value > value_before LIMIT 1"
-        )
+        lines = database.arrays(f"SELECT {cells} FROM {self.source} WHERE {self.kept} LIMIT {FIRST_LINES}")
+        queries, rows = np.unique(lines["query"], return_inverse=True)
+        row = contradicting_row(rows, *(np.ma.filled(lines[name], np.nan) for name in ("value", "second")))
         if row is not None:
-            raise contradiction(self.path, self.reading, f"query {row[0]!r}")
-
-    @property
-    def _where(self) -> str:
-        """The condition of the lines that count, as the end of an SQL statement."""
-        if self.kept:
-            return f" WHERE {self.kept}"
-        return ""
+            raise contradiction(self.path, self.reading, f"query {queries[row]!r}")
 
     def _register(self, database: Database) -> None:
         """Make the Arrow table known to a database."""
@@ -133,23 +123,22 @@ class Lines:
         cells = [f"coalesce({self.query}, error('empty'))", item]
         if self.value is not None:
             cells.append(f"coalesce({self.value}, error('empty'))")
-        return f"INSERT INTO {table} SELECT {', '.join(cells)} FROM {self.source}{self._where}"
+        return f"INSERT INTO {table} SELECT {', '.join(cells)} FROM {self.source} WHERE {self.kept}"
 
     def _explained(self, database: Database, failure: DatabaseError) -> DataFileError:
         """Return the error that names the first wrong line, else what DuckDB says."""
         value = self.value or "0"
-        shown = self.shown_value or value
-        cells = f"{self.query} AS query, {self.item} AS item, {value} AS value, ({shown})::VARCHAR AS shown"
+        cells = f"{self.query} AS query, {self.item} AS item, {value} AS value, {self.kept} AS is_kept"
+        cells += f", ({self.shown_value or value})::VARCHAR AS shown"
         numbered = f"SELECT row_number() OVER () AS number, {cells} FROM {self.source}"
         wrong = "query IS NULL OR value IS NULL"
         if not self.may_lack_items:
             wrong += " OR item IS NULL"
-        if self.kept:
-            wrong = f"({wrong}) AND ({self.kept})"
-            numbered = f"SELECT row_number() OVER () AS number, *, {cells} FROM {self.source}"
         try:
             self._register(database)
-            row = database.row(f"SELECT number, query, item, shown FROM ({numbered}) WHERE {wrong} LIMIT 1")
+            row = database.row(
+                f"SELECT number, query, item, shown FROM ({numbered}) WHERE is_kept AND ({wrong}) LIMIT 1"
+            )
         except DatabaseError as error:
             return _unreadable(self.path, self.reading.opening.form, error)
         if row is None:
@@ -165,18 +154,17 @@ class Lines:
         if query is None and not reading.item:
             return DataFileError(self.path, f"{text!r} is no line of {reading.content}", where, self.hint or WORDS_HINT)
         name = reading.value or reading.value_role or "value"
-        missing = None
-        if query is None:
-            missing = reading.key or "query"
-        elif item is None and not self.may_lack_items:
-            missing = reading.item
-        elif not text:
-            missing = name
-        if text is None or missing is not None:
-            hint = "every line names its query and its item, and has a number: leave out lines that were not scored."
-            return DataFileError(self.path, f"has no {missing!r}", where, self.hint or hint)
+        cells = {reading.key or "query": query}
+        if not self.may_lack_items:
+            cells[reading.item] = item
+        cells[name] = text
+        for column, cell in cells.items():
+            if not cell:
+                hint = "every line names its query and item, and has a number: leave out lines that were not scored."
+                return DataFileError(self.path, f"has no {column!r}", where, self.hint or hint)
+
         hint = f"every {name} must be {self.needed}"
-        if re.fullmatch("-?[0-9]*,[0-9]+", text):
+        if re.fullmatch("-?[0-9]*,[0-9]+", str(text)):
             hint += ", with a decimal point"
         elif reading.value_role == "gain":
             hint += "; grades in words need numbers: table[NAME].map({'no': 0, 'yes': 1})"
@@ -233,26 +221,28 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
     return DataFileError(path, f"cannot be read as {form}: {cause}", where, DAMAGED_HINT)
 
 
+def contradicting_row(rows: Ints, values: Array, second: Array) -> int | None:
+    """Return a row with two items of which one has the higher value, and the higher rank or distance; None without one.
+
+    Args:
+        rows: The row of each item.
+        values: Shape (n,), values of which the highest is best.
+        second: Shape (n,), the rank or distance of each item; NaN where there is none.
+    """
+    is_known = ~(np.isnan(values) | np.isnan(second))
+    rows, values, second = rows[is_known], values[is_known], second[is_known]
+    order = np.lexsort((-values, second, rows))
+    is_inside = np.diff(rows[order]) == 0
+    is_wrong = is_inside & (np.diff(second[order]) > 0) & (np.diff(values[order]) > 0)
+    if not is_wrong.any():
+        return None
+    return int(rows[order][is_wrong.argmax()])
+
+
 def contradiction(path: FilePath, reading: TableReading, where: str) -> DataFileError:
     """Return the error about two columns that order the items of a query differently."""
     problem = f"{reading.value!r} and {reading.second_order!r} order the items differently"
     return DataFileError(path, problem, where, reading.contradiction_hint())
-
-
-class Values(NamedTuple):
-    """What the values of lines are, and how many lines there are.
-
-    Attributes:
-        reading: How the columns of the first part are read.
-        has_values: Whether lines have values.
-        num_lines: Number of lines.
-        notes: What a reader of the numbers should know.
-    """
-
-    reading: TableReading
-    has_values: bool
-    num_lines: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +262,15 @@ class LineFiles:
         """How the columns of the first part are read."""
         return self.parts[0].reading
 
-    def load(self, database: Database, table: str, may_be_empty: bool = False) -> Values:
+    @property
+    def has_values(self) -> bool:
+        """Whether lines have values."""
+        return self.parts[0].value is not None
+
+    def load(self, database: Database, table: str, may_be_empty: bool = False) -> int:
         """Write query, item and value of every line into a new table, in which ``rowid`` numbers the lines from 0.
+
+        Return the number of lines.
 
         Raises:
             DataFileError: If a cell is missing or wrong, or the files have different kinds of values.
@@ -293,12 +290,20 @@ class LineFiles:
             count += part.load(database, table)
         if not count and not may_be_empty:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
-        notes: tuple[str, ...] = ()
-        if first.value is not None:
+        if self.has_values:
             for part in self.parts:
                 part.check_orders(database)
-            notes = (*self._notes_on_scores(database, table), *self._note_on_zeros(database, table, count))
-        return Values(first.reading, first.value is not None, count, notes)
+        return count
+
+    def notes(self, database: Database, table: str, count: int) -> tuple[str, ...]:
+        """Return what a reader of the numbers should know of ``count`` lines in a table.
+
+        Raises:
+            DataFileError: If scores count the lines of each query, as ranks do.
+        """
+        if not self.has_values:
+            return ()
+        return *self._notes_on_scores(database, table), *self._note_on_zeros(database, table, count)
 
     def _note_on_zeros(self, database: Database, table: str, count: int) -> tuple[str, ...]:
         """Return a note on targets with the gain 0, which qrels and LETOR list too; lists have no lines to count."""

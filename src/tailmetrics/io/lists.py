@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tailmetrics.io.columns import TEXT_TABLES, Kind, TableReading, check_keys, check_value
 from tailmetrics.io.files import DataFileError, file_errors
-from tailmetrics.io.lines import contradiction
+from tailmetrics.io.lines import contradicting_row, contradiction
 from tailmetrics.io.rows import FIRST_CELLS, Array, Ints, Ragged, Source, row_of, starts
 from tailmetrics.io.tables import Table, columns_of, is_list
 
@@ -53,7 +53,6 @@ class ListSource(Source):
         check_value(table.path, reading, columns)
         self.has_single_precision = reading.has_single_precision(columns)
         self.num_rows = table.num_rows
-        self.ends = table.ends
         mean = table.entries(self._columns[0]) / max(self.num_rows, 1)
         self.cells_per_row = max(mean, table.cells_per_row)
         self.widest = "the longest row", int(mean)
@@ -86,7 +85,10 @@ class ListSource(Source):
             if second_order is not None:
                 numbers, second_lengths = self._flat(second_order, batch, first)
                 if (second_lengths == lengths).all():
-                    self._check_second_order(values, np.from_dlpack(pc.cast(numbers, pa.float64())), rows, first)
+                    second = np.from_dlpack(pc.cast(numbers, pa.float64()))
+                    row = contradicting_row(rows, values.astype(np.float64), second)
+                    if row is not None:
+                        raise contradiction(self.path, self.reading, self.describe_row(first + row))
 
     def _check_rises(self, values: Array, rows: Ints) -> None:
         """Raise if nearly all lists with several scores rise from the first item to the last, as distances do."""
@@ -98,15 +100,6 @@ class ListSource(Source):
         if (steps > 0).sum() >= FEWEST_RISES and len(rising) > NEARLY_ALL * len(uneven):
             problem = f"{self.reading.value!r} rises from the first item of each list to the last, as distances do"
             raise DataFileError(self.path, problem, hint=self.reading.rising_hint("distance"))
-
-    def _check_second_order(self, values: Array, second: Array, rows: Ints, first: int) -> None:
-        """Raise if an item has the higher score, and the higher rank or distance, of two in a row."""
-        order = np.lexsort((-values.astype(np.float64), second, rows))
-        is_inside = np.diff(rows[order]) == 0
-        is_wrong = is_inside & (np.diff(second[order]) > 0) & (np.diff(values[order]) > 0)
-        if is_wrong.any():
-            row = int(rows[order][int(is_wrong.argmax())])
-            raise contradiction(self.path, self.reading, self.describe_row(first + row))
 
     def read_as_names(self) -> None:
         """Treat label ids as names, which are then numbered over all files."""

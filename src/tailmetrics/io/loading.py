@@ -24,7 +24,7 @@ from tailmetrics.io.labels import (
     Labels,
     NameGathering,
     NumberSource,
-    numbers_hint,
+    check_named,
     read_alike,
     set_label_names,
 )
@@ -359,7 +359,8 @@ def gathered_labels(
     sources = [opened.rows for opened in inputs if opened.rows is not None]
     if rule.by_number and not sources:
         return NUMBERED
-    if "label_names" in other_names and string_ids is None and _hold_names_and_ids(sources):
+    hold_names_and_ids = len({source.string_ids for source in sources}) > 1
+    if "label_names" in other_names and string_ids is None and hold_names_and_ids:  # ids are places in label_names
         label_names = list(other_names["label_names"])
         return Labels(label_names, len(label_names), len(label_names))
 
@@ -375,11 +376,6 @@ def gathered_labels(
     return gathering.ordered(rule, bool(string_ids) and not in_memory, in_memory)
 
 
-def _hold_names_and_ids(sources: Sequence[Source]) -> bool:
-    """Whether some files of rows hold names of labels, and the others hold ids, which are places in ``label_names``."""
-    return len({source.string_ids for source in sources}) > 1
-
-
 def _named_inputs(
     inputs: Sequence[Input], sources: Sequence[Source], string_ids: bool | None, num_labels: int | None
 ) -> list[Input]:
@@ -393,9 +389,8 @@ def _named_inputs(
     if numbered and num_labels is not None and string_ids is None:
         return []
     named = [opened for opened in inputs if opened.content not in numbered]
-    if named and numbered:
-        problem = f"has names of labels, but {numbered[0].path} has their numbers"
-        raise DataFileError(named[0].name, problem, hint=numbers_hint(numbered[0]))
+    if named:
+        check_named(named[0].name, numbered)
     return named
 
 
@@ -485,15 +480,12 @@ def _check_shared_columns(preds: Input, target: Input) -> None:
         return
     shared = [name for name in target.reading.unread if name in preds.reading.unread]
     keys = preds.reading.possible_queries, target.reading.possible_queries
-    names = "--preds-columns.query NAME --target-columns.query NAME"
+    hint = f"--preds-columns.query NAME --target-columns.query NAME joins, {ROWS_HINT}"
     if shared:
         problem = f"has {names_in_words(shared)} in common with {preds.name.name}"
         hint = f"--columns.query {quote(shared[0])} joins by it, {ROWS_HINT}"
-        if (set(keys[0]) | set(keys[1])) - {shared[0]}:
-            hint += f"; {names} joins by others"
     elif all(keys):
         problem = f"{names_in_words(keys[1])} may be the query, and {names_in_words(keys[0])} that of {preds.name.name}"
-        hint = f"{names} joins by them, {ROWS_HINT}"
     else:
         return
     if preds.form == IN_MEMORY:
@@ -562,14 +554,14 @@ def _row_facts(sources: Sequence[Source], rule: LabelRule, memory: str, rank: in
     for source in sources:
         if source.reading.query:
             row_names = Names(_keys(source))
-    start, stop = share(rank, world_size, first.num_rows, *sources)
+    own_rows = share(rank, world_size, first.num_rows)
     return Facts(
         num_rows=first.num_rows,
         num_labels=columns,
         label_names=names,
         row_names=row_names,
-        start=start,
-        stop=stop,
+        start=own_rows.start,
+        stop=own_rows.stop,
         columns=columns,
     )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tailmetrics.io.columns import Column, Kind, TableReading, assign_roles, check_keys, names_in_words
 from tailmetrics.io.database import Database, DatabaseError, literal, named, quoted, text_of
-from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, check_file, file_errors, head, stream
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, file_errors, head, stream
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
@@ -54,23 +54,22 @@ class Objects:
     """
 
     def __init__(self, opening: Opening) -> None:
-        self.path = check_file(opening.path)
-        with file_errors(self.path, opening.form):
-            self.owner = Plain(self.path)
-            self.database = Database(opening.forms.memory)
-            size = min(OBJECT_BYTES, self.database.limit // 8)
-            layout = "newline_delimited"
-            if opening.form == "json":
-                layout = "array"
-            self._options = (
-                f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
-                f"maximum_object_size={size}"
-            )
-            types = self._types()
-            if not self._hold_for_all(types):
-                types = self._types(", sample_size=-1")
-            cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type in types.items()]
-            schema = self.database.schema(f"SELECT {', '.join(cells)}")
+        self.path = opening.path
+        self.owner = Plain(self.path)
+        self.database = Database(opening.forms.memory)
+        size = min(OBJECT_BYTES, self.database.limit // 8)
+        layout = "newline_delimited"
+        if opening.form == "json":
+            layout = "array"
+        self._options = (
+            f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
+            f"maximum_object_size={size}"
+        )
+        types = self._types()
+        if not self._hold_for_all(types):
+            types = self._types(", sample_size=-1")
+        cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type in types.items()]
+        schema = self.database.schema(f"SELECT {', '.join(cells)}")
         self.columns = [_plain_column(column) for column in columns_of(schema)]
         self.mixed = {name for name, sql_type in types.items() if "JSON" in sql_type}
 
@@ -130,9 +129,8 @@ def open_jsonl(opening: Opening) -> Lines | Source:
 
 def open_json(opening: Opening) -> Lines | Source:
     """Open a JSON file: a list of objects, a dict of dicts or of lists, or predictions of MTEB."""
-    path = check_file(opening.path)
-    with file_errors(path, "JSON"):
-        start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
+    path = opening.path
+    start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
     if start == b"[]":
         raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
     if start.startswith(b"[["):
@@ -162,20 +160,15 @@ def _check_flat(objects: Objects, reading: TableReading) -> None:
     if not is_nested and name not in objects.mixed:
         return
 
-    cell, sql_type = "entry", "JSON"
-    if reading.within:
-        cell = f"entry.{quoted(reading.item)}"
-        sql_type = f"STRUCT({quoted(reading.item)} JSON)[]"
-    elif item.is_list:
-        sql_type = "JSON[]"
     entry = quoted(name)
-    if sql_type.endswith("[]"):
-        entry = f"unnest({entry})"
-    rows = f"SELECT {entry} AS entry FROM {objects.source({name: sql_type})}"
-    with file_errors(objects.path, "JSON"):
-        nested = objects.database.row(
-            f"SELECT {cell} FROM ({rows}) WHERE json_type({cell}) IN ('OBJECT', 'ARRAY') LIMIT 1"
-        )
+    if reading.within:
+        entry = f"unnest(json_extract({entry}, {literal('$[*].' + quoted(reading.item))}))"
+    elif item.is_list:
+        entry = f"unnest(json_extract({entry}, '$[*]'))"
+    entries = f"SELECT {entry} AS entry FROM {objects.source({name: 'JSON'})}"
+    nested = objects.database.row(
+        f"SELECT entry FROM ({entries}) WHERE json_type(entry) IN ('OBJECT', 'ARRAY') LIMIT 1"
+    )
     if nested is not None:
         raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
 
@@ -210,7 +203,7 @@ def _whole_json(path: FilePath) -> Any:
             raise DataFileError(path, f"holds the key {key!r} {times} times in one object", hint=hint)
         return content
 
-    with file_errors(path, "JSON"), stream(path) as file:
+    with stream(path) as file:
         try:
             return json.loads(bytes(file.read()), object_pairs_hook=unique)
         except json.JSONDecodeError as error:
@@ -268,10 +261,8 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
     )
 
 
-def is_run(value: Any) -> bool:
-    """Whether a value is a dict of dicts whose items are strings, the form of pytrec_eval, ranx and BEIR."""
-    if not isinstance(value, Mapping):
-        return False
+def is_run(value: Mapping[Any, Any]) -> bool:
+    """Whether a dict is of dicts whose items are strings, the form of pytrec_eval, ranx and BEIR."""
     for entries in value.values():
         if isinstance(entries, Mapping) and entries:
             return isinstance(next(iter(entries)), str)
@@ -376,9 +367,7 @@ def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
         hint = "MTEB writes {subset: {split: {query: …}}}."
         raise DataFileError(opening.path, "holds no subset with a split", hint=hint)
 
-    name = None
-    if opening.role == "preds":
-        name = opening.forms.part
+    name = opening.forms.part
     if name is None and len(parts) == 1:
         name = next(iter(parts))
     if name in parts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailmetrics.io.columns import TEXT_TABLES, ColumnError, TableReading, names_in_words
+from tailmetrics.io.columns import TEXT_TABLES, Column, ColumnError, TableReading, names_in_words
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import DataFileError, FilePath, file_errors, find, is_path
 from tailmetrics.io.formats import format_of
@@ -237,16 +237,18 @@ def column_names(path: FilePath) -> list[str]:
     """Return the names of the columns of a file whose suffix names a format with columns, else none."""
     form = format_of("read", [path], None).name
     opening = Opening(path=path, role="pairs", form=form)
-    if form in TEXT_TABLES:
-        from tailmetrics.io.text import TextTable
+    columns: Sequence[Column] = ()
+    with file_errors(path, form):
+        if form in TEXT_TABLES:
+            from tailmetrics.io.text import TextTable
 
-        return [column.name for column in TextTable(opening).columns]
-    if form in ("parquet", "arrow"):
-        from tailmetrics.io.tables import open_table
+            columns = TextTable(opening).columns
+        elif form in ("parquet", "arrow"):
+            from tailmetrics.io.tables import columns_of, open_table
 
-        return list(open_table(path).schema.names)
-    if form in ("json", "jsonl"):
-        from tailmetrics.io.objects import Objects
+            columns = columns_of(open_table(path).schema)
+        elif form in ("json", "jsonl"):
+            from tailmetrics.io.objects import Objects
 
-        return [column.name for column in Objects(opening).columns]
-    return []
+            columns = Objects(opening).columns
+    return [column.name for column in columns]

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeAlias, TypeVar
 
@@ -187,7 +187,6 @@ class Source(ABC):
         numbering: Name of a label -> label id, for string ids.
         label_names: Names of the labels in the order of their ids, for errors; None if labels have no names.
         layout: The layout of a row in words; all parts of a data set must have the same layout.
-        ends: Row numbers, ascending, at which the file is best divided (ends of row groups); None if any row is good.
         has_single_precision: Whether scores or gains are numbers in single or half precision.
         is_table: Whether the rows are of a table, which may name its queries; an array names none.
         reading: How the columns are read.
@@ -205,7 +204,6 @@ class Source(ABC):
     numbering: Mapping[str, int] | None = None
     label_names: Sequence[str] | None = None
     layout: str = ""
-    ends: Ints | None = None
     has_single_precision: bool = False
     is_table: bool = False
     reading: TableReading
@@ -388,22 +386,9 @@ class Facts:
     notes: tuple[str, ...] = ()
 
 
-def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[int, int]:
-    """Return the first row of a process, and the row after its last row.
-
-    The shares of the processes are consecutive and cover every row once. If possible, they end at ends of Parquet row
-    groups of all files, or else of one file, so that a row group is decoded only once. If the largest share would then
-    have twice the average number of rows or more, and take twice the time, shares end at any row.
-    """
-    cuts = np.arange(world_size + 1, dtype=np.int64) * num_rows // world_size
-    groups = [np.union1d([0, num_rows], source.ends) for source in sources if source.ends is not None]
-    if groups:
-        for ends in (reduce(np.intersect1d, groups), *groups):
-            nearest = ends[np.abs(ends - cuts[:, None]).argmin(axis=1)]
-            if int(np.diff(nearest).max()) * world_size < 2 * num_rows:
-                cuts = nearest
-                break
-    return int(cuts[rank]), int(cuts[rank + 1])
+def share(rank: int, world_size: int, num_rows: int) -> range:
+    """Return the rows of a process; the shares of all processes are consecutive and cover every row once."""
+    return range(num_rows * rank // world_size, num_rows * (rank + 1) // world_size)
 
 
 class Parts(Source):
@@ -421,11 +406,6 @@ class Parts(Source):
         self.is_table = sources[0].is_table
         self._take_common_layout()
         self.cells_per_row = max(source.cells_per_row for source in self._sources)
-        ends = []
-        for source, start in zip(self._sources, self._starts, strict=False):
-            source_ends = [source.num_rows] if source.ends is None else source.ends
-            ends.append(start + np.asarray(source_ends))
-        self.ends = np.concatenate(ends)
 
     @property
     def files(self) -> Sequence[Source]:

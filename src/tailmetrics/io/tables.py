@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,12 @@ import pyarrow.parquet as pq
 import torch
 
 from tailmetrics.io.columns import Column, Kind
-from tailmetrics.io.database import Database, entries_in_parquet, literal
+from tailmetrics.io.database import Database, DatabaseError, literal, named
 from tailmetrics.io.files import (
     DataFileError,
     FilePath,
     Plain,
-    check_file,
     codec_of,
-    file_errors,
     head,
     temporary_folder,
 )
@@ -109,14 +107,13 @@ class ParquetTable(Table):
     form = "Parquet"
 
     def __init__(self, path: FilePath) -> None:
-        with file_errors(path, self.form):
-            self._plain = None
-            self.file = path
-            if codec_of(path) is not None:
-                self._plain = Plain(path)
-                self.file = self._plain.path
-            with self._open() as file:
-                metadata, self.schema = file.metadata, file.schema_arrow
+        self._plain = None
+        self.file = path
+        if codec_of(path) is not None:
+            self._plain = Plain(path)
+            self.file = self._plain.path
+        with self._open() as file:
+            metadata, self.schema = file.metadata, file.schema_arrow
         lengths, size = [], 0
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
@@ -128,9 +125,13 @@ class ParquetTable(Table):
 
     def entries(self, column: str) -> int:
         """Return the number of entries in the lists of a column; 0 for a file in a store."""
-        if not isinstance(self.file, Path):
-            return 0
-        return entries_in_parquet(self.file, column)
+        own = "path_in_schema = ? OR starts_with(path_in_schema, ? || ', ')"
+        counts = f"SELECT sum(num_values) AS entries FROM parquet_metadata({named(self.file)}) WHERE {own}"
+        most = f"SELECT coalesce(max(entries), 0) FROM ({counts} GROUP BY path_in_schema)"
+        # sizes do not tell it: a kilobyte holds a million equal numbers; pyarrow aborts on a damaged file
+        with suppress(ModuleNotFoundError, DatabaseError):
+            return int(Database().row(most, column, column)[0])
+        return 0
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -154,11 +155,10 @@ class ArrowTable(Table):
 
     def __init__(self, path: FilePath) -> None:
         self._plain = Plain(path)
-        with file_errors(path, self.form):
-            lengths, sizes = [], []
-            for batch in self._batches():
-                lengths.append(len(batch))
-                sizes.append(batch.nbytes)
+        lengths, sizes = [], []
+        for batch in self._batches():
+            lengths.append(len(batch))
+            sizes.append(batch.nbytes)
         super().__init__(path, lengths)
         self.cells_per_row = sum(sizes) / 4 / max(self.num_rows, 1)
 
@@ -203,13 +203,12 @@ class TableInMemory(Table):
         yield from self._table.select(list(columns)).to_batches(size)
 
 
-def open_table(path: str | FilePath) -> Table:
+def open_table(path: FilePath) -> Table:
     """Open a file of columns; its first bytes tell whether it is Parquet or Arrow.
 
     Raises:
         DataFileError: If it is neither.
     """
-    path = check_file(path)
     start = head(path)
     if start.startswith(PARQUET):
         return ParquetTable(path)
@@ -284,9 +283,8 @@ def plain_type(arrow_type: Any) -> Any:
 def written(opening: Opening, database: Database, owner: object, statement: str) -> ParquetTable:
     """Return the result of a query as a Parquet table in a temporary folder, which lives as long as the table."""
     path = temporary_folder(owner) / "lists.parquet"
-    with file_errors(opening.path, opening.form):
-        goal = f"{literal(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480)"
-        database.run(f"COPY ({statement}) TO {goal}", f"reading {opening.path.name}", in_order=True)
+    goal = f"{literal(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480)"
+    database.run(f"COPY ({statement}) TO {goal}", f"reading {opening.path.name}", in_order=True)
     table = ParquetTable(path)
     table.path, table.owner = opening.path, owner
     return table

@@ -28,7 +28,7 @@ from tailmetrics.io.columns import (
     has_known_names,
 )
 from tailmetrics.io.database import Database, literal, named, quoted
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, head, stream
+from tailmetrics.io.files import DataFileError, FilePath, Plain, head, stream
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
@@ -113,10 +113,9 @@ class TextTable:
     """
 
     def __init__(self, opening: Opening) -> None:
-        self.path = check_file(opening.path)
-        with file_errors(self.path, opening.form):
-            self._plain = Plain(self.path)
-            first = _first_line(self.path)
+        self.path = opening.path
+        self._plain = Plain(self.path)
+        first = _first_line(self.path)
         self._is_quoted = opening.form == "csv"
         self._separator = _separator(opening, first)
         cells = self._split(first)
@@ -263,10 +262,9 @@ def _check_no_brackets(database: Database, table: TextTable, reading: TableReadi
     for name in (reading.item, reading.value):
         if name is not None:
             cell = table.place(name)
-            with file_errors(table.path, reading.opening.form):
-                row = database.row(
-                    f"SELECT {cell} FROM {table.source} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
-                )
+            row = database.row(
+                f"SELECT {cell} FROM {table.source} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
+            )
             if row is not None:
                 problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
                 hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
@@ -284,8 +282,7 @@ def _check_list_delimiter(database: Database, table: TextTable, reading: TableRe
     cell = table.place(reading.item)
     cells = f"SELECT {cell} AS cell FROM {table.source} WHERE {cell} IS NOT NULL LIMIT {CHECKED_CELLS}"
     shares = ", ".join(f"avg(contains(cell, {literal(separator)})::INTEGER)" for separator in others)
-    with file_errors(table.path, reading.opening.form):
-        (*shares_of_cells,) = database.row(f"SELECT {shares} FROM ({cells})")
+    shares_of_cells = database.row(f"SELECT {shares} FROM ({cells})")
     for separator, share in zip(others, shares_of_cells, strict=True):
         if share is not None and share > FEW_CELLS:
             option = reading.opening.own_option(LIST_DELIMITER)
@@ -339,14 +336,12 @@ def _lines_of_words(
         needed: What a value must be, in words.
         may_go_on: Whether further words may follow.
     """
-    path = check_file(opening.path)
-    with file_errors(path, opening.form):
-        plain = Plain(path)
+    plain = Plain(opening.path)
     file = FILE_OF_LINES.format(path=named(plain.path))
     split_lines = f"(SELECT line, string_split(line, ' ') AS parts FROM {file})"
     sql = value.replace("{n}", "try_cast(w.v AS DOUBLE)") or None
     return Lines(
-        path=path,
+        path=opening.path,
         source=f"(SELECT line, {_sql_of_words(words, may_go_on)} AS w FROM {split_lines})",
         query="nullif(w.q, '')",
         item="nullif(w.i, '')",
@@ -429,11 +424,9 @@ def open_letor(opening: Opening) -> Lines:
     """Open targets in LETOR, or the scores of their lines; the item is the ``docid`` of the comment, or the line."""
     if opening.role == "preds" and len(opening.target_paths) != 1:
         raise DataFileError(opening.path, "holds scores for the lines of targets in LETOR", hint=LETOR_HINT)
-    path = check_file(opening.path)
-    with file_errors(path, "LETOR"):
-        plain = judged = Plain(path)
-        if opening.role == "preds":
-            judged = Plain(check_file(opening.target_paths[0]))
+    plain = judged = Plain(opening.path)
+    if opening.role == "preds":
+        judged = Plain(opening.target_paths[0])
 
     pattern = f"^\\s*({WORD}){GAP}qid:({WORD})"
     listed = FILE_OF_LINES.format(path=named(judged.path))
@@ -451,7 +444,7 @@ def open_letor(opening: Opening) -> Lines:
         value, shown, value_role = "score", "coalesce(score, '')", "score"
         content = "scores of the lines of the targets"
     return Lines(
-        path=path,
+        path=opening.path,
         source=lines,
         query="nullif(w.q, '')",
         item="CASE WHEN doc <> '' THEN doc ELSE number::VARCHAR END",

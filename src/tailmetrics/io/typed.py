@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tailmetrics.io.columns import TableReading, assign_roles, check_keys, check_value
+from tailmetrics.io.columns import assign_roles, check_keys, check_value
 from tailmetrics.io.database import named, quoted
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
@@ -21,15 +21,10 @@ def open_columns(opening: Opening) -> Lines | Source:
 
 def open_typed(opening: Opening, table: Table) -> Lines | Source:
     """Open a table whose columns have types."""
-    reading = assign_roles(opening, columns_of(table.schema))
+    columns = columns_of(table.schema)
+    reading = assign_roles(opening, columns)
     if reading.is_listed:
         return ListSource(table, reading)
-    return lines_of(table, reading)
-
-
-def lines_of(table: Table, reading: TableReading) -> Lines:
-    """Return the lines of a table with types."""
-    columns = columns_of(table.schema)
     check_keys(table.path, reading, columns)
     check_value(table.path, reading, columns)
     given = None

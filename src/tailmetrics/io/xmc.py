@@ -14,7 +14,7 @@ from itertools import chain, islice
 import numpy as np
 
 from tailmetrics.io.columns import TableReading
-from tailmetrics.io.files import DataFileError, check_file, file_errors, head, size_of
+from tailmetrics.io.files import DataFileError, file_errors, head, size_of
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.io.text import BLANK, every_line, parse_int64
@@ -40,7 +40,7 @@ class XmcSource(Source):
     layout = "label:value"
 
     def __init__(self, opening: Opening) -> None:
-        self.path = check_file(opening.path)
+        self.path = opening.path
         self.reading = TableReading(opening=opening, content="'label:value' in a line for each row")
         words = self._first_words()
         self._has_features = len(words) == 3
@@ -49,8 +49,7 @@ class XmcSource(Source):
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:
             self._header_lines = 0
-            with file_errors(self.path, "XMC text"):
-                self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
+            self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
         if self._has_features and opening.role == "preds":
             hint = "predictions are label:value lines under the header 'rows labels'."
             raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
