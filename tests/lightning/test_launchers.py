@@ -7,6 +7,7 @@ import io
 import os
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,6 +18,8 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.strategies import DDPStrategy
 
 import processes
+import tailmetrics
+from tailmetrics.lightning.trainer import BYTES_IN_PIPE, fit_values_into_pipe
 
 
 def values_of(folder: str | Path, strategy: Any, validated: bool) -> tuple[bool, float]:
@@ -51,6 +54,40 @@ def test_runs_of_each_launcher_return_their_values(tmp_path: Path) -> None:
     start = processes.context().get_start_method()  # whose server has loaded torch and TorchMetrics
     with patch.dict(os.environ):  # to which Lightning adds the address of the processes
         assert values_of(tmp_path, DDPStrategy(start_method=start), False) == (True, 1.0)
+
+
+def many_values_of(folder: str, strategy: str) -> dict[str, float]:
+    """Return the values of a validation that logs more of them than a pipe holds one by one."""
+    metrics = []
+    for name in ("first", "second"):
+        metrics.append(tailmetrics.RecallAtK(k=range(1, 11), buckets="deciles", scope="global", name=name))
+    run = trainer(Path(folder), callback(metrics, label_counts=[1] * 20), devices=1, strategy=strategy)
+    run.validate(Model(), loader(), verbose=False)
+    return {key: float(value) for key, value in run.callback_metrics.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_on_forked_processes_ends_and_returns_many_values(tmp_path: Path) -> None:
+    """A run on a forked process returns the 270 values of a run without one. Lightning alone would wait without end."""
+    forked = f"import test_launchers; result = test_launchers.many_values_of({str(tmp_path)!r}, 'ddp_notebook')"
+    values = processes.run_in_process(forked)
+    assert len(values) > 260
+    assert str(values) == str(many_values_of(str(tmp_path), "auto"))
+
+
+@pytest.mark.parametrize(("own_values", "is_kept"), [(500, True), (1000, False)])
+def test_values_fit_into_a_pipe_or_are_left_out(own_values: int, is_kept: bool) -> None:
+    """500 values of the callback are sent as they are, and of 1000 none, so that a run ends. Others always stay."""
+    own = {f"val/recall@{k}/decile_1": torch.tensor(1 / (k + 1), dtype=torch.float64) for k in range(own_values)}
+    metrics = {"loss": torch.tensor(0.5), **own}
+    kept = fit_values_into_pipe(SimpleNamespace(callback_metrics=metrics), set(own))
+    assert kept == is_kept
+    expected = {"loss": torch.tensor(0.5)} | (own if is_kept else {})
+    assert metrics == expected
+    file = io.BytesIO()
+    torch.save(metrics, file)
+    assert file.tell() <= BYTES_IN_PIPE
 
 
 @pytest.mark.parametrize(("strategy", "warns"), [("ddp_notebook", True), ("auto", False)])

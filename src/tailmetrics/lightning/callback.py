@@ -27,6 +27,7 @@ from tailmetrics.lightning.trainer import (
     best_checkpoint,
     callback_bases,
     evaluated_loaders,
+    fit_values_into_pipe,
     has_only_empty_loaders,
     run_folder,
     runs_in_started_processes,
@@ -166,6 +167,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self._loader_evaluations: list[LoaderEvaluation] = []
         self._fit_reports: dict[int, Report] = {}
         """The reports of the last validation in a fit, by loader."""
+        self._logged_keys: set[str] = set()
+        """The keys of the values that Lightning has got."""
         self._last_best_checkpoint: tuple[str, float | None] | None = None
         """Path and score of the checkpoint that was the best one when the callback last looked for a new one."""
 
@@ -267,7 +270,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             )
             return
 
-        log_values(pl_module, values, trainer.loggers, self.key_format)
+        self._logged_keys |= log_values(pl_module, values, trainer.loggers, self.key_format)
         is_fit = trainer.state.fn == "fit"
         self.reports = reports
         self.report = next(iter(reports.values()))
@@ -352,13 +355,17 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         for evaluation in self._loader_evaluations:
             evaluation.discard_rows()
         if self.report is not None and trainer.is_global_zero and runs_in_started_processes(trainer):
-            files = ""
+            sources = []
+            if fit_values_into_pipe(trainer, self._logged_keys):
+                sources.append("trainer.callback_metrics")
             if self.folder is not None:
-                files = f", or the files in {self.folder}"
+                sources.append(f"the files in {self.folder}")
+            advice = "read " + ", or ".join(sources)
+            if not sources:
+                advice = "pass files=True, because Lightning hands over only about 600 values, and there are more"
             warn(
                 "HeadToTailReport: the reports of this run end with the processes that Lightning started for it, so "
-                "that report and best_report of the callback are None after the run; read trainer.callback_metrics"
-                f"{files}.",
+                f"that report and best_report of the callback are None after the run; {advice}.",
                 stacklevel=2,
             )
 

@@ -27,8 +27,8 @@ def logged_values(report: Report) -> dict[str, float]:
 
 def log_values(
     pl_module: Any, values: Mapping[str, float], loggers: Sequence[Any], key_format: Callable[[str], str] | None = None
-) -> None:
-    """Log values that are equal in all processes, without communication and without waiting for a device.
+) -> set[str]:
+    """Log values that are equal in all processes, and return their keys; without communication or waiting for a device.
 
     Lightning gets tensors on the CPU, which it reads without waiting. ``sync_dist`` with ``rank_zero_only`` makes
     Lightning reduce nothing and warn of nothing. ``reduce_fx="max"`` keeps a single value unchanged, while a mean would
@@ -36,8 +36,9 @@ def log_values(
     """
     tensors = {}
     for key, value in _formatted(_apart(values, loggers), key_format).items():
-        tensors[key] = torch.tensor(value, dtype=torch.float32)
+        tensors[key] = torch.tensor(value, dtype=torch.float64)
     pl_module.log_dict(tensors, sync_dist=True, rank_zero_only=True, reduce_fx="max", add_dataloader_idx=False)
+    return set(tensors)
 
 
 def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, float]:

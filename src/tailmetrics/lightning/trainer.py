@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -14,6 +15,8 @@ import torch
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 KNOWN = "2.6"
 """Versions of Lightning that have the private attributes which :func:`evaluated_loaders` reads."""
+BYTES_IN_PIPE = 60_000
+"""What a pipe of Linux, of 65,536 bytes, holds of values beside other results of a run."""
 
 # -- the two packages ---------------------------------------------------------------------------------------------
 
@@ -171,3 +174,24 @@ def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
 def runs_in_started_processes(trainer: Any) -> bool:
     """Return whether Lightning started this process for one run, as ``ddp_spawn`` and ``ddp_notebook`` do."""
     return hasattr(getattr(trainer.strategy, "launcher", None), "_start_method")
+
+
+def fit_values_into_pipe(trainer: Any, keys: Iterable[str]) -> bool:
+    """Return whether Lightning can hand ``trainer.callback_metrics`` to the process that started this one.
+
+    Lightning writes the values into a pipe, which is read only after this process has ended: with too many values, it
+    would wait without end. So the values of ``keys`` are put into one tensor, which needs a third of the room, and are
+    deleted if they still do not fit.
+    """
+    metrics = trainer.callback_metrics
+    own_keys = [key for key in keys if key in metrics]
+    values = torch.tensor([float(metrics[key]) for key in own_keys], dtype=torch.float64)
+    metrics.update(zip(own_keys, values, strict=True))
+
+    file = BytesIO()
+    torch.save(dict(metrics), file)
+    if file.tell() <= BYTES_IN_PIPE:
+        return True
+    for key in own_keys:
+        del metrics[key]
+    return False
