@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import wraps
-from inspect import get_annotations, signature
+from inspect import get_annotations
 from secrets import randbits
 from typing import Any, ClassVar, Final, TypeVar, cast
 from warnings import warn
@@ -26,6 +26,7 @@ from tailmetrics._arguments import (
     check_keywords,
     documentation,
     grouped,
+    names_unknown_keywords,
     passed_arguments,
     settled_arguments,
     shape_of,
@@ -58,17 +59,13 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 def with_keywords(method: Method) -> Method:
     """Return a method of a collection that names an unknown argument; compiled code calls it outside of its graph."""
-    called = signature(method)
+    checked = names_unknown_keywords(method)
 
     @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
-            return eagerly(call, self, *args, **kwargs)
-        try:
-            return method(self, *args, **kwargs)
-        except TypeError:
-            check_keywords(f"{type(self).__name__}.{method.__name__}", called, kwargs)
-            raise
+            return eagerly(checked, *args, **kwargs)
+        return checked(*args, **kwargs)
 
     return cast("Method", call)
 

@@ -125,16 +125,8 @@ class LabelBuckets:
         check_choice(caller, "ties", ties, EqualCounts)
         stem = "decile" if n == 10 else "quantile"
         usual_names = [f"{stem}_{number}" for number in range(n, 0, -1)]
-        if names is not None:
-            names = _checked_names(caller, names, usual_names)
-            if _contradicts_by_words(names):
-                raise ValueError(
-                    f"{caller}: names={list(names)} gives the name {names[0]!r} to the most frequent labels; names "
-                    f"begin with the most frequent ones: pass {','.join(names[::-1])}."
-                )
-
-        assignment = _quantile_of_label(counts, n, by, ties)
-        return cls.from_assignment(assignment, [*(names or usual_names), "unseen"], counts)
+        all_names = _names_of_buckets(caller, names, usual_names, [])
+        return cls.from_assignment(_quantile_of_label(counts, n, by, ties), all_names, counts)
 
     @classmethod
     def thresholds(cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
@@ -155,19 +147,9 @@ class LabelBuckets:
         usual_names = [f"{lows[-1]}+"]
         for low, high in reversed(list(pairwise(lows))):
             usual_names.append(f"{low}-{high - 1}" if high - 1 > low else f"{low}")
-        if names is not None:
-            names = _checked_names(caller, names, usual_names)
-            wrong = _contradicting_name(names, lows)
-            if wrong is not None:
-                reversed_fit = _contradicting_name(names[::-1], lows) is None
-                fitting_names = names[::-1] if reversed_fit else usual_names
-                raise ValueError(
-                    f"{caller}: names={list(names)} gives the name {names[wrong]!r} to the bucket "
-                    f"{usual_names[wrong]}; edges ascend, but names begin with the most frequent labels: pass "
-                    f"{','.join(fitting_names)}."
-                )
+        all_names = _names_of_buckets(caller, names, usual_names, lows)
         num_reached = torch.bucketize(counts, counts.new_tensor(lows), right=True)
-        return cls.from_assignment(len(lows) - num_reached, [*(names or usual_names), "unseen"], counts)
+        return cls.from_assignment(len(lows) - num_reached, all_names, counts)
 
     @classmethod
     def from_assignment(cls, assignment: Any, names: Sequence[str], counts: Any = None) -> LabelBuckets:
@@ -462,16 +444,36 @@ RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+
 """A range of training counts in the name of a bucket, such as ``1-19``, ``>100``, ``101+`` or ``<20``."""
 
 
-def _checked_names(caller: str, names: Any, usual_names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of buckets of seen labels as a tuple; raise unless there is one for each."""
+def _names_of_buckets(caller: str, names: Any, usual_names: Sequence[str], lows: Sequence[int]) -> list[str]:
+    """Return the names of all buckets, ``unseen`` behind; raise unless there is a fitting one for each seen bucket.
+
+    Args:
+        caller: The name that errors begin with.
+        names: The names of the buckets of seen labels; None takes the usual ones.
+        usual_names: The usual names, the most frequent bucket first.
+        lows: The least count of each bucket, ascending; empty for quantiles, whose names may state no counts.
+    """
+    if names is None:
+        return [*usual_names, "unseen"]
     checked = check_names(caller, "names", names)
     if len(checked) != len(usual_names):
         raise ValueError(
             f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(usual_names)}; name each seen "
             "bucket, the most frequent first."
         )
-    _distinct_names(caller, (*checked, "unseen"))
-    return checked
+    all_names = [*checked, "unseen"]
+    _distinct_names(caller, all_names)
+
+    wrong = _contradicting_name(checked, lows)
+    if wrong is not None:
+        fitting_names: Sequence[str] = checked[::-1]
+        if _contradicting_name(fitting_names, lows) is not None:
+            fitting_names = usual_names
+        raise ValueError(
+            f"{caller}: names={list(names)} gives the name {checked[wrong]!r} to the bucket {usual_names[wrong]}; "
+            f"names begin with the most frequent labels, also where edges ascend: pass {','.join(fitting_names)}."
+        )
+    return all_names
 
 
 def _distinct_names(caller: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -510,10 +512,12 @@ def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None
 
     Args:
         names: One per bucket, the most frequent first.
-        lows: The least count of each bucket, ascending.
+        lows: The least count of each bucket, ascending; empty for quantiles.
     """
     if _contradicts_by_words(names):
         return 0
+    if not lows:
+        return None
     highs = [inf, *(low - 1 for low in lows[:0:-1])]
     for place, (name, low, high) in enumerate(zip(names, lows[::-1], highs, strict=True)):
         if _states_other_counts(name, low, high):

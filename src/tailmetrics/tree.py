@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from tailmetrics._arguments import check_count, check_names, whole_numbers
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
@@ -360,21 +359,14 @@ class Level(NamedTuple):
             padded = torch.where(padded >= 0, places[padded.clamp(min=0)], -1)
             return replace(targets, padded=padded, num_labels=num_labels)
 
-        entries = targets.entries
-        no_cell = targets.num_rows * num_labels
-        cells = torch.where(entries.ids >= 0, entries.rows * num_labels + places[entries.ids.clamp(min=0)], no_cell)
-        cells, order = cells.sort()
-        is_first = F.pad(cells[1:] != cells[:-1], (1, 0), value=True)[: len(cells)] & (cells < no_cell)
+        entries = targets.without_void().entries
+        cells = entries.rows * num_labels + places[entries.ids]
+        cells, place = torch.unique(cells, return_inverse=True)
         gains = None
         if entries.gains is not None:
-            cell_number = is_first.cumsum(0) - 1
-            sorted_gains = torch.where(cells < no_cell, entries.gains[order], 0)
-            largest = torch.zeros_like(entries.gains)
-            largest.scatter_reduce_(0, cell_number.clamp(min=0), sorted_gains, "amax")
-            gains = largest[cell_number]
-        rows = (cells // num_labels).clamp(max=max(0, targets.num_rows - 1))
-        ids = torch.where(is_first, cells % num_labels, -1)
-        distinct = targets.kernels.without_void(Entries(rows, ids, gains, min(entries.width, num_labels)))
+            gains = entries.gains.new_zeros(len(cells)).scatter_reduce_(0, place, entries.gains, "amax")
+        rows, ids = cells // num_labels, cells % num_labels
+        distinct = Entries(rows, ids, gains, min(entries.width, num_labels))
         return replace(targets.with_entries(distinct), num_labels=num_labels)
 
 

@@ -22,7 +22,7 @@ from tailmetrics._transfer import check_room
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection._alternatives import ORDERS
 from tailmetrics.collection._members import IS_SYNCED, MemberCollection, check_batch_arguments, named_members
-from tailmetrics.collection._summaries import labels_of, summaries_of
+from tailmetrics.collection._summaries import labels_of, stacked, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import QueriesSeen, labels_in_each_list, whole_buckets, whole_lists
@@ -497,9 +497,9 @@ class TopKCollection(MemberCollection):
         for metric, axis in zip(members, axes, strict=True):
             keys = [self._set_name(key) for key in list(metric.keys())]
             if isinstance(val, Mapping):
-                values: Any = _stacked(val, keys)
+                values: Any = stacked(val, keys)
             else:
-                values = [_stacked(step, keys) for step in val]
+                values = [stacked(step, keys) for step in val]
             figures.append(metric.plot(values, axis))
         return figures
 
@@ -522,7 +522,3 @@ class TiedShare(NamedTuple):
     share: float
     cutoff: int | None
     rules: Any
-
-
-def _stacked(scalars: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
-    return torch.stack([scalars[key] for key in keys])

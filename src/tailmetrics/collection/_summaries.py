@@ -51,18 +51,19 @@ def summaries_of(
         adjusted_gaps: dict[str, Tensor] = {}
         for stem, bucket_keys in buckets_by_stem(metric).items():
             keys = [named(key) for key in bucket_keys]
-            values = _stacked(scalars, keys)
+            values = stacked(scalars, keys)
             summaries[named(f"{stem}/gap")] = _gap(values)
             summaries[named(f"{stem}/spread")] = torch.full_like(values[0], _spread(values))
             if chance.keys() & attainable.keys() >= set(keys):
-                lowest = _stacked(chance, keys)
-                adjusted = (values - lowest) / (_stacked(attainable, keys) - lowest)
+                lowest = stacked(chance, keys)
+                adjusted = (values - lowest) / (stacked(attainable, keys) - lowest)
                 adjusted_gaps[named(f"{stem}/adjusted_gap")] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
         summaries.update(adjusted_gaps)
     return summaries
 
 
-def _stacked(values: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
+def stacked(values: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
+    """Return the values of some keys as one vector."""
     return torch.stack([values[key] for key in keys])
 
 

@@ -45,7 +45,15 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
 
 
 FORCED = [False]
-_before = local()
+
+
+class ProgramThreads(local):
+    """The number of threads that the program gave to torch, while :class:`one_thread` has set another; else None."""
+
+    number: int | None = None
+
+
+PROGRAM_THREADS = ProgramThreads()
 
 
 @contextmanager
@@ -70,18 +78,18 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
     def __enter__(self) -> None:
         self._before = 1 if is_compiling() else torch.get_num_threads()
         if self._before > 1:
-            _before.threads = self._before
+            PROGRAM_THREADS.number = self._before
             torch.set_num_threads(1)
 
     def __exit__(self, *error: object) -> None:
         if self._before > 1:
             torch.set_num_threads(self._before)
-            _before.threads = None
+            PROGRAM_THREADS.number = None
 
 
 def num_threads() -> int:
     """Return the number of threads that the program gave to torch. :func:`one_thread` does not change it."""
-    return getattr(_before, "threads", None) or torch.get_num_threads()
+    return PROGRAM_THREADS.number or torch.get_num_threads()
 
 
 def real_dtype(device: torch.device) -> torch.dtype:

@@ -183,8 +183,7 @@ class NativeKernels(CpuKernels):
             return super().look_through(ids)
         return native.check_lists(ids)
 
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
-        return native.top_k(scores, k)
+    top_k = staticmethod(native.top_k)
 
     def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
         if scores.dtype not in (torch.float32, torch.float64):

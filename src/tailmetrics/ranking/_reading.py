@@ -96,7 +96,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         Ranked lists, relevant labels, and row groups with row weights.
     """
     preds = batch.preds
-    _check_kind(context, preds)
+    if context.scored is not None:
+        _check_kind(context, preds)
     if isinstance(preds, tuple):
         scores, ids = preds
         targets = read_target(context, batch, scores.shape[0], None, scores.device)
@@ -171,8 +172,6 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
 
 def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
     """Raise if ids were passed as scores, or scores as ids."""
-    if context.scored is None:
-        return
     is_scored = isinstance(preds, tuple) or preds.is_floating_point()
     if context.scored and not is_scored:
         raise TypeError(

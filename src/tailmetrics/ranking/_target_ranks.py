@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeAlias, TypeVar
-from weakref import ref
 
 import torch
 from torch import Tensor
@@ -82,6 +81,21 @@ class RelevantLabels:
             if key != "":
                 self._best[key] = best
         return best[..., :k]
+
+
+def by_cutoff(make: Callable[[Any, Cutoff], Tensor]) -> Callable[[Any, Cutoff], Tensor]:
+    """Decorate a method of a cut-off: its value is computed once for each cut-off, as that of ``once`` is."""
+    name = make.__name__
+
+    @wraps(make)
+    def value(self: TargetRanks, k: Cutoff) -> Tensor:
+        memo = self._memo
+        if (name, k) not in memo:
+            memo[name, k] = make(self, k)
+        tensor: Tensor = memo[name, k]
+        return tensor
+
+    return value
 
 
 class TargetRanks:
@@ -196,16 +210,9 @@ class TargetRanks:
         rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
         return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest, self.listed))
 
-    @property
-    def with_hits(self) -> TargetRanks:
-        """The target ranks of the rows with a hit, if few rows have one; most formulas are 0 for the other rows."""
-        ranks = self._with_hits
-        if ranks is None:
-            return self
-        return ranks
-
     @once
-    def _with_hits(self) -> TargetRanks | None:
+    def with_hits(self) -> TargetRanks | None:
+        """The target ranks of the rows with a hit, if few rows have one, else None; formulas are 0 for other rows."""
         rows = self.relevant.rows_with_hits(self.hits)
         if rows is None:
             return None
@@ -222,70 +229,53 @@ class TargetRanks:
             return k
         return _numbers(k, self.n_relevant.device).view(-1, *[1] * (self.n_relevant.ndim + axes))
 
+    @by_cutoff
     def within(self, k: Cutoff) -> Tensor:
         """Return a mask of the ``target_ranks`` within the top ``k``, shape (..., W), bool.
 
         Raises:
             ValueError: If the list was cut above ``k``. Labels behind the cut would wrongly count as not found.
         """
-        memo = self._memo
-        if ("within", k) not in memo:
-            if (k if isinstance(k, int) else max(k)) > self.max_k:
-                check_deep_enough(k, self.max_k)
-            memo["within", k] = self.hits.ranks <= (k if isinstance(k, int) else self.cutoffs(k, 1))
-        within: Tensor = memo["within", k]
-        return within
+        if (k if isinstance(k, int) else max(k)) > self.max_k:
+            check_deep_enough(k, self.max_k)
+        return self.hits.ranks <= (k if isinstance(k, int) else self.cutoffs(k, 1))
 
+    @by_cutoff
     def first_within(self, k: Cutoff) -> Tensor:
         """Return whether the first hit is within the top ``k``, shape (...), bool. It raises like :meth:`within`."""
-        memo = self._memo
-        if ("first within", k) not in memo:
-            if (k if isinstance(k, int) else max(k)) > self.max_k:
-                check_deep_enough(k, self.max_k)
-            memo["first within", k] = self.first_rank <= (k if isinstance(k, int) else self.cutoffs(k))
-        within: Tensor = memo["first within", k]
-        return within
+        if (k if isinstance(k, int) else max(k)) > self.max_k:
+            check_deep_enough(k, self.max_k)
+        return self.first_rank <= (k if isinstance(k, int) else self.cutoffs(k))
 
     def at(self, k: Cutoff) -> Tensor:
         """Return a mask of the ``target_ranks`` that equal ``k``, shape (..., W), bool."""
         return self.within(k) & (self.target_ranks == self.cutoffs(k, 1))
 
+    @by_cutoff
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
-        return self.remembered(("hits", k), lambda: self.real_hits_at(k).to(torch.int64))
+        return self.real_hits_at(k).to(torch.int64)
 
+    @by_cutoff
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
-        memo = self._memo
-        if ("real hits", k) not in memo:
-            memo["real hits", k] = self.real_within(k).sum(dim=-1)
-        real: Tensor = memo["real hits", k]
-        return real
+        return self.real_within(k).sum(dim=-1)
 
+    @by_cutoff
     def real_within(self, k: Cutoff) -> Tensor:
         """Return :meth:`within` as float64. A product with it takes a third of the time of a product with bools."""
-        memo = self._memo
-        if ("real within", k) not in memo:
-            within = self.within(k)
-            memo["real within", k] = within.to(real_dtype(within.device))
-        real: Tensor = memo["real within", k]
-        return real
+        within = self.within(k)
+        return within.to(real_dtype(within.device))
 
+    @by_cutoff
     def length_at(self, k: Cutoff) -> Tensor:
         """Return the number of labels among the first ``k``, m_k, shape (...), int64."""
-        memo = self._memo
-        if ("length", k) not in memo:
-            memo["length", k] = self.length.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
-        length: Tensor = memo["length", k]
-        return length
+        return self.length.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
 
+    @by_cutoff
     def attainable_at(self, k: Cutoff) -> Tensor:
         """Return the largest possible number of hits among the first ``k``, min(k, n), shape (...), int64."""
-        memo = self._memo
-        if ("attainable", k) not in memo:
-            memo["attainable", k] = self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
-        attainable: Tensor = memo["attainable", k]
-        return attainable
+        return self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
 
     @once
     def first_rank(self) -> Tensor:
@@ -380,18 +370,9 @@ class RanksOfRows(TargetRanks):
 
         hits = LazyHits(chosen(whole.hits.ranks, NOT_RANKED), whole.hits, chosen)
         documents = None if whole.documents is None else whole.documents[rows]
-        rest = whole.relevant, whole.n_relevant, whole.num_labels, whole.max_k, whole.deepest, documents
-        super().__init__(hits, *rest)
-        del self.length  # it is computed at first use
-        # a weak reference: ``whole`` refers to this object, and a cycle would keep the batch until Python collects it
-        self._whole, self._rows, self.n_relevant = ref(whole), rows, whole.n_relevant[rows]
-
-    @once
-    def length(self) -> Tensor:
-        """Number of labels in the list of each chosen row."""
-        whole = self._whole()
-        assert whole is not None  # the caller holds the batch
-        return whole.length[self._rows]
+        length = whole.length[rows]
+        super().__init__(hits, whole.relevant, length, whole.num_labels, whole.max_k, whole.deepest, documents)
+        self._rows, self.n_relevant = rows, whole.n_relevant[rows]
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
         """Return the largest gains of the relevant labels of each chosen row."""

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import num_threads
+from tailmetrics.ranking._device import PROGRAM_THREADS
 from tailmetrics.ranking._hits import Hits, ListCheck
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
@@ -112,7 +112,9 @@ def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
         else:
             fields.append(field or 0)
 
-    code = getattr(_loaded()[0], f"tailmetrics_{name}")(fields.buffer_info()[0], num_threads())
+    code = getattr(_loaded()[0], f"tailmetrics_{name}")(
+        fields.buffer_info()[0], PROGRAM_THREADS.number or torch.get_num_threads()
+    )
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
     if code:
