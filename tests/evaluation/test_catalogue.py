@@ -1,4 +1,4 @@
-"""The catalogue of tables and dicts: which labels it holds, what counts by place belong to, and which notes a report
+"""The catalogue of tables, dicts and ids: which labels it holds, what counts by place belong to, and which notes a report
 has.
 """
 
@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import tailmetrics as tm
 from tailmetrics.evaluation import compare_runs
@@ -43,6 +44,30 @@ def test_catalogue_is_label_names_or_the_labels_in_the_data(factory):
     assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
     # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
     assert report.scalars["gini@2"] == pytest.approx(2 * (2 * 1 + 4 * 2 + 8 * 1) / (2 * 7 * 4))
+    assert not any("catalogue" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize("form", ["ids", "lists", "candidates", "ranking"])
+def test_a_catalogue_that_the_largest_id_implies_is_noted(form):
+    """If no array has columns and no argument says how many labels there are, the largest id does, which a warning says.
+
+    The largest id is 3, so that 2 of 4 labels are shown; of the 5 labels of ``num_labels=5`` these are 2 of 5.
+    """
+    ids, relevant, train = torch.tensor([[0, 1], [1, 0]]), torch.tensor([[1], [3]]), torch.tensor([[0], [2]])
+    forms = {
+        "ids": (ids, relevant),
+        "lists": (ids.tolist(), relevant.tolist()),
+        "candidates": ((torch.tensor([[0.9, 0.1], [0.8, 0.2]]), ids), relevant),
+        "ranking": (tm.rank(ids, relevant), None),
+    }
+    preds, target = forms[form]
+    report = tm.evaluate(preds, target, train_target=train, metrics=tm.CatalogCoverageAtK(k=2))
+    assert report.scalars["catalog_coverage@2"] == 2 / 4
+    text = "The catalogue is the 4 labels that the largest id of these data implies. "
+    assert any(warning.startswith(text) for warning in report.warnings)
+
+    report = tm.evaluate(preds, target, train_target=train, metrics=tm.CatalogCoverageAtK(k=2, num_labels=5))
+    assert report.scalars["catalog_coverage@2"] == 2 / 5
     assert not any("catalogue" in warning for warning in report.warnings)
 
 

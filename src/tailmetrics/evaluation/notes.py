@@ -79,6 +79,9 @@ def on_data(
 
         if options.label_counts is not None and not options.counts_have_names:
             yield from on_order_of_counts(data.label_names, data.label_order)
+    elif data.train is not None and data.may_have_gaps and not options.stated_numbers():
+        clause, hint = "the largest id of these data implies", "label_names=ITEMS, or num_labels=L to a metric"
+        yield from on_catalogue(metrics, data.train.num_labels, clause, hint)
 
     counts = None
     if data.train is not None:
