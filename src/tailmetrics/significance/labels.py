@@ -422,7 +422,9 @@ class ShownRows(Cells):
         check_choice("ShownRows", "measure", self.measure, Exposure)
 
     def value(self) -> float:
-        """Return the value."""
+        """Return the value; NaN where it is undefined, such as in a bucket without a label."""
+        if self._is_undefined(int(self.inside.sum())):
+            return np.nan
         return float(self.value_of_sums(self.sums(self.counts())))
 
     def influence(self, clusters: Ints | None = None) -> Influence:
