@@ -249,6 +249,32 @@ def test_a_note_describes_the_catalogue_of_coverage(write_files, evaluated, conf
         assert ("the 3 labels that these files name, preds.csv included" in str(report)) == has_note
 
 
+def test_compare_refuses_fall_out_over_other_catalogues(write_files, config, tailmetrics, tmp_path):
+    """Tables of runs that name 3 and 4 items are not compared by fall-out, which depends on this number; recall is.
+
+    With --num-labels both have one catalogue, and no note asks for it.
+    """
+    files = {"target": "query,item\na,x\nb,y\n", "b": "query,item,score\na,x,1\na,z,2\nb,x,3\nb,y,4\n"}
+    files["a"] = files["b"] + "a,new,0\n"
+    write_files(**files)
+
+    def tables(metric, *options):
+        paths = []
+        for run in "ab":
+            paths.append(tmp_path / f"{run}.parquet")
+            words = ["--preds", tmp_path / f"{run}.csv", "--target", tmp_path / "target.csv", "--overwrite", "--quiet"]
+            words += ["--config", config((metric, "{k: 1}")), "--per-row", paths[-1], *options]
+            assert tailmetrics("evaluate", *words)[0] == 0
+        return paths
+
+    error = "error: compare: 'a' and 'b' have different numbers of labels in 'fall_out@1' (4, 3)"
+    status, _, err = tailmetrics("compare", *tables("FallOutAtK"))
+    assert (status, err.splitlines()[0]) == (2, error)
+    assert tailmetrics("compare", *tables("RecallAtK"))[0] == 0
+    status, out, err = tailmetrics("compare", *tables("FallOutAtK", "--num-labels", 9, "--string-ids", "true"))
+    assert (status, "catalogue" in out + err) == (0, False)
+
+
 def test_min_gain_above_1_is_refused_for_targets_without_gains(data_set, write_files, config, evaluated, tailmetrics):
     """--min-gain 2 is refused for targets without gains, because no label could reach it; 1 is accepted."""
     words = ["--config", config(RECALL), *data_set.options]

@@ -258,6 +258,42 @@ def test_runs_are_compared_over_one_catalogue():
     assert compared.values["global_recall@2/decile_10"] == {"a": 0.5, "b": 1.0}
 
 
+@pytest.mark.parametrize("factory", [frame, runs, dict.values])
+def test_runs_that_name_different_labels_have_one_catalogue(factory):
+    """compare_runs takes the labels that all runs name as one catalogue, so that equal lists have equal values.
+
+    Each row has one of five labels, found first, and one miss. The second run also names 15 other labels, below the
+    cut-off of a row, so that the fall-out at 2 is 1 / 19 in both.
+    """
+    relevant = {f"u{row:02}": [f"d{row % 5}"] for row in range(30)}
+    first = {user: [label, f"d{(row + 1) % 5}"] for row, (user, [label]) in enumerate(relevant.items())}
+    second = {**first, "u00": [*first["u00"], *(f"x{item}" for item in range(15))]}
+    target = {user: {label: 1} for user, [label] in relevant.items()}
+    if factory is dict.values:
+        target = list(relevant.values())
+    tables = {"first": factory(first), "second": factory(second)}
+    if factory is dict.values:
+        tables = {name: list(table) for name, table in tables.items()}
+    metrics = [tm.FallOutAtK(k=2), tm.CatalogCoverageAtK(k=2), tm.RecallAtK(k=2)]
+    compared = compare_runs(tables, target, metrics=metrics, resamples=50)
+    assert compared.values["fall_out@2"] == pytest.approx({"first": 1 / 19, "second": 1 / 19})
+    assert compared.not_compared["catalog_coverage@2"] == pytest.approx({"first": 5 / 20, "second": 5 / 20})
+    assert not any("catalogue" in warning for warning in compared.warnings)
+
+
+def test_runs_of_ids_with_other_numbers_of_labels_are_refused():
+    """Runs whose largest ids imply other numbers of labels are refused if a metric depends on the number."""
+    relevant = torch.arange(30)[:, None] % 5
+    first = torch.cat([relevant, (relevant + 1) % 5], dim=1)
+    second = first.clone()
+    second[0, 1] = 19
+    ids = {"first": first, "second": second}
+    with pytest.raises(ValueError, match="which is 5 in first and 20 in second, by their largest label ids; pass"):
+        compare_runs(ids, relevant, train_target=relevant, metrics=[tm.FallOutAtK(k=2)], resamples=50)
+    for metrics in ([tm.FallOutAtK(k=2, num_labels=20)], [tm.RecallAtK(k=2)]):
+        compare_runs(ids, relevant, train_target=relevant, metrics=metrics, resamples=50)
+
+
 def test_evaluate_refuses_targets_without_a_common_label():
     """evaluate raises an error if target has no label in common with preds, and names the two spellings if they differ
     by leading zeros. The error does not offer string_ids=, which only files have.

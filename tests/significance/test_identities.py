@@ -17,6 +17,7 @@ ENTRIES = {
     "keys": {"recall@2": "ee"},
 }
 ENTRIES["cuts"] = {"recall@2": "k=2"}
+ENTRIES["labels"] = {"recall@2": 5}
 
 
 def test_runs_with_compatible_entries_are_compared():
@@ -37,6 +38,7 @@ def test_runs_with_compatible_entries_are_compared():
         ({"targets": "a", "options": "a"}, "different targets and options;"),
         ({"keys": {"recall@2": "a"}}, "different arguments of 'recall@2';"),
         ({"cuts": {"recall@2": "k=3"}}, r"different arguments of 'recall@2' \(k=2, k=3\);"),
+        ({"labels": {"recall@2": 6}}, r"different numbers of labels in 'recall@2' \(5, 6\);"),
         ({"version": "2", "targets": "a"}, "different versions of their digests;"),
     ],
 )

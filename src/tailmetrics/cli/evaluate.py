@@ -133,6 +133,7 @@ def evaluate(request: Request, messages: Messages) -> None:
                 writer.words = request.words(report.words)
                 writer.notes = notes_for_comparisons(report, run)
 
+        report = _with_note_on_catalogue(report, evaluation, run, data)
         report = _with_facts_of_the_command(report, request, inputs, run, messages)
         if table is not None and _draws_intervals(options):
             report = _with_drawn_intervals(report, table, request, run)
@@ -167,10 +168,6 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
     notes = list(report.notes)
     notes += dataset.notes
     notes += _notes_on_filter(dataset, data, messages)
-    if dataset.label_names is not None and data.num_labels is None and data.label_names is None:
-        source = f"these files name, {preds} included"
-        hint = "--string-ids true --num-labels L"
-        notes += on_catalogue(evaluation.members, len(dataset.label_names), source, hint)
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
@@ -273,6 +270,16 @@ def _notes_on_filter(dataset: Dataset, data: DataOptions, messages: Messages) ->
         f"{num_bare_rows:,} rows keep no positive."
     )
     return []
+
+
+def _with_note_on_catalogue(report: Report, evaluation: Evaluation, run: Run, data: DataOptions) -> Report:
+    """Return the report of one run with a note on its catalogue; comparisons refuse runs of other catalogues."""
+    names = run.dataset.label_names
+    if names is None or data.num_labels is not None or data.label_names is not None:
+        return report
+    source = f"these files name, {Path(run.preds).name} included"
+    note = on_catalogue(evaluation.members, len(names), source, "--string-ids true --num-labels L")
+    return replace(report, notes=(*report.notes, *note))
 
 
 def _with_facts_of_the_command(

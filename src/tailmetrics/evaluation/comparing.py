@@ -20,6 +20,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions
 from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.evaluating import Run, evaluate_run
+from tailmetrics.evaluation.inputs import labels_of_runs
 from tailmetrics.evaluation.options import Missing, Options
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_values import NOTHING
@@ -143,6 +144,7 @@ def compare_runs(
         ignore_index=ignore_index,
     )
     _check_unweighted(options.members)
+    options = replace(options, catalogue=labels_of_runs(runs.values(), target, options.resolved()))
 
     reports: dict[str, Report] = {}
     models: dict[str, Model] = {}
@@ -156,6 +158,7 @@ def compare_runs(
                 f"compare_runs: {name} answers other queries than {next(iter(runs))}; pass runs that answer the same "
                 "queries, or missing='zero', which counts a query without predictions as an empty list."
             )
+        _check_numbers_of_labels(name, run, next(iter(runs)), first_run)
         report, rows = run.report, run.rows
         assert rows is not None  # they are kept
         reports[name] = report
@@ -190,6 +193,18 @@ def compare_runs(
         seed=seed,
         clusters=first_run.data.clusters,
     )
+
+
+def _check_numbers_of_labels(name: str, run: Run, first_name: str, first_run: Run) -> None:
+    """Raise if a run has another number of labels than the first, and a metric depends on this number."""
+    for key, number in run.labels_by_key.items():
+        first_number = first_run.labels_by_key.get(key, number)
+        if number != first_number:
+            raise ValueError(
+                f"compare_runs: {key} depends on the number of labels, which is {first_number:,} in {first_name} and "
+                f"{number:,} in {name}, by their largest label ids; pass label_names=, the name of each label id, or "
+                "num_labels= to the metric."
+            )
 
 
 def _check_rankings(runs: Mapping[str, Any]) -> None:

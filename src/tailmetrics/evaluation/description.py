@@ -311,6 +311,15 @@ def settings_of(metric: TopKMetric) -> dict[str, Any]:
     return settings
 
 
+def labels_by_key(metrics: Iterable[TopKMetric]) -> dict[str, int]:
+    """Return the number of labels by key of the metrics whose values depend on it."""
+    numbers: dict[str, int] = {}
+    for metric in metrics:
+        if metric.aggregation.depends_on_catalogue and metric.num_labels is not None:
+            numbers |= dict.fromkeys(metric.keys(), metric.num_labels)
+    return numbers
+
+
 def _plain(value: Any) -> Any:
     """Return a value in a form that JSON can hold; buckets and int64 tensors become digests."""
     if isinstance(value, LabelBuckets):

@@ -3,7 +3,7 @@
     digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
     digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
-                                                                   # "cuts", "version": plain data
+                                                                   # "cuts", "labels", "version": plain data
 
 A table of values per row stores the entries after its last row, when all targets are known. :func:`compare
 <tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses runs that differ.
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import UNSEEN
-from tailmetrics.evaluation.description import settings_of
+from tailmetrics.evaluation.description import labels_by_key, settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.halves import mixed
@@ -31,7 +31,7 @@ VERSION: Final = "7"
 """The version of the digests. Digests of different versions cannot be compared."""
 
 LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
-"""Settings that the digest of a metric leaves out: other entries hold them, and no value depends on ``num_labels``."""
+"""Settings that the digest of a metric leaves out, because other entries hold them."""
 
 Ints = NDArray[np.int64]
 MOST_DIGITS: Final = 18
@@ -80,6 +80,7 @@ class RunDigest:
         self._row_codes = Codes(row_names)
         self._targets = np.zeros(len(_SEEDS), np.int64)
 
+        metrics = list(metrics)
         bucket_digests, count_digests = set[str](), set[str]()
         arguments: dict[str, str] = {}
         cuts: dict[str, str] = {}
@@ -99,6 +100,7 @@ class RunDigest:
             "options": dict(options or {}),
             "keys": arguments,
             "cuts": cuts,
+            "labels": labels_by_key(metrics),
             "version": VERSION,
         }
 
@@ -118,8 +120,8 @@ class RunDigest:
         ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names of the buckets, and
         the bucket of each label that is not ``unseen``. ``"counts"``: training counts in metrics that use them.
         ``"options"``: the given options, so that an error can name the option that differs. ``"keys"``: for each key a
-        digest of the metric's other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``.
-        ``"version"``: version of the digests.
+        digest of the metric's other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"labels"``:
+        the number of labels for each key that depends on it. ``"version"``: version of the digests.
         """
         return {"targets": _in_hex(self._targets), **self._fixed}
 

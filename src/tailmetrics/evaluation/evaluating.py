@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.accumulating import add_data
 from tailmetrics.evaluation.data import Data
+from tailmetrics.evaluation.description import labels_by_key
 from tailmetrics.evaluation.inputs import read_data
 from tailmetrics.evaluation.labels import options_by_id
 from tailmetrics.evaluation.options import CALLER, Missing, Options
@@ -163,11 +164,13 @@ class Run(NamedTuple):
         report: The report.
         rows: The values of all rows; None if they are not kept.
         data: The data that were read.
+        labels_by_key: As :func:`tailmetrics.evaluation.description.labels_by_key` returns them.
     """
 
     report: Report
     rows: RowValues | None
     data: Data
+    labels_by_key: Mapping[str, int]
 
 
 def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", keeps_rows: bool = False) -> Run:
@@ -188,4 +191,4 @@ def evaluate_run(preds: Any, target: Any, options: Options, *, title: str = "", 
         notes=(*report.notes, *data.notes, *notes_on_data),
         readings=data.readings,
     )
-    return Run(report, rows, data)
+    return Run(report, rows, data, labels_by_key(evaluation.members))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import PurePath
@@ -21,7 +21,7 @@ from tailmetrics.evaluation.list_forms import (
 )
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.row_groups import group_names
-from tailmetrics.evaluation.table_data import data_of_tables
+from tailmetrics.evaluation.table_data import check_tables, data_of_tables, label_names_of
 from tailmetrics.evaluation.tensor_data import data_of_ranking, data_of_tensors
 from tailmetrics.evaluation.values_by_row import note_on_groups, values_by_row
 from tailmetrics.ranking import Ranking
@@ -53,10 +53,33 @@ def read_data(preds: Any, target: Any, options: Options) -> Data:
     )
 
 
+def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequence[str]:
+    """Return the names of the labels of all runs, whose catalogue is one; empty if no two runs are tables."""
+    target = rows_of_names(as_lists(target))
+    tables = [preds for preds in map(as_lists, runs) if _have_names(preds, target, options)]
+    if len(tables) < 2:
+        return ()
+    train_target = rows_of_names(as_lists(options.train_target))
+    for preds in tables:
+        check_tables(preds, target, train_target)
+    return label_names_of(tables, target, train_target, options)
+
+
+def _have_names(preds: Any, target: Any, options: Options) -> bool:
+    """Whether predictions and targets are read as tables of names, rather than as tensors."""
+    if options.label_names is not None and _has_columns(preds):
+        return False
+    return any(is_table(value) or holds_names(value) for value in (preds, target))
+
+
+def _has_columns(preds: Any) -> bool:
+    """Whether predictions are a matrix or array without named columns."""
+    return hasattr(preds, "shape") and not is_table(preds)
+
+
 def _data_in_any_form(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
     """Return predictions and targets as data, after arrays of names became lists."""
-    is_matrix = hasattr(preds, "shape") and not is_table(preds)
-    if is_matrix and options.label_names is not None:  # the columns have names
+    if options.label_names is not None and _has_columns(preds):  # the columns, or ids, have names
         target = names_as_ids("target", target, options.label_names)
         train_target = names_as_ids("train_target", train_target, options.label_names)
     if any(is_table(value) or holds_names(value) for value in (preds, target)):

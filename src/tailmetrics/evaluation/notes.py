@@ -74,8 +74,9 @@ def on_data(
             "nothing up over processes."
         )
     if data.label_names is not None and options.label_names is None:
-        clause, hint = "preds and the other arguments name", "label_names=ITEMS"
-        yield from on_catalogue(metrics, len(data.label_names), clause, hint)
+        if not options.catalogue:  # of several runs, which have one catalogue
+            clause, hint = "preds and the other arguments name", "label_names=ITEMS"
+            yield from on_catalogue(metrics, len(data.label_names), clause, hint)
 
         if options.label_counts is not None and not options.counts_have_names:
             yield from on_order_of_counts(data.label_names, data.label_order)

@@ -24,7 +24,8 @@ class Options:
     """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
 
     The metrics become a list or a collection, which can be read several times. ``confidence`` is that of intervals from
-    sums over rows, None for no intervals.
+    sums over rows, None for no intervals. ``catalogue`` names labels of other runs, which belong to the same catalogue;
+    only tables read it.
     """
 
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
@@ -43,6 +44,7 @@ class Options:
     duplicates: Duplicates = "error"
     ignore_index: int | None = None
     confidence: float | None = None
+    catalogue: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.metrics = listed(self.metrics)

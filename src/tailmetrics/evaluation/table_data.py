@@ -30,14 +30,14 @@ def data_of_tables(preds: Any, target: Any, train_target: Any, options: Options)
     from tailmetrics.io import read
     from tailmetrics.io.labels import order_of_names
 
-    _check_tables(preds, target, train_target)
+    check_tables(preds, target, train_target)
     if options.ignore_index is not None and options.ignore_index >= 0:
         raise ValueError(
             f"{CALLER}: ignore_index={options.ignore_index} is a label id, but the labels of tables and dicts have "
             "names; take the lines of padding out."
         )
 
-    names = _label_names(preds, target, train_target, options)
+    names = label_names_of([preds], target, train_target, options)
     label_order = order_of_names(names, len(names))
     stated = replace(options, label_names=None, label_tree=None).stated_numbers()
     number_of_labels(CALLER, {"the data": len(names)}, stated)
@@ -89,7 +89,7 @@ def _mask_of_rows(row_mask: Any, data: Data) -> Tensor | None:
     return per_row(CALLER, "row_mask", as_tensor(CALLER, "row_mask", row_mask), data.num_rows, data.device)
 
 
-def _label_names(preds: Any, target: Any, train_target: Any, options: Options) -> Sequence[str]:
+def label_names_of(runs: Sequence[Any], target: Any, train_target: Any, options: Options) -> Sequence[str]:
     """Return the names of all labels in the order of their ids, also of those that only other arguments name."""
     from tailmetrics.io import read_label_names
 
@@ -98,7 +98,9 @@ def _label_names(preds: Any, target: Any, train_target: Any, options: Options) -
         other_names["label_counts"] = list(options.label_counts)
     if options.label_names is not None:
         other_names["label_names"] = list(map(str, options.label_names))
-    return read_label_names([preds], target, train_target, string_ids=True, other_names=other_names) or ()
+    if options.catalogue:
+        other_names["preds"] = list(options.catalogue)
+    return read_label_names(runs, target, train_target, string_ids=True, other_names=other_names) or ()
 
 
 def _training_counts(train_target: Any, names: Sequence[str]) -> tuple[LabelFrequency | None, Sequence[Any]]:
@@ -114,7 +116,7 @@ def _training_counts(train_target: Any, names: Sequence[str]) -> tuple[LabelFreq
     return train, dataset.readings
 
 
-def _check_tables(preds: Any, target: Any, train_target: Any) -> None:
+def check_tables(preds: Any, target: Any, train_target: Any) -> None:
     """Raise if a value is neither a table nor rows of names, or if rows of names do not fit each other."""
     _check_lists({"preds": preds, "target": target})
     tables = {"preds": preds, "target": target, "train_target": train_target}

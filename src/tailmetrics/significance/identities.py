@@ -50,7 +50,7 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
         differences = _differences(entries[name], entries[other], keys)
         if not differences:
             continue
-        remedy = "on the same targets, with the same buckets, training labels, metrics and options"
+        remedy = "on the same targets, with the same buckets, training labels, number of labels, metrics and options"
         if differences == [VERSION]:
             remedy = "with the same version of tailmetrics"
         raise ValueError(
@@ -61,7 +61,7 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
 
 def _without_none(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that are compared; those of keys are empty rather than missing."""
-    compared: dict[str, Any] = {"cuts": {}, "keys": {}}
+    compared: dict[str, Any] = {"cuts": {}, "keys": {}, "labels": {}}
     for entry, value in entries.items():
         if value is not None:
             compared[entry] = value
@@ -104,6 +104,9 @@ def _differences(entries: Mapping[str, Any], other: Mapping[str, Any], keys: Col
     keys_text = _differing_keys(entries, other, keys)
     if keys_text:
         differences.append(f"arguments of {keys_text}")
+    labels_text = _differing_labels(entries["labels"], other["labels"], keys)
+    if labels_text:
+        differences.append(f"numbers of labels in {labels_text}")
     return differences
 
 
@@ -131,6 +134,15 @@ def _differing_keys(entries: Mapping[str, Any], other: Mapping[str, Any], keys: 
             texts.append(f"{key!r} ({cut}, {other_cut})")
         elif _differ(entries["keys"].get(key), other["keys"].get(key)):
             texts.append(repr(key))
+    return ", ".join(texts)
+
+
+def _differing_labels(labels: Mapping[str, int], other: Mapping[str, int], keys: Collection[str]) -> str:
+    """Return the keys that depend on the number of labels, where it differs, in words."""
+    texts = []
+    for key in keys:
+        if _differ(labels.get(key), other.get(key)):
+            texts.append(f"{key!r} ({labels[key]:,}, {other[key]:,})")
     return ", ".join(texts)
 
 
