@@ -294,6 +294,13 @@ def test_the_smallest_p_value_of_random_swaps_is_marked(rows):
     assert f"**{rows}/0/0**" in text
 
 
+def test_values_of_single_labels_alone_are_no_comparison():
+    """Two runs of a metric of single labels alone are refused with this reason."""
+    runs, metric = {"a": torch.eye(4), "b": -torch.eye(4)}, RecallAtK(1, average="none", num_labels=4)
+    with pytest.raises(ValueError, match="compare. The metrics have values of single labels alone; add a metric of"):
+        compare_runs(runs, torch.arange(4), metrics=[metric], resamples=100)
+
+
 @pytest.mark.filterwarnings("ignore:.*as probabilities do")
 def test_losses_of_probabilities_and_of_logits_are_not_compared():
     """The cross-entropies of a run of probabilities and of a run of logits are not compared, and the verdict gives the

@@ -328,7 +328,7 @@ def compared(
     not_compared = _values_not_compared(models, keys)
     reasons = _reasons(left_out, not_compared)
     if not keys:
-        text = " ".join(reasons.values()).removesuffix(".")
+        text = (" ".join(reasons.values()) or "The metrics have values of single labels alone").removesuffix(".")
         raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
 
     lower_is_better = facts.keys_with("lower_is_better")

@@ -113,10 +113,13 @@ def rows_needed(
             f"{CALLER}: {units} {names} count, which do not tell how much {names} vary; pass {FEW} or more."
         )
     if isnan(error) or error == 0:
-        which = "the values are equal" if len(runs) == 1 else "the differences of both models are equal"
+        which, remedy = "the values are equal", f"pass other {names}"
+        if len(runs) == 2:
+            which = "the differences of both models are equal"
+            remedy += ", or one model alone with agreement="
         raise ValueError(
-            f"{CALLER}: in all {units} {names} {which} or not finite, so that nothing tells how much they vary; pass "
-            f"other {names}, or one model alone with agreement=."
+            f"{CALLER}: in all {units} {names} {which} or not finite, so that nothing tells how much they vary; "
+            f"{remedy}."
         )
     if difference <= bin_error:
         raise ValueError(
