@@ -326,7 +326,10 @@ def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int 
 def _hint_for_low_id(argument: str, low: int, one_per_row: bool) -> str:
     """Return what an id below -1 may mean, and what to do."""
     if argument == "preds":
-        return " Integers are ids here: pass scores as floats, preds.float()."
+        return (
+            f" Integers are ids here: if {low} pads lists, pass preds.clamp(min=-1); if they are scores, pass them as "
+            "floats, preds.float()."
+        )
     if not argument.startswith("target"):
         return ""
     where = f"ignore_index={low}, which metrics, evaluate() and LabelFrequency.update() take"

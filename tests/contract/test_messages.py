@@ -60,6 +60,9 @@ RecallAtK(k=1, average="macro", num_labels=4).row_values(rank(SCORES, TARGET))
     -> RecallAtK: average='macro' is over labels; a row has no value of its own
 collection().update(SCORES) -> TopKCollection: target is missing; pass preds and target, or
 collection().__setitem__("a", MRR()) -> TopKCollection: members cannot be added later
+collection().pop("recall_1") -> TopKCollection: members cannot be removed; make a new collection of those that stay
+collection().__delitem__("recall_1") -> TopKCollection: members cannot be removed
+collection().clear() -> TopKCollection: members cannot be removed
 LabelFrequency(4).update() -> LabelFrequency: got neither target nor target_ids; pass one of them
 LabelFrequency(4).update(TARGET, target_ids=TARGET) -> LabelFrequency: got both target and target_ids
 TopKCollection(RecallAtK) -> RecallAtK.*is no metric of tailmetrics; pass metrics .* \[RecallAtK\(k=5\)\]

@@ -87,6 +87,14 @@ class MemberCollection(Mergeable, LoggedCollection):
         """Refuse, as :meth:`add_metrics` does."""
         self.add_metrics([module])
 
+    def clear(self) -> None:
+        """Raise an error: make a new collection, because members share states."""
+        raise TypeError("TopKCollection: members cannot be removed; make a new collection of those that stay.")
+
+    def __delitem__(self, key: str) -> None:
+        """Refuse, as :meth:`clear` does; ``pop`` calls this method."""
+        self.clear()
+
     def _flat(self, scalars: Iterable[Mapping[str, Tensor]]) -> dict[str, Any]:
         """Return the scalars of several metrics in one dict, with prefix and postfix in their keys."""
         flat = {}

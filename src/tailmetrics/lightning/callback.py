@@ -60,7 +60,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         target: Key of the target in the output of a step.
         row_mask: Key of the row mask in the output of a step; the mask is optional.
         train_target: Place of the target in a training batch: a key, an index, or a function of the batch that
-            returns None for a batch without labels.
+            returns None for a batch without labels. Of several training loaders, each is read by itself: a batch is
+            then that of one loader.
         files: Whether to write ``report_val.*``, ``report_test.*`` and ``report_best.*`` into the folder of the run.
         table: Whether to print a table after validation outside of fitting, after testing, and after fitting.
         figures: Whether to send the figure and tables to TensorBoard, Weights & Biases and MLflow loggers.
