@@ -505,10 +505,13 @@ def test_values_by_row_group_do_not_depend_on_the_order_of_groups(groups: Any) -
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["recall@2"], "there is no 'recall@2'; choose one of 'recall@1'"),
-        (["recall@1", "head"], "there is no 'recall@1' in bucket 'head'; choose one of 'global_recall@1'"),
-        (["global_recall@1", "torso"], "there is no bucket 'torso'"),
-        (["recall@1", "", "en"], "there is no group 'en'"),
+        (["recall@2"], "metric='recall@2', bucket='', group=''; choose one of 'recall@1'"),
+        (["recall@1", "head"], "metric='recall@1', bucket='head', group=''; choose one of 'global_recall@1'"),
+        (
+            ["global_recall@1", "torso"],
+            "metric='global_recall@1', bucket='torso', group=''; choose names of report.by_b",
+        ),
+        (["recall@1", "", "en"], "metric='recall@1', bucket='', group='en'; choose names of report.by_bucket"),
     ],
 )
 def test_report_value_refuses_unknown_names(arguments: list[str], problem: str) -> None:
@@ -520,7 +523,7 @@ def test_report_value_refuses_unknown_names(arguments: list[str], problem: str) 
     report = tm.evaluate(torch.eye(3), torch.tensor([0, 1, 0]), buckets=halves, metrics=[tm.RecallAtK(1)])
     assert [report.value("recall@1"), report.value("global_recall@1", "head")] == [2 / 3, 2 / 3]
     assert isnan(report.value("global_recall@1", "tail"))
-    with pytest.raises(ValueError, match=f"Report.value: {problem}"):
+    with pytest.raises(ValueError, match=f"Report.value: there is no value of {problem}"):
         report.value(*arguments)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 import torch
@@ -48,11 +49,9 @@ def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, 
     """
     if not any(hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None for logger in loggers):
         return values
-    folders = set()
+    folders: set[str] = set()
     for name in values:
-        parts = name.split("/")
-        for end in range(1, len(parts)):
-            folders.add("/".join(parts[:end]))
+        folders.update(map(str, PurePosixPath(name).parents))
 
     values_apart = {}
     for name, value in values.items():
@@ -66,18 +65,18 @@ def _formatted(values: Mapping[str, float], key_format: Callable[[str], str] | N
     """Return values with the keys that ``key_format`` returns, which must be distinct texts."""
     if key_format is None:
         return values
-    keys: dict[str, str] = {}
-    for key in values:
+    formatted: dict[str, float] = {}
+    for key, value in values.items():
         name = key_format(key)
         if not isinstance(name, str):
             raise TypeError(f"HeadToTailReport: key_format returned {name!r} for {key!r}; return a text.")
-        if name in keys:
+        if name in formatted:
             raise ValueError(
-                f"HeadToTailReport: key_format returned {name!r} for {keys[name]!r} and for {key!r}; return a text of "
+                f"HeadToTailReport: key_format returned {name!r} for {key!r} and for a key before it; return a text of "
                 "its own for each key."
             )
-        keys[name] = key
-    return {name: values[key] for name, key in keys.items()}
+        formatted[name] = value
+    return formatted
 
 
 def show_in_loggers(loggers: Sequence[Any], report: Report, name: str, step: int) -> None:

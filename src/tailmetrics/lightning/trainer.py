@@ -58,14 +58,6 @@ def same_random_numbers(loader: Any) -> Iterator[None]:
         generator.set_state(state)
 
 
-def class_of_lightning(owner: Any, method: str) -> type:
-    """Return the first base class of ``owner`` that belongs to Lightning and has ``method``."""
-    for base in type(owner).__mro__:
-        if base.__module__.startswith(PACKAGES) and method in dir(base):
-            return base
-    raise TypeError(f"HeadToTailReport: {type(owner).__name__} is no class of Lightning; pass one of {PACKAGES}.")
-
-
 def outline(value: Any) -> str:
     """Return the type of a batch or output, and the keys of a dict, for a message."""
     if not isinstance(value, dict):
@@ -101,8 +93,8 @@ def _loaders_of_owner(datamodule: Any, pl_module: Any) -> Any:
 
 
 def _has_training_data(owner: Any) -> bool:
-    inherited: Any = class_of_lightning(owner, "train_dataloader")
-    return type(owner).train_dataloader is not inherited.train_dataloader
+    """Whether a data module or model has a ``train_dataloader`` of its own, not that of Lightning."""
+    return not type(owner).train_dataloader.__module__.startswith(PACKAGES)
 
 
 def evaluated_loaders(trainer: Any) -> list[Any]:

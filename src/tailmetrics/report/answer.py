@@ -36,7 +36,7 @@ def answer(report: ReportData) -> str:
     if facts.is_share_of_labels:
         words = _SharesOfLabels(facts)
     texts = [
-        _whole_sentence(report, whole, words),
+        f"{words.whole(whole, _over(report, whole))}{_ends(report, words)}.",
         _unseen_sentence(report, words),
         _groups_sentence(report, whole, words),
         _missed_sentence(report),
@@ -108,11 +108,6 @@ class _SharesOfLabels(_Values):
         return f"{self.places} {share(record.value)} of these"
 
 
-def _whole_sentence(report: ReportData, whole: Record, words: _Values) -> str:
-    """Return the sentence on the value over all labels, and on the first and the last measured bucket."""
-    return f"{words.whole(whole, _over(report, whole))}{_ends(report, words)}."
-
-
 def _over(report: ReportData, whole: Record) -> str:
     """Return over how many rows a value is, such as ``over 20 rows (10 without a relevant label count as 0)``.
 
@@ -161,10 +156,9 @@ def _bucket_in_words(bucket: BucketRow, names: Sequence[str]) -> str:
 
 def _unseen_sentence(report: ReportData, words: _Values) -> str:
     """Return the sentence on the labels that training never showed, if any is relevant."""
-    positives = sum(bucket.positives for bucket in report.buckets if bucket.name == UNSEEN)
-    if not positives or not report.positives:
+    if not report.unseen_positives or not report.positives:
         return ""
-    text = f"{share(positives / report.positives)} of the relevant labels never occur in training"
+    text = f"{share(report.unseen_positives / report.positives)} of the relevant labels never occur in training"
     record = report.record(report.about, UNSEEN)
     if record.is_measured:
         text += f"; {words.unseen(record)}"

@@ -169,11 +169,10 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
     if math.isfinite(record.value):
         height = scale.share(record.value)
 
-    side_marks = [
-        *_interval_marks(record, sides, scale),
-        *_reference_marks(record, sides, scale),
-        *_tie_marks(record, sides, scale),
-    ]
+    side_marks = []
+    if record.ends:
+        side_marks.append(Mark("line", [(sides.middle, scale.share(end)) for end in record.ends]))
+    side_marks += [*_reference_marks(record, sides, scale), *_tie_marks(record, sides, scale)]
     if math.isfinite(bar.fair_share):
         side_marks.append(_level(scale.share(bar.fair_share), sides))
 
@@ -208,12 +207,6 @@ def _in_words(bar: Bar) -> str:
 
 def _numbers(record: Record, *values: float) -> list[str]:
     return [number(value, record.is_place, record.decimals) for value in values]
-
-
-def _interval_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
-    if not record.ends:
-        return []
-    return [Mark("line", [(sides.middle, scale.share(end)) for end in record.ends])]
 
 
 def _reference_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:

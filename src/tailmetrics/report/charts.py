@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 LIGHT = ("#217491", "#44805f", "#857a2c", "#b65c1e")
@@ -286,14 +286,3 @@ def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
 def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
     """Return the ticks in the middle of bars."""
     return [Tick((place + 0.5) / len(texts), bar_texts) for place, bar_texts in enumerate(texts)]
-
-
-def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:
-    """Yield the band and the line of points (across, value, low, high). The band has gaps where ``low`` is unknown."""
-    for has_band, group in groupby(points, key=lambda point: math.isfinite(point[2])):
-        stretch = list(group)
-        if has_band and len(stretch) > 1:
-            lower = [(x, scale.share(low)) for x, _, low, _ in stretch]
-            upper = [(x, scale.share(high)) for x, _, _, high in stretch]
-            yield Mark("area", [*lower, *reversed(upper)], colour)
-    yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in points], colour)

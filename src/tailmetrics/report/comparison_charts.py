@@ -81,7 +81,10 @@ def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: st
     """
     charts = []
     for place, run in enumerate(report.runs[1:], 1):
-        comparisons = _finite_differences(report, keys, run)
+        comparisons = {}
+        for name, comparison in report.differences(keys, run).items():
+            if math.isfinite(comparison.difference):
+                comparisons[name] = comparison
         if not comparisons:
             continue
 
@@ -108,15 +111,6 @@ def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: st
             )
         )
     return charts
-
-
-def _finite_differences(report: ComparisonData, keys: Mapping[str, str], run: str) -> dict[str, Comparison]:
-    """Return by name the comparisons of a run with the baseline whose differences can be drawn."""
-    comparisons = {}
-    for name, comparison in report.differences(keys, run).items():
-        if math.isfinite(comparison.difference):
-            comparisons[name] = comparison
-    return comparisons
 
 
 def _difference_scale(comparisons: Iterable[Comparison]) -> Scale:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.document import today
-from tailmetrics.report.formatting import LETTERS, RAISED, counted, number, split
+from tailmetrics.report.formatting import LETTERS, RAISED, counted, ends_with_signs, number, signed, split
 from tailmetrics.report.records import GAPS, Breakdown, breakdown_of, interval_columns, to_frame
 from tailmetrics.report.words import USUAL_WORDS, Words
 from tailmetrics.significance.interval import decimals_that_hold
@@ -273,17 +273,15 @@ class ComparisonData:
         that is compared with no baseline has a line of its own, whose ``baseline`` is None.
         """
         lines = []
-        values = {}
-        for key, run_values in {**self.values, **self.not_compared}.items():
-            for run, value in run_values.items():
-                values[key, run] = value
         for comparison in self.comparisons:
             lines.append({**self._place_columns(comparison.key, comparison.run), **_comparison_columns(comparison)})
-            values.pop((comparison.key, comparison.run), None)
 
         columns = dict.fromkeys(chain.from_iterable(lines))
-        for (key, run), value in values.items():
-            lines.append({**columns, **self._place_columns(key, run), "value": value})
+        compared = {(comparison.key, comparison.run) for comparison in self.comparisons}
+        for key, run_values in {**self.values, **self.not_compared}.items():
+            for run, value in run_values.items():
+                if (key, run) not in compared:
+                    lines.append({**columns, **self._place_columns(key, run), "value": value})
         return lines
 
     def _place_columns(self, key: str, run: str) -> dict[str, str]:
@@ -301,6 +299,17 @@ def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
     for name in RESULT_COLUMNS:
         columns[name] = getattr(comparison, name)
     return columns
+
+
+def in_numbers(comparison: Comparison) -> tuple[str, str, str, str]:
+    """Return the value, that of the baseline, their difference and its interval, as a table shows them."""
+    decimals = comparison.decimals
+    return (
+        number(comparison.value, decimals=decimals),
+        number(comparison.baseline_value, decimals=decimals),
+        signed(comparison.difference, decimals),
+        ends_with_signs(comparison.interval.ends, decimals),
+    )
 
 
 def correction_in_words(report: ComparisonData) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
-from tailmetrics.report.comparison_data import ComparisonData, correction_in_words
+from tailmetrics.report.comparison_data import ComparisonData, correction_in_words, in_numbers
 from tailmetrics.report.document import Section
 from tailmetrics.report.first_look import BLOCKS, bar
-from tailmetrics.report.formatting import brief, ends_with_signs, number, short_name, signed, without_zero
+from tailmetrics.report.formatting import brief, short_name, without_zero
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -65,17 +65,9 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
 
     lines = []
     for name, comparison in comparisons.items():
-        decimals = comparison.decimals
-        lines.append(
-            [
-                name,
-                number(comparison.baseline_value, decimals=decimals),
-                number(comparison.value, decimals=decimals),
-                signed(comparison.difference, decimals),
-                ends_with_signs(comparison.interval.ends, decimals),
-                f"{_star(comparison)} {difference_bar(comparison.difference / largest)}",
-            ]
-        )
+        value, baseline_value, difference, interval = in_numbers(comparison)
+        bar_text = f"{_star(comparison)} {difference_bar(comparison.difference / largest)}"
+        lines.append([name, baseline_value, value, difference, interval, bar_text])
     header = [column, baseline, run, "difference", f"{report.confidence:.0%} interval", ""]
     caption = f"*: significant, {correction_in_words(report)}"
     return Section("first", title, caption, header=header, lines=lines)
@@ -125,7 +117,6 @@ def _overall(report: ComparisonData) -> Section:
     for key in report.overall:
         comparison = report.against(key, report.runs[1])
         if comparison is not None:
-            baseline_text = number(comparison.baseline_value, decimals=comparison.decimals)
-            text = number(comparison.value, decimals=comparison.decimals)
-            lines.append([key, f"{baseline_text} → {text} {_star(comparison)}"])
+            value, baseline_value, *_ = in_numbers(comparison)
+            lines.append([key, f"{baseline_value} → {value} {_star(comparison)}"])
     return Section("overall", "Over all labels", header=["metric", "values"], lines=lines)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
 from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
-from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData, correction_in_words
+from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData, correction_in_words, in_numbers
 from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import (
     AT_MOST,
     counted,
-    ends_with_signs,
     number,
     number_above_zero,
     p_value,
@@ -196,14 +195,10 @@ PAIR_HEADER = (
 
 
 def _pair_cells(report: ComparisonData, comparison: Comparison) -> list[str]:
-    decimals = comparison.decimals
     star = "*" if comparison.significant else ""
     return [
         comparison.key,
-        number(comparison.value, decimals=decimals),
-        number(comparison.baseline_value, decimals=decimals),
-        signed(comparison.difference, decimals),
-        ends_with_signs(comparison.interval.ends, decimals),
+        *in_numbers(comparison),
         _p_text(comparison),
         p_value(comparison.p_corrected.decisive, comparison.p_is_upper_bound),
         number_above_zero(comparison.least_difference),

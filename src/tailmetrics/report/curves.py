@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-from tailmetrics.report.charts import Chart, Mark, Scale, Tick, band_marks, run_look, scale_from_zero
+from tailmetrics.report.charts import Chart, Mark, Scale, Tick, run_look, scale_from_zero
 from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import number, sentences, short_name
 
@@ -231,17 +231,26 @@ def _edge_marks(edges: Sequence[tuple[float, str]], counts: Scale, end: float) -
 
 
 def _run_marks(points: Sequence[CurvePoint], number_of_run: int, counts: Scale, up: Scale, end: float) -> list[Mark]:
-    """Return the curve of one run with its band, and a dot with its interval for the unseen labels."""
+    """Return the curve of one run with its band, and a dot with its interval for the unseen labels.
+
+    The band has gaps where its ends are unknown.
+    """
     colour = run_look(number_of_run)[0]
-    curve = []
-    unseen_marks = []
-    for point in points:
-        if point.training_count:
-            across = _across(counts.share(point.training_count), end)
-            curve.append((across, point.value, point.low, point.high))
-            continue
+    seen = [point for point in points if point.training_count]
+    pairs = [(_across(counts.share(point.training_count), end), point) for point in seen]
+
+    marks = []
+    for has_band, group in groupby(pairs, key=lambda pair: math.isfinite(pair[1].low)):
+        stretch = list(group)
+        if has_band and len(stretch) > 1:
+            lower = [(across, up.share(point.low)) for across, point in stretch]
+            upper = [(across, up.share(point.high)) for across, point in stretch]
+            marks.append(Mark("area", [*lower, *reversed(upper)], colour))
+    marks.append(Mark("line", [(across, up.share(point.value)) for across, point in pairs], colour))
+
+    for point in points[len(seen) :]:
         if math.isfinite(point.low):
             interval = [(UNSEEN_AT, up.share(point.low)), (UNSEEN_AT, up.share(point.high))]
-            unseen_marks.append(Mark("line", interval, colour))
-        unseen_marks.append(Mark("dot", [(UNSEEN_AT, up.share(point.value))], colour, "circle"))
-    return [*band_marks(curve, up, colour), *unseen_marks]
+            marks.append(Mark("line", interval, colour))
+        marks.append(Mark("dot", [(UNSEEN_AT, up.share(point.value))], colour, "circle"))
+    return marks

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import grouped
-from tailmetrics.report.breakdowns import BucketRow, GroupRow
+from tailmetrics.report.breakdowns import UNSEEN, BucketRow, GroupRow
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.document import today
 from tailmetrics.report.formatting import counted
@@ -108,21 +108,12 @@ class ReportData:
         if record is not NO_RECORD:
             return record.value
 
-        places = []
-        if bucket:
-            places.append(f"bucket {bucket!r}")
-        if group:
-            places.append(f"group {group!r}")
-        place = ", ".join(places)
-        metrics = {name for name, *names, summary in self._by_place if names == [bucket, group] and not summary}
-        if not metrics:
-            raise ValueError(f"Report.value: there is no {place}; choose names of report.by_bucket or report.by_group.")
-
-        missing_value = repr(metric)
-        if place:
-            missing_value += f" in {place}"
-        choices = ", ".join(map(repr, sorted(metrics)))
-        raise ValueError(f"Report.value: there is no {missing_value}; choose one of {choices}.")
+        names = sorted({name for name, *place in self._by_place if place == [bucket, group, ""]})
+        place = f"metric={metric!r}, bucket={bucket!r}, group={group!r}"
+        hint = "choose names of report.by_bucket or report.by_group."
+        if names:
+            hint = f"choose one of {', '.join(map(repr, names))}."
+        raise ValueError(f"Report.value: there is no value of {place}; {hint}")
 
     @cached_property
     def _by_metric(self) -> dict[tuple[Breakdown, str], list[Record]]:
@@ -315,6 +306,11 @@ class ReportData:
     def blind_spots(self) -> Sequence[BlindSpot]:
         """Labels that are found significantly less often than the others of their bucket; empty without labels."""
         return () if self.labels is None else self.labels.blind_spots
+
+    @property
+    def unseen_positives(self) -> int:
+        """How often labels that training never showed are relevant."""
+        return sum(bucket.positives for bucket in self.buckets if bucket.name == UNSEEN)
 
     @property
     def rows_in_words(self) -> str:

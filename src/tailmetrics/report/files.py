@@ -34,6 +34,29 @@ def check_replaceable(goal: Path) -> None:
         raise FileExistsError(EEXIST, f"is {kind}, where a file is to be written", str(goal))
 
 
+def file_names(stem: str) -> list[str]:
+    """Return the names of the files that a report or a comparison may write, but for drawings alone."""
+    return [*(f"{stem}.{form}" for form in FORMS), *(_table_file(name, stem) for name in TABLES)]
+
+
+def check_goal(goal: Path, stem: str) -> None:
+    """Raise if a file of a report must not be replaced: ``report.csv`` is ours by its name, ``labels.csv`` is not."""
+    check_replaceable(goal)
+    is_table = goal.name in [_table_file(name, stem) for name in TABLES]
+    if is_table and goal.exists() and not goal.with_name(f"{stem}.json").exists():
+        text = f"is there without {stem}.json beside it, so that it may be of another program; move it"
+        raise FileExistsError(EEXIST, text, str(goal))
+
+
+def _table_file(name: str, stem: str) -> str:
+    """Return the file name of a table: ``labels_val.csv`` for ``report_val``, ``mine_labels.csv`` for ``mine``."""
+    if not name:
+        return f"{stem}.csv"
+    if stem.startswith("report"):
+        return f"{name}{stem.removeprefix('report')}.csv"
+    return f"{stem}_{name}.csv"
+
+
 class Rendered(Shown):
     """A report or a comparison that can be written to files, printed, and shown in a notebook."""
 
@@ -63,37 +86,24 @@ class Rendered(Shown):
         folder.mkdir(parents=True, exist_ok=True)
         # inside the folder, so that os.replace stays within one file system
         with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
-            names = [*self._write_texts(Path(unfinished), stem), *self._write_pictures(Path(unfinished), stem, figures)]
-            earlier_names = self._earlier_names(folder, stem)
+            names = self._write_files(Path(unfinished), stem, figures)
+            has_earlier_report = (folder / f"{stem}.json").exists()
             for name in names:
-                self._check_goal(folder / name, stem)
+                check_goal(folder / name, stem)
             for name in names:
                 os.replace(Path(unfinished, name), folder / name)
-            for name in set(earlier_names) - set(names):
-                (folder / name).unlink()
+            if has_earlier_report:
+                for name in set(file_names(stem)) - set(names):
+                    if (folder / name).is_file():
+                        (folder / name).unlink()
         return [folder / name for name in names]
 
-    def _earlier_names(self, folder: Path, stem: str) -> list[str]:
-        """Return the names of the picture and tables of an earlier report; none if its JSON file is not there."""
-        if not (folder / f"{stem}.json").exists():
-            return []
-        names = [f"{stem}.png", *(self._file(name, stem) for name in TABLES)]
-        return [name for name in names if (folder / name).is_file()]
-
-    def _check_goal(self, goal: Path, stem: str) -> None:
-        """Raise if a file must not be replaced: ``report.csv`` is ours by its name, ``labels.csv`` is not."""
-        check_replaceable(goal)
-        tables = [self._file(name, stem) for name in TABLES]
-        if goal.name in tables and goal.exists() and not goal.with_name(f"{stem}.json").exists():
-            text = f"is there without {stem}.json beside it, so that it may be of another program; move it"
-            raise FileExistsError(EEXIST, text, str(goal))
-
-    def _write_texts(self, folder: Path, stem: str) -> list[str]:
-        """Write the files that are texts, and return their names."""
+    def _write_files(self, folder: Path, stem: str, figures: Figures | None) -> list[str]:
+        """Write all files, and return their names."""
         picture = None
         if self.document().charts:
             picture = f"{stem}.png"
-        tables = {self._file(name, stem): csv_text(table) for name, table in self.csv_tables().items()}
+        tables = {_table_file(name, stem): csv_text(table) for name, table in self.csv_tables().items()}
         texts = {
             f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
             f"{stem}.md": markdown(self, picture=picture),
@@ -103,28 +113,16 @@ class Rendered(Shown):
         }
         for name, content in texts.items():
             Path(folder, name).write_text(content, encoding="utf-8", newline="")
-        return list(texts)
 
-    def _write_pictures(self, folder: Path, stem: str, figures: Figures | None) -> list[str]:
-        """Write the picture, if there is something to draw, and each drawing alone; return the names of the files."""
-        names = []
-        if self.document().charts:
-            names.append(f"{stem}.png")
-            pictures.picture(self).savefig(folder / names[-1], dpi=120)
+        names = list(texts)
+        if picture is not None:
+            pictures.picture(self).savefig(folder / picture, dpi=120)
+            names.append(picture)
         if figures is not None:
             for name, figure in pictures.figures(self):
                 names.append(f"{stem}_{name}.{figures}")
                 pictures.save(figure, folder / names[-1])
         return names
-
-    @staticmethod
-    def _file(name: str, stem: str) -> str:
-        """Return the file name of a table: ``labels_val.csv`` for ``report_val``, ``mine_labels.csv`` for ``mine``."""
-        if not name:
-            return f"{stem}.csv"
-        if stem.startswith("report"):
-            return f"{name}{stem.removeprefix('report')}.csv"
-        return f"{stem}_{name}.csv"
 
     @names_missing_extra
     def __str__(self) -> str:

@@ -105,16 +105,13 @@ def counted(number_of_things: int, singular: str) -> str:
     return f"{number_of_things:,} {singular}{plural}"
 
 
-def with_interval(value: float, ends: Sequence[float] = (), place: bool = False, decimals: int = DECIMALS) -> str:
+def with_interval(value: float, ends: Sequence[float], place: bool = False, decimals: int = DECIMALS) -> str:
     """Return a value with the ends of its interval: as ± if both rounded sides are equal, else as [low, high].
 
-    >>> with_interval(0.5, (0.41, 0.59)), with_interval(0.0, (0.0, 0.168)), with_interval(0.5)
-    ('0.5000 ±.0900', '0.0000 [.0000, .1680]', '0.5000')
+    >>> with_interval(0.5, (0.41, 0.59)), with_interval(0.0, (0.0, 0.168))
+    ('0.5000 ±.0900', '0.0000 [.0000, .1680]')
     """
     text = number(value, place, decimals)
-    if not ends:
-        return text
-
     low, high = ends
     below = number(value - low, place, decimals)
     above = number(high - value, place, decimals)

@@ -44,7 +44,7 @@ def latex(shown: Shown, references: bool = False) -> str:
 
     tables = [f"{PACKAGE}\n"]
     for section in sections:
-        for part in _on_a_page(section):
+        for part in section.within(LINE, section.widths(_width, _width)):
             caption = in_latex(f"{document.title}: {part.title}. {part.full_caption}".strip())
             columns = "l" * part.texts + "r" * (len(part.header) - part.texts)
             header = _line([in_latex(name) for name in part.header])
@@ -64,11 +64,6 @@ def _line(cells: Sequence[str]) -> str:
     if text.startswith(("[", "*")):
         return f"{{}}{text}"
     return text
-
-
-def _on_a_page(section: Section) -> list[Section]:
-    """Return a table as tables that fit into the lines of a page."""
-    return section.within(LINE, section.widths(_width, _width))
 
 
 def _width(cell: str) -> int:
@@ -112,9 +107,11 @@ def paper_table(
     for metric in metrics:
         names = buckets
         if names is None:
-            names = _bucket_names(reports, metric)
-        columns += [_paper_cells(_records_of(reports, metric, name), percent) for name in names]
-        header += [in_latex(short_name(name or ALL)) for name in names]
+            first = next(iter(reports.values()))
+            names = ["", *(record.bucket for record in first.bucket_records(metric))]
+        for name in names:
+            columns.append(_paper_cells(_records_of(reports, metric, name), percent))
+            header.append(in_latex(short_name(name or ALL)))
         groups.append(rf"\multicolumn{{{len(names)}}}{{c}}{{{in_latex(metric)}}}")
         rules.append(rf"\cmidrule(lr){{{len(header) - len(names) + 1}-{len(header)}}}")
 
@@ -124,21 +121,15 @@ def paper_table(
     return f"{PACKAGE}\n\n{_table(in_latex(caption), 'l' + 'r' * len(columns), head, lines)}"
 
 
-def _bucket_names(reports: Mapping[str, ReportData], metric: str) -> list[str]:
-    first = next(iter(reports.values()))
-    return ["", *(record.bucket for record in first.bucket_records(metric))]
-
-
 def _records_of(reports: Mapping[str, ReportData], metric: str, bucket: str) -> list[Record]:
     """Return the record of each run of a metric, over all labels or in one bucket."""
     records = []
     for run, report in reports.items():
-        record = report.whole(metric)
-        place = f"the metric {metric!r}"
-        if bucket:
-            record = report.record(metric, bucket)
-            place = f"the bucket {bucket!r} of {metric!r}"
+        record = report.bucket_record(metric, bucket)
         if not record.key:
+            place = f"the metric {metric!r}"
+            if bucket:
+                place = f"the bucket {bucket!r} of {metric!r}"
             metrics = ", ".join(repr(facts.metric) for facts in report.metrics)
             raise ValueError(f"paper_table: the report of {run!r} has no value in {place}; its metrics are {metrics}.")
         records.append(record)
@@ -162,10 +153,5 @@ def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
         best = min(measured)
     best_text = texts[[record.value for record in records].index(best)]
 
-    cells = []
-    for text in texts:
-        cell = text
-        if text == best_text:
-            cell = rf"\textbf{{{text}}}"
-        cells.append(cell)
-    return cells
+    bold = rf"\textbf{{{best_text}}}"
+    return [bold if text == best_text else text for text in texts]

@@ -75,7 +75,7 @@ def _on_buckets_without_positives(report: ReportData) -> Iterator[str]:
 
 
 def _on_unseen(report: ReportData) -> Iterator[str]:
-    unseen = sum(bucket.positives for bucket in report.buckets if bucket.name == UNSEEN)
+    unseen = report.unseen_positives
     if unseen and report.positives:
         percent = f"{100 * unseen / report.positives:.3g}"
         yield f"{unseen:,} of {report.positives:,} positives ({percent} %) are of labels that training never showed."

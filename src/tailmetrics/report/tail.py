@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from tailmetrics.report.breakdowns import ALL, UNSEEN
 from tailmetrics.report.data import ReportData
@@ -11,6 +12,7 @@ from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import sentences, short_name
 from tailmetrics.report.records import NO_RECORD, SUMMARIES, Record
 
+Item = TypeVar("Item")
 MEANINGS = {
     "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
     "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
@@ -24,7 +26,7 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
     for record in report.bucket_records(metric):
         if record.is_measured and record.bucket != UNSEEN:
             measured.append(record)
-    return [*measured[:1], *measured[1:][-1:]]
+    return _both_ends(measured)
 
 
 def _adjusted_ends(report: ReportData, metric: str) -> list[str]:
@@ -34,7 +36,14 @@ def _adjusted_ends(report: ReportData, metric: str) -> list[str]:
         room = record.reference("attainable") - record.reference("chance")
         if record.is_measured and record.bucket != UNSEEN and math.isfinite(room) and room != 0:
             names.append(record.bucket)
-    return [*names[:1], *names[1:][-1:]]
+    return _both_ends(names)
+
+
+def _both_ends(items: list[Item]) -> list[Item]:
+    """Return the first and the last item, or the only one, or none."""
+    if len(items) < 2:
+        return items
+    return [items[0], items[-1]]
 
 
 def _other_ends(report: ReportData, ends: Mapping[str, Sequence[Record]]) -> str:

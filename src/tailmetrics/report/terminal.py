@@ -63,30 +63,37 @@ def print_report(
     console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
 
 
-def _first_look(document: Document, console: Console, warnings: Sequence[str], rest: str) -> list[Table | Text]:
+def _text(text: str, style: str = "", one_line: bool = False) -> Text:
+    """Return a text of a terminal; if it is one line, it is not broken where the terminal is too narrow."""
     from rich.text import Text
 
+    if one_line:
+        return Text(text, style=style, no_wrap=True, overflow="ignore")
+    return Text(printable(text), style=style)
+
+
+def _first_look(document: Document, console: Console, warnings: Sequence[str], rest: str) -> list[Table | Text]:
     lines = document.verdict.splitlines()
-    parts: list[Table | Text] = [Text(printable(line), style="bold") for line in lines[:PAIRS]]
+    parts: list[Table | Text] = [_text(line, "bold") for line in lines[:PAIRS]]
     if len(lines) > PAIRS:
-        parts.append(Text(f"{len(lines) - PAIRS} more pairs", style="bold"))
+        parts.append(_text(f"{len(lines) - PAIRS} more pairs", "bold"))
     facts = ", ".join(document.facts)
-    parts.append(Text(printable(f"{document.title}: {facts}".removesuffix(": ")), style="dim"))
+    parts.append(_text(f"{document.title}: {facts}".removesuffix(": "), "dim"))
 
     for section in document.first:
         title = printable(section.title)
         caption = cut(f": {printable(section.caption)}", max(1, console.width - len(title)))
-        parts.append(Text(f"{title}{caption}".removesuffix(": "), style="table.title", no_wrap=True, overflow="ignore"))
+        parts.append(_text(f"{title}{caption}".removesuffix(": "), "table.title", one_line=True))
         if section.name == "overall":
             parts.append(_in_columns(section, console.width))
         else:
             parts.append(_plain_table(section, console))
 
-    parts += [Text(cut(f"! {warning}", console.width), style="yellow") for warning in warnings[:NOTES]]
+    parts += [_text(cut(f"! {warning}", console.width), "yellow") for warning in warnings[:NOTES]]
     if len(warnings) > NOTES:
-        parts.append(Text(f"! {counted(len(warnings) - NOTES, 'more note')}", style="yellow"))
+        parts.append(_text(f"! {counted(len(warnings) - NOTES, 'more note')}", "yellow"))
     if rest:
-        parts.append(Text(printable(rest), style="dim"))
+        parts.append(_text(rest, "dim"))
     return parts
 
 
@@ -114,8 +121,6 @@ def _plain_table(section: Section, console: Console) -> Table:
 
 def _in_columns(section: Section, width: int) -> Text:
     """Return names and values, as many beside each other as the width holds, from top to bottom; no name is broken."""
-    from rich.text import Text
-
     pairs = [(printable(cells[0]), printable(cells[1])) for cells in section.lines]
     name_width = max(len(name) for name, _ in pairs)
     value_width = max(len(value) for _, value in pairs)
@@ -127,26 +132,24 @@ def _in_columns(section: Section, width: int) -> Text:
     columns = max(1, (width + 2) // cell_width)
     height = math.ceil(len(cells) / columns)
     lines = ["  ".join(cells[line::height]).rstrip() for line in range(height)]
-    return Text("\n".join(lines), no_wrap=True, overflow="ignore")
+    return _text("\n".join(lines), one_line=True)
 
 
 def _all_tables(document: Document, console: Console, warnings: Sequence[str]) -> list[Table | Text]:
-    from rich.text import Text
-
     parts: list[Table | Text] = []
     if document.verdict:
-        parts.append(Text(printable(document.verdict), style="bold"))
+        parts.append(_text(document.verdict, "bold"))
     for section in document.tables:
         title = section.title
         if section.name != "comparisons":
             title = f"{document.title}: {title[0].lower()}{title[1:]}"
-        parts.append(Text(printable(title), style="table.title"))
+        parts.append(_text(title, "table.title"))
         if section.full_caption:
-            parts.append(Text(printable(section.full_caption), style="dim"))
+            parts.append(_text(section.full_caption, "dim"))
 
         tables = [_table(part) for part in _parts(section, console.width)]
         parts += tables or _one_below_the_other(section)
-    parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
+    parts += [_text(f"! {warning}", "yellow") for warning in warnings]
     return parts
 
 
@@ -169,32 +172,28 @@ def _width(cell: str) -> int:
 
 def _one_below_the_other(section: Section) -> list[Text]:
     """Return the lines of a table with one cell below the other, for keys too long for a cell beside them."""
-    from rich.text import Text
-
     texts = []
     for first, *cells in section.lines:
         lines = [printable(first)]
         for name, cell in zip(section.header[1:], cells, strict=True):
             if cell:
                 lines.append(f"  {printable(f'  {name} {cell}')}")
-        texts.append(Text("\n".join(lines), no_wrap=True, overflow="ignore"))
+        texts.append(_text("\n".join(lines), one_line=True))
     return texts
 
 
 def _table(section: Section) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table()
     for place, name in enumerate(section.header):
-        table.add_column(Text(printable(name)), justify="right", no_wrap=True, overflow="fold")
+        table.add_column(_text(name), justify="right", no_wrap=True, overflow="fold")
         if place < section.texts:
             table.columns[place].justify = "left"
             table.columns[place].no_wrap = place == 0
     for line, cells in enumerate(section.lines):
-        texts = [Text(printable(cell)) for cell in cells]
-        for column, text in enumerate(texts):
-            if (line, column) in section.bold:
-                text.style = "bold"
+        texts = []
+        for column, cell in enumerate(cells):
+            texts.append(_text(cell, "bold" if (line, column) in section.bold else ""))
         table.add_row(*texts)
     return table
