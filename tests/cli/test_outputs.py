@@ -119,7 +119,7 @@ def test_files_of_another_program_are_not_removed(words, tailmetrics, tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).write_text("step,loss\n")
         status, _, err = tailmetrics(*words, "--overwrite", "--out", tmp_path / name)
-        assert (status, f"{name}: is there without a report beside it" in err) == (2, True)
+        assert (status, f"{name}: is there without report.json beside it" in err) == (2, True)
         assert contents(tmp_path / name) == {name: b"step,loss\n"}
 
 
@@ -268,7 +268,7 @@ from pathlib import Path
 from tailmetrics.cli import compare, evaluate, main, parser
 from tailmetrics.evaluation import Evaluation
 
-parser._parser("evaluate")  # create it once, not in each run
+parser.options_of("evaluate")  # create it once, not in each run
 
 update, calls = Evaluation.update, []
 
@@ -342,7 +342,7 @@ def titled(shown):
     figure.suptitle(shown.document().title)
     return figure
 
-parser._parser("evaluate")  # create it once, not in each run
+parser.options_of("evaluate")  # create it once, not in each run
 pictures.picture = titled
 
 def contents(folder):

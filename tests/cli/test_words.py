@@ -56,7 +56,7 @@ COMMANDS_IN_FORKS = """
 import gc, os, sys
 from tailmetrics.cli import compare, evaluate, main, parser
 
-parser._parser("evaluate")
+parser.options_of("evaluate")
 gc.freeze()
 for line in sys.stdin:
     arguments, stdout_path, stderr_path = eval(line)
@@ -182,7 +182,7 @@ def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path)
         (["compare", "none.parquet", "none.parquet", "--names", "a", "b"], "none.parquet: is no table of values per"),
         (
             ["evaluate", "--metrics+=TieRateAtK"],
-            "--metrics+=TieRateAtK: lacks k\nhint: add --metrics.k=VALUE behind it.",
+            "--metrics+=TieRateAtK: TieRateAtK: missing a required argument: 'k'\nhint: set arguments by --metrics.NAME=VALUE",
         ),
     ],
 )

@@ -124,16 +124,16 @@ def _run(words: Sequence[str], is_program: bool) -> int:
             else:
                 compare_runs(request, messages)
     except Exception as error:
-        metrics = [] if request is None else request.metrics
-        if not _print_problem(error, metrics):
+        kinds = [] if request is None else [type(metric) for metric in request.metrics]
+        if not _print_problem(error, kinds):
             raise
         return FAILED
     return 0
 
 
-def _print_problem(error: Exception, metrics: Sequence[Any]) -> bool:
+def _print_problem(error: Exception, kinds: Sequence[Any]) -> bool:
     """Print an error that the user can do something about; return whether it is one."""
-    if isinstance(error, ModuleNotFoundError) and not metrics:  # the imports below may fail, too
+    if isinstance(error, ModuleNotFoundError) and not kinds:  # the imports below may fail, too
         _print_missing_package(error)
         return True
 
@@ -143,7 +143,7 @@ def _print_problem(error: Exception, metrics: Sequence[Any]) -> bool:
     if isinstance(error, REPORTED):
         print_error(error)
         return True
-    own_error = error_of_own_metric(error, metrics)
+    own_error = error_of_own_metric(error, kinds)
     if own_error is not None:
         print_error(own_error)
         return True

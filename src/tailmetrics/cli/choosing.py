@@ -28,7 +28,7 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
     if not request.metrics:
         raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
     metrics = list(request.metrics)
-    for name in request.without:
+    for name in request.data.without or []:
         remaining = []
         for metric in metrics:
             if name.lower() not in _names_of(metric):
@@ -98,12 +98,6 @@ def answerable_metrics(
     return answered
 
 
-def needs_counts(metric: TopKMetric) -> bool:
-    """Whether a metric lacks training counts, for its buckets or for its argument ``label_counts``."""
-    missing = metric.missing()
-    return "buckets" in missing or "label_counts" in missing
-
-
 def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[TopKMetric]:
     """Return the metrics that need no training counts, and warn of the others; return all if all need them."""
     others = []
@@ -111,7 +105,7 @@ def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[T
     by_bucket = []
     for metric in metrics:
         name = type(metric).__name__
-        if not needs_counts(metric):
+        if not {"buckets", "label_counts"} & {*metric.missing()}:
             others.append(metric)
         elif metric.buckets is None:
             overall.append(name)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from math import nan
 from os.path import expanduser
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -25,54 +25,20 @@ from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
 from tailmetrics.cli.training import prepared_evaluation
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.comparing import Model as ComparedModel
-from tailmetrics.evaluation.comparing import compared, warnings_of
+from tailmetrics.evaluation.comparing import Model, compared, warnings_of
 from tailmetrics.evaluation.notes import ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.report import ComparisonReport
-from tailmetrics.report.files import FORMS
+from tailmetrics.report.files import file_names
 from tailmetrics.significance.comparing import matches_pattern
 from tailmetrics.significance.identities import check_identities
 
 SAME_CONFIG = "evaluate both with the same config and training labels, or choose others with --only."
-COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"]
-"""The files that a comparison may write."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model, with the tables of values per row of its runs, such as its seeds."""
-
-    name: str
-    tables: list[RowTable]
-
-    @classmethod
-    def open(cls, name: str, paths: Iterable[Path]) -> Model:
-        """Return the model of a name with the tables in these files."""
-        return cls(name, [RowTable.open(path) for path in paths])
-
-    def joined(self, names: Any) -> Model:
-        """Return the model with the rows of its tables in the order of ``names``."""
-        return replace(self, tables=[table.joined(names) for table in self.tables])
-
-    @property
-    def notes(self) -> list[str]:
-        """The notes of all tables."""
-        notes = []
-        for table in self.tables:
-            notes += table.notes
-        return notes
-
-    @property
-    def mean_scalars(self) -> dict[str, float]:
-        """The mean over the runs of each value."""
-        means = {}
-        for key in self.tables[0].scalars:
-            means[key] = fmean(table.scalars.get(key, nan) for table in self.tables)
-        return means
+Tables: TypeAlias = Mapping[str, Sequence[RowTable]]
+"""The tables of values per row of the runs of each model, such as its seeds, by the name of the model."""
 
 
 def compare_runs(request: Request, messages: Messages) -> None:
@@ -102,39 +68,40 @@ def compare_runs(request: Request, messages: Messages) -> None:
     with Outputs(chain(inputs, *tables_of_models), output.overwrite) as outputs:
         folder = None
         if output.out is not None:
-            folder = outputs.claim(output.out, COMPARE_FILES)
+            folder = outputs.claim(output.out, file_names("compare"))
         if preds:
             tables_of_models = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
-        models = list(map(Model.open, names, tables_of_models))
+        models = {}
+        for name, paths in zip(names, tables_of_models, strict=True):
+            models[name] = [RowTable.open(path) for path in paths]
         _check_reports(models, chain.from_iterable(files_of_models))
         report = _with_warnings(_compared(models, request), models, messages)
         finish(report, folder, outputs, output, messages)
 
 
-def _check_reports(models: Sequence[Model], paths: Iterable[Path]) -> None:
+def _check_reports(models: Tables, paths: Iterable[Path]) -> None:
     """Raise if a folder that is compared holds a report and a table of rows of two evaluations."""
     folders = {path for path in paths if path.is_dir()}
-    for model in models:
-        for table in model.tables:
-            if table.path.parent in folders:
-                table.check_report()
+    for table in _all_tables(models):
+        if table.path.parent in folders:
+            table.check_report()
 
 
-def _with_warnings(report: ComparisonReport, models: Sequence[Model], messages: Messages) -> ComparisonReport:
+def _with_warnings(report: ComparisonReport, models: Tables, messages: Messages) -> ComparisonReport:
     """Return the report with the warnings of the runs and of the command."""
     notes = {}
-    noted: set[str] = set()
-    for model in models:
-        texts = model.notes
+    for name, tables in models.items():
+        notes[name] = _notes_of(tables)
         if report.num_clusters:
-            texts = [note for note in texts if note != ON_SEQUENCES]
-        notes[model.name] = texts
-        noted.update(texts)
-    warnings = warnings_of(notes)
-    for warning in messages.warnings:
-        if warning not in noted:
-            warnings.append(warning)
-    return replace(report, warnings=warnings)
+            notes[name] = [note for note in notes[name] if note != ON_SEQUENCES]
+    noted = {*chain.from_iterable(notes.values())}
+    others = [warning for warning in messages.warnings if warning not in noted]
+    return replace(report, warnings=[*warnings_of(notes), *others])
+
+
+def _notes_of(tables: Sequence[RowTable]) -> list[str]:
+    """Return the notes of the tables of a model."""
+    return list(chain.from_iterable(table.notes for table in tables))
 
 
 # -- models and their names -----------------------------------------------------------------------------------------
@@ -155,25 +122,24 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
     """Return the name of each model: the given name, or its file's name, with the folder if file names are equal."""
     if len(models) < 2:
         raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
-    files = [first.absolute() for first, *_ in models]
     if names:
-        candidates = [list(names)]
-    elif len(set(files)) < len(files):
+        if not all(map(str.strip, names)):
+            raise CommandError("a run has a blank name", "give --names, a text for each run.")
+        if not len(set(names)) == len(names) == len(models):
+            problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
+            raise CommandError(problem, "give --names, one for each run, no two alike.")
+        return list(names)
+
+    files = [first.absolute() for first, *_ in models]
+    if len(set(files)) < len(files):
         repeated = next(file for file in files if files.count(file) > 1)
         raise CommandError(f"the run {repeated} stands twice", "give each run once.")
-    else:
-        candidates = [
-            [_short_name(file) for file in files],
-            [f"{file.parent.name}/{file.stem}" for file in files],
-            _where_paths_differ(files),
-        ]
-    for candidate in candidates:
-        if len(set(candidate)) == len(candidate) == len(models) and all(map(str.strip, candidate)):
+    short_names = [_short_name(file) for file in files]
+    with_folders = [f"{file.parent.name}/{file.stem}" for file in files]
+    for candidate in (short_names, with_folders, _where_paths_differ(files)):
+        if len(set(candidate)) == len(models) and all(candidate):
             return candidate
-    if any(not name.strip() for name in candidates[-1]):
-        raise CommandError("a run has a blank name", "give --names, a text for each run.")
-    problem = f"the names {', '.join(candidates[-1])} are not one for each of {len(models)} runs"
-    raise CommandError(problem, "give --names, one for each run, no two alike.")
+    return list(map(str, files))
 
 
 def _short_name(path: Path) -> str:
@@ -212,8 +178,6 @@ def _check_only_tables(request: Request) -> None:
             without_effect.append(name)
     if request.metrics:
         without_effect.append("metrics")
-    if request.without:
-        without_effect.append("without")
     if without_effect:
         names = " and ".join(_names_of_options(request, without_effect))
         hint = "leave them out, or give them to evaluate --per-row, which writes the tables."
@@ -272,35 +236,37 @@ def _rows_of(dataset: Dataset) -> Sequence[Any]:
 def _write_table(path: Path, evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages) -> None:
     """Evaluate a run, and write its table of values per row."""
     evaluation.start()
-    with RowTableWriter(path, evaluation, run.dataset) as writer:
-        accumulate(evaluation, run.dataset, run.groups, data, write=writer.write)
-        report = report_of(evaluation, run, data, messages)
-        writer.notes = notes_for_comparisons(report, run)
-        writer.scalars = report.scalars
+    writer = RowTableWriter(path, evaluation, run.dataset)
+    accumulate(evaluation, run.dataset, run.groups, data, write=writer.write)
+    report = report_of(evaluation, run, data, messages)
+    writer.close(report.scalars, notes_for_comparisons(report, run))
 
 
 # -- comparison -----------------------------------------------------------------------------------------------------
 
 
-def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
+def _compared(models: Tables, request: Request) -> ComparisonReport:
     """Return the comparison of models."""
     options = request.comparison
-    names = models[0].tables[0].names
-    models = [model.joined(names) for model in models]
-    first = models[0].tables[0]
+    names = _first_table(models).names
+    models = {name: [table.joined(names) for table in tables] for name, tables in models.items()}
+    first = _first_table(models)
     clusters = _clusters(models, request)
     keys = _compared_keys(models, options)
     facts = first.facts
     if options.only is not None:
         facts = replace(facts, headline=_headline(options.only, keys, facts))
     keys += _parts_of_gaps(keys, facts)
-    for model in models:
-        _check_tables(model, models[0], keys)
+    for name in models:
+        _check_tables(models, name, keys)
 
     compared_models = {}
-    for model in models:
-        runs = [table.values(keys, NOTHING) for table in model.tables]
-        compared_models[model.name] = ComparedModel(runs, model.mean_scalars, model.tables[0].list_lengths, model.notes)
+    for name, tables in models.items():
+        runs = [table.values(keys, NOTHING) for table in tables]
+        scalars = {}
+        for key in tables[0].scalars:
+            scalars[key] = fmean(table.scalars.get(key, nan) for table in tables)
+        compared_models[name] = Model(runs, scalars, tables[0].list_lengths, _notes_of(tables))
 
     return compared(
         compared_models,
@@ -313,13 +279,23 @@ def _compared(models: Sequence[Model], request: Request) -> ComparisonReport:
         **asdict(request.resampling),
         clusters=clusters,
         shown={"clusters": options.clusters or "", "words": request.words((first.words[0], first.words[1]))},
-        identities={model.name: model.tables[0].identity for model in models},
+        identities={name: tables[0].identity for name, tables in models.items()},
     )
 
 
-def _compared_keys(models: Sequence[Model], options: CompareOptions) -> list[str]:
+def _all_tables(models: Tables) -> list[RowTable]:
+    """Return the tables of all models."""
+    return list(chain.from_iterable(models.values()))
+
+
+def _first_table(models: Tables) -> RowTable:
+    """Return the table that the others have to fit."""
+    return _all_tables(models)[0]
+
+
+def _compared_keys(models: Tables, options: CompareOptions) -> list[str]:
     """Return the keys of the values that are compared; with ``--only`` those that all tables have alike."""
-    first = models[0].tables[0]
+    first = _first_table(models)
     keys = []
     for key in first.pairs:
         if not first.facts.keys[key].is_part:
@@ -333,29 +309,21 @@ def _compared_keys(models: Sequence[Model], options: CompareOptions) -> list[str
     return [key for key in keys if (key, first.pairs[key]) in common_pairs]
 
 
-def _check_keys(models: Sequence[Model], keys: Sequence[str]) -> None:
+def _check_keys(models: Tables, keys: Sequence[str]) -> None:
     """Raise if a table has a value that the first table lacks, and that would be left out without a word."""
     for table in _all_tables(models):
         for key in table.pairs:
             if key not in keys and not table.facts.keys[key].is_part:
-                first = models[0].tables[0]
-                raise DataFileError(first.path, f"lacks {key!r}, which {table.path} has", hint=SAME_CONFIG)
+                problem = f"lacks {key!r}, which {table.path} has"
+                raise DataFileError(_first_table(models).path, problem, hint=SAME_CONFIG)
 
 
-def _all_tables(models: Sequence[Model]) -> list[RowTable]:
-    """Return the tables of all models."""
-    tables = []
-    for model in models:
-        tables += model.tables
-    return tables
-
-
-def _clusters(models: Sequence[Model], request: Request) -> list[Any] | None:
+def _clusters(models: Tables, request: Request) -> list[Any] | None:
     """Return the cluster of each row; None without clusters."""
     column = request.comparison.clusters
     if column is None:
         return _clusters_in(_all_tables(models))
-    first = models[0].tables[0]
+    first = _first_table(models)
     if names_a_file(column) or request.data.target is not None:
         queries = None
         if not pa.types.is_integer(first.names.type):
@@ -405,21 +373,22 @@ def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:
     return needed
 
 
-def _check_tables(model: Model, first_model: Model, keys: Sequence[str]) -> None:
+def _check_tables(models: Tables, name: str, keys: Sequence[str]) -> None:
     """Raise if a table of a model does not fit the first table: by rows, groups, keys, targets or options."""
-    first = first_model.tables[0]
+    first = _first_table(models)
+    first_name = next(iter(models))
     groups = first.groups()
-    for table in model.tables:
+    for table in models[name]:
         if not first.names.equals(table.names):
-            rows = first.names.to_pylist(), model.name, table.names.to_pylist()
-            check_same_names(first_model.name, *rows, zero="evaluate --missing zero --per-row")
+            rows = first.names.to_pylist(), name, table.names.to_pylist()
+            check_same_names(first_name, *rows, zero="evaluate --missing zero --per-row")
         if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
-            problem = f"{model.name} has other groups of rows than {first_model.name}"
+            problem = f"{name} has other groups of rows than {first_name}"
             raise CommandError(problem, "evaluate both with the same --row-groups.")
         for key in keys:
             if table.pairs.get(key) != first.pairs[key]:
                 raise DataFileError(table.path, f"lacks {key!r}, which {first.path} has", hint=SAME_CONFIG)
-    identities = {str(table.path): table.identity for table in model.tables}
+    identities = {str(table.path): table.identity for table in models[name]}
     check_identities("compare", identities, list(identities), keys)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,11 +35,9 @@ from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWrite
 from tailmetrics.io import FORMATS, Dataset
 from tailmetrics.io.files import suffix_of
 from tailmetrics.report import Report
-from tailmetrics.report.files import FORMS
+from tailmetrics.report.files import file_names
 from tailmetrics.significance import Interval, intervals
 
-REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv", ROWS_FILE]
-"""The files that an evaluation may write."""
 READ_VALUES = 2**25
 """The most values read at once (256 MB). All sets of keys get the same draws, because they have the same seed."""
 
@@ -86,8 +83,7 @@ def evaluate(request: Request, messages: Messages) -> None:
         for line in show_readings(options.preds, data):
             print(line)
         return
-    _check_options(options)
-    _check_effects(request)
+    _check_options(request, options)
     device = computing_device(options.device)
     metrics = chosen_metrics(request)
     files = input_files([options.preds], data, options.clusters, request.configs)
@@ -98,7 +94,7 @@ def evaluate(request: Request, messages: Messages) -> None:
     with Outputs(files, output.overwrite) as outputs:
         folder = None
         if output.out is not None:
-            folder = outputs.claim(output.out, REPORT_FILES)
+            folder = outputs.claim(output.out, [*file_names("report"), ROWS_FILE])
         table = _claim_row_table(options, output, outputs, folder)
 
         inputs = open_inputs([options.preds], data, messages, options.clusters, output.verbose)
@@ -113,25 +109,21 @@ def evaluate(request: Request, messages: Messages) -> None:
         )
         evaluation.start(device)
 
-        with ExitStack() as stack:
-            writer = None
-            if table is not None:
-                value_options = None
-                if _keeps_rows(options, output):
-                    value_options = options_of_values(data)
-                writer = RowTableWriter(table, evaluation, run.dataset, value_options, run.clusters)
-                stack.enter_context(writer)
-            if engine is None:
-                write = None if writer is None else writer.write
-                accumulate(evaluation, run.dataset, run.groups, data, device, write)
-            else:
-                add = partial(accumulate_share, preds=everywhere(options.preds), files=inputs.files.everywhere())
-                evaluation = engine.total(evaluation, add)
-            report = report_of(evaluation, run, data, messages)
-            if writer is not None:
-                writer.scalars = report.scalars
-                writer.words = request.words(report.words)
-                writer.notes = notes_for_comparisons(report, run)
+        writer = None
+        if table is not None:
+            value_options = None
+            if _keeps_rows(options, output):
+                value_options = options_of_values(data)
+            writer = RowTableWriter(table, evaluation, run.dataset, value_options, run.clusters)
+        if engine is None:
+            write = None if writer is None else writer.write
+            accumulate(evaluation, run.dataset, run.groups, data, device, write)
+        else:
+            add = partial(accumulate_share, preds=everywhere(options.preds), files=inputs.files.everywhere())
+            evaluation = engine.total(evaluation, add)
+        report = report_of(evaluation, run, data, messages)
+        if writer is not None:
+            writer.close(report.scalars, notes_for_comparisons(report, run), request.words(report.words))
 
         report = _with_note_on_catalogue(report, evaluation, run, data)
         report = _with_facts_of_the_command(report, request, inputs, run, messages)
@@ -177,12 +169,17 @@ def notes_for_comparisons(report: Report, run: Run) -> list[str]:
     return list(dict.fromkeys([*warnings_of_values, *run.note_on_sequences]))
 
 
-def _check_options(options: EvaluateOptions) -> None:
+def _check_options(request: Request, options: EvaluateOptions) -> None:
     """Raise if options contradict each other."""
-    if options.intervals and options.no_intervals:
-        raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
-    if options.no_rows and options.per_row is not None:
-        raise CommandError("--no-rows and --per-row are both given", "leave one of them out.")
+    is_confidence_given = request.sources.get("confidence") == COMMAND_LINE
+    contradictions = {
+        "--intervals and --no-intervals": options.intervals and options.no_intervals,
+        "--no-rows and --per-row": options.no_rows and options.per_row is not None,
+        "--confidence and --no-intervals": is_confidence_given and options.no_intervals,
+    }
+    for names, are_given in contradictions.items():
+        if are_given:
+            raise CommandError(f"{names} are both given", "leave one of them out.")
     if options.clusters and options.no_intervals and options.per_row is None:
         hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
         raise CommandError("--clusters and --no-intervals are both given", hint)
@@ -191,23 +188,17 @@ def _check_options(options: EvaluateOptions) -> None:
     if options.per_row is not None:
         _check_row_table(Path(options.per_row))
 
+    needs = {}
+    if not _draws_intervals(options):
+        needs = dict.fromkeys(("resamples", "resample", "seed"), "--intervals")
+    request.check_needs(**needs)
+
 
 def _check_row_table(path: Path) -> None:
     """Raise if the name of the table of rows ends in the suffix of another format than Parquet."""
     for form in FORMATS.values():
         if suffix_of(path) in form.suffixes and form.name != "parquet":
             raise CommandError(f"--per-row {path}: is written as Parquet", "name a file that ends in .parquet.")
-
-
-def _check_effects(request: Request) -> None:
-    """Raise if an option of the command line would change nothing."""
-    options = request.evaluation
-    needs = {}
-    if not _draws_intervals(options):
-        needs = dict.fromkeys(("resamples", "resample", "seed"), "--intervals")
-    request.check_needs(**needs)
-    if options.no_intervals and request.sources.get("confidence") == COMMAND_LINE:
-        raise CommandError("--confidence and --no-intervals are both given", "leave one of them out.")
 
 
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:

@@ -146,11 +146,11 @@ def ignored_label_of(metrics: Iterable[TopKMetric]) -> int | None:
     return None
 
 
-def error_of_own_metric(error: Exception, metrics: Iterable[TopKMetric]) -> CommandError | None:
-    """Return an error of a metric that the user wrote, as an error of the command; None for other errors."""
-    for metric in metrics:
-        name = type(metric).__name__
-        modules = _own_modules(type(metric))
+def error_of_own_metric(error: Exception, kinds: Iterable[type[TopKMetric]]) -> CommandError | None:
+    """Return an error of a class that the user wrote, as an error of the command; None for other errors."""
+    for kind in kinds:
+        name = kind.__name__
+        modules = _own_modules(kind)
         if modules and isinstance(error, TypeError) and str(error).startswith(f"{name}: "):
             problem, _, hint = str(error).partition("; ")
             return CommandError(problem, hint)
@@ -181,12 +181,17 @@ def _last_place_in(error: Exception, modules: Collection[str]) -> str:
 
 def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
     kind = metric_class(spec.class_path)
-    parameters = signature(kind).parameters
-    arguments = _with_shared_arguments(spec.init_args, parameters, options)
+    called = signature(kind)
+    arguments = _with_shared_arguments(spec.init_args, called.parameters, options)
     threshold = arguments.get("threshold")
     if isinstance(threshold, str) and threshold.endswith(".npy"):
         arguments["threshold"] = _array(threshold)
-    _check_names(spec, kind.__name__, arguments, parameters)
+    try:
+        called.bind(**arguments)
+    except TypeError as error:
+        hint = did_you_mean(arguments.keys() - called.parameters.keys(), called.parameters)
+        hint += f"set arguments by --metrics.NAME=VALUE behind --metrics+=, or as init_args in a config. {HELP}"
+        raise CommandError(f"{spec.source}: {kind.__name__}: {error}", hint) from None
     try:
         return kind(**arguments)
     except TypeError as error:
@@ -195,30 +200,10 @@ def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
     except REPORTED:
         raise
     except Exception as error:
-        place = _last_place_in(error, _own_modules(kind))
-        if not place:
+        own_error = error_of_own_metric(error, [kind])
+        if own_error is None:
             raise
-        problem = f"{kind.__name__}: {place} raised {type(error).__name__}: {error}"
-        raise CommandError(problem, "correct the class, or its arguments.") from error
-
-
-def _check_names(
-    spec: MetricSpec, class_name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]
-) -> None:
-    """Raise if an argument is unknown, or a required one is missing."""
-    takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
-    for name in arguments:
-        if name not in parameters and not takes_others:
-            hint = f"{did_you_mean([name], parameters)}--metrics.help {class_name} lists its arguments."
-            raise CommandError(f"{class_name} takes no argument {name}", hint)
-    for name, parameter in parameters.items():
-        is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-        if is_named and parameter.default is Parameter.empty and name not in arguments:
-            if spec.source.startswith("--metrics+"):
-                problem = f"{spec.source}: lacks {name}"
-                raise CommandError(problem, f"add --metrics.{name}=VALUE behind it. {HELP}")
-            example = f"{{class_path: {spec.class_path}, init_args: {{{name}: VALUE}}}}"
-            raise CommandError(f"{spec.source}: {class_name} lacks {name}", f"write {example}. {HELP}")
+        raise own_error from error
 
 
 def _with_shared_arguments(

@@ -46,7 +46,7 @@ OPPOSITES = {
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
-    """The files that every run is evaluated against, and how they are read."""
+    """The files that every run is evaluated against, how they are read, and what holds for all metrics."""
 
     target: Annotated[
         str | None,
@@ -109,6 +109,10 @@ class DataOptions:
         "thresholds:1,20,101 for ranges of the training count. Names go from the most frequent bucket to the "
         "rarest: thresholds:1,20,101:many,medium,few. Each metric is then reported by bucket too, for the one"
         " list that a row shows (scope global). A metric with buckets of its own keeps its scope, and takes these.",
+    ] = None
+    without: Annotated[
+        list[str] | None,
+        "Metrics of the preset or config to leave out, by key or class, such as cross_entropy.",
     ] = None
     probabilities: Annotated[
         bool,

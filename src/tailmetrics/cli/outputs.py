@@ -21,7 +21,7 @@ from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import OutputOptions
 from tailmetrics.io.files import GLOB, temporary_folder
 from tailmetrics.report import print_report
-from tailmetrics.report.files import check_replaceable
+from tailmetrics.report.files import check_goal
 from tailmetrics.report.formatting import printable
 
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
@@ -82,17 +82,15 @@ class Outputs(ExitStack):
             CommandError: If a file with one of these names must not be replaced.
         """
         folder, names = Path(folder).absolute(), list(names)
+        stem = Path(names[0]).stem
         for name in names:
-            self._check(folder / name)
+            self._check(folder / name, stem)
         above = next(filter(os.path.lexists, (folder, *folder.parents)))
         if not above.is_dir():
             raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
 
         hidden = self.scratch(above)
-        claim = Claim(hidden, folder, names)
-        if not claim.replaces_report:
-            _check_tables_of_others(claim)
-        self._claims.append(claim)
+        self._claims.append(Claim(hidden, folder, names))
         return hidden
 
     def place(self) -> list[Path]:
@@ -105,7 +103,7 @@ class Outputs(ExitStack):
             claim.folder.mkdir(parents=True, exist_ok=True)
             written = [path.name for path in claim.hidden.iterdir()]  # pictures have names of metrics
             for name in {*claim.names, *written}:
-                self._check(claim.folder / name)
+                self._check(claim.folder / name, Path(claim.names[0]).stem)
 
         paths: list[Path] = []
         with _later_signals():
@@ -113,8 +111,8 @@ class Outputs(ExitStack):
                 paths += _placed(claim)
         return paths
 
-    def _check(self, goal: Path) -> None:
-        """Raise if a file must not be written."""
+    def _check(self, goal: Path, stem: str) -> None:
+        """Raise if a file, one of those of a report with this stem, must not be written."""
         hint = "name another place to write to."
         for path in self._inputs:
             if _is_same(goal, path):
@@ -122,21 +120,11 @@ class Outputs(ExitStack):
             if _would_be_read(goal, path):
                 raise CommandError(f"{goal}: would become one of the parts that this command reads", hint)
         try:
-            check_replaceable(goal)
+            check_goal(goal, stem)
         except FileExistsError as error:
             raise CommandError(f"{goal}: {error.strerror}", hint) from None
         if os.path.lexists(goal) and not self._overwrite:
             raise CommandError(f"{goal}: is there already", "add --overwrite to replace it, or name another place.")
-
-
-def _check_tables_of_others(claim: Claim) -> None:
-    """Raise if a table is there without a report: report.csv is ours by its name, labels.csv is not."""
-    report = Path(claim.names[0]).stem
-    for name in claim.names:
-        path = claim.folder / name
-        if path.suffix == ".csv" and path.stem != report and path.exists():
-            problem = f"{path}: is there without a report beside it, so that it may be of another program"
-            raise CommandError(problem, "move it, or name another place to write to.")
 
 
 def _placed(claim: Claim) -> list[Path]:

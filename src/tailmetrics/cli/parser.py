@@ -7,14 +7,15 @@ config are dicts with ``class_path`` and ``init_args``, and become objects at th
 from __future__ import annotations
 
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import cache
 from os.path import expanduser
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -50,15 +51,12 @@ COMPARE = """Compare runs row by row.
 
 It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row wrote; or files of predictions
 (--preds), with one --target, and one --preset or --config."""
-TEXTS = {
-    "config": "YAML file with a list of metrics, and other options, but no preset. Later options override it.",
-    "metrics": "The metrics as YAML: a list, each with class_path and init_args.",
-    "metrics+": "Add a metric by class; --metrics.NAME=VALUE sets an argument: --metrics+=RecallAtK --metrics.k=5.",
-    "metrics.help": "Print the arguments of a class of metrics, such as RecallAtK, and exit.",
-    "without": "Metrics of the preset or config to leave out, by key or class, such as cross_entropy.",
-    "print-config": "Print the options that are given as a config, and exit.",
-    "tables": "Folders of reports, or tables of values per row, one for each run. Commas join runs of one model.",
+USAGE = {
+    "evaluate": "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]",
+    "compare": "tailmetrics compare FOLDER FOLDER ... [options]",
 }
+TABLES = "Folders of reports, or tables of values per row, one for each run. Commas join runs of one model."
+PRINT_CONFIG = "Print the options that are given as a config, and exit."
 
 COMMAND_LINE = "the command line"
 """The source of options and metrics that no config gives."""
@@ -78,7 +76,6 @@ class Request:
         resampling: How intervals and tests draw.
         output: What is shown and written.
         metrics: The metrics.
-        without: Metrics to leave out, by key or class.
         preset: The preset; None without one.
         configs: The config files that were read.
         evaluation: The options of ``evaluate``.
@@ -92,7 +89,6 @@ class Request:
     resampling: ResamplingOptions
     output: OutputOptions
     metrics: list[TopKMetric]
-    without: list[str]
     preset: str | None
     configs: list[Path]
     evaluation: EvaluateOptions
@@ -132,9 +128,8 @@ class Request:
     def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
         """Return the metric that the results are about; None if a preset names a metric that was left out."""
         headline = self.output.headline
-        if self.preset is None or headline != read_config(preset_paths()[self.preset]).get("headline"):
-            return headline
-        if metrics and not any(headline in metric.cutoff_keys() for metric in metrics):
+        is_of_preset = self.sources.get("headline") == f"--preset {self.preset}"
+        if is_of_preset and metrics and not any(headline in metric.cutoff_keys() for metric in metrics):
             return None
         return headline
 
@@ -156,23 +151,49 @@ def parse(words: Sequence[str]) -> Request:
         hint = did_you_mean(words[:1], ["evaluate", "compare", "--help", "--version"])
         raise CommandError(problem, f"{hint}begin with evaluate or compare. {HELP}")
     command = words[0]
-    parser = _parser(command)
-    state = _State()
-    flags = [name for name, option in parser.options.items() if option.is_flag]
-    unknown = parser.parse_known_args(_plain_words(words[1:], flags), state)[1]
+    state = _State(options_of(command))
+    unknown = []
+    waiting = deque(words[1:])
+    while waiting:
+        word = waiting.popleft()
+        name, equals, value = word.partition("=")
+        option = name.removeprefix("--").replace("-", "_")
+        if word in ("-h", "--help"):
+            print(_help_of(command), end="")
+            raise SystemExit(0)
+        if not word.startswith("-") and command == "compare":
+            state.tables.append(word)
+        elif not word.startswith("--"):
+            unknown.append(word)
+        elif option == "print_config":
+            state.prints_config = True
+        elif option in CALLS or option.startswith("metrics."):
+            if not equals:
+                value = _next_word(name, waiting)
+            if option in CALLS:
+                CALLS[option].call(state, value)
+            else:
+                _set_argument_of_metric(state, option.removeprefix("metrics."), value)
+        elif option in state.options:
+            _set_option(state, word, waiting)
+        else:
+            unknown.append(word)
     if unknown:
-        raise _unknown_words(unknown, [f"--{name.replace('_', '-')}" for name in [*parser.options, *TEXTS]])
+        raise _unknown_words(
+            unknown, [f"--{name.replace('_', '-')}" for name in (*state.options, *CALLS, "print_config")]
+        )
     if state.prints_config:
         print(yaml.safe_dump(state.as_config(), allow_unicode=True, sort_keys=False, default_flow_style=None), end="")
         raise SystemExit(0)
     return _request(command, state)
 
 
-class _State(Namespace):
+class _State:
     """The options set so far.
 
     Attributes:
-        values: The values of options by name, such as ``num_labels`` or ``columns.query``.
+        options: The options that a config can set, by name.
+        values: The values of options by name, such as ``num_labels``; dicts of names by column for ``columns``.
         sources: The command line, config or preset that set each value, by the name of the option.
         named_options: The options of one value that the command line has named.
         configs: The config files that were read.
@@ -183,8 +204,8 @@ class _State(Namespace):
         prints_config: Whether the options are printed as a config.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, options: Mapping[str, Option]) -> None:
+        self.options = options
         self.values: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
         self.named_options: set[str] = set()
@@ -206,42 +227,28 @@ class _State(Namespace):
         opposite = OPPOSITES.get(name)
         if opposite in self.values and value is not False and self.sources[opposite] != source:
             del self.values[opposite]
-        self.values[name] = value
         self.sources[name] = source
+        group, _, column = name.partition(".")
+        if column:
+            self.values.setdefault(group, {})[column] = value
+        else:
+            self.values[name] = value
 
-    def options(self, kind: type[Options]) -> Options:
+    def options_of_kind(self, kind: type[Options]) -> Options:
         """Return the options of one dataclass."""
         values: dict[str, Any] = {}
         for option in fields(kind):
-            columns = self._columns(option.name)
-            if columns:
-                values[option.name] = Columns(**columns)
-            elif option.name in self.values:
-                values[option.name] = self.values[option.name]
+            if option.name in self.values:
+                value = self.values[option.name]
+                values[option.name] = Columns(**value) if isinstance(value, dict) else value
         return kind(**values)
-
-    def _columns(self, name: str) -> dict[str, Any]:
-        """Return the names of columns by role that an option such as ``columns`` or ``preds_columns`` gives."""
-        columns = {}
-        for value_name, value in self.values.items():
-            group, _, role = value_name.partition(".")
-            if group == name and role:
-                columns[role] = value
-        return columns
 
     def as_config(self) -> dict[str, Any]:
         """Return the options as a config."""
-        config: dict[str, Any] = {}
-        for name, value in self.values.items():
-            group, _, column = name.partition(".")
-            if column:
-                config.setdefault(group, {})[column] = value
-            else:
-                config[name] = value
         specs = [*self.specs, *self.added_specs]
-        if specs:
-            config["metrics"] = [spec.as_dict() for spec in specs]
-        return config
+        if not specs:
+            return self.values
+        return {**self.values, "metrics": [spec.as_dict() for spec in specs]}
 
 
 def _paths(name: str, value: str | list[str]) -> str | list[str]:
@@ -261,10 +268,10 @@ def _paths(name: str, value: str | list[str]) -> str | list[str]:
 
 def _request(command: str, state: _State) -> Request:
     """Return the request, with metrics as objects."""
-    data = state.options(DataOptions)
-    resampling = state.options(ResamplingOptions)
+    data = state.options_of_kind(DataOptions)
+    resampling = state.options_of_kind(ResamplingOptions)
     check_number(command, "confidence", resampling.confidence, 0.5, 0.9999)
-    output = state.options(OutputOptions)
+    output = state.options_of_kind(OutputOptions)
     if output.quiet and output.verbose:
         raise CommandError("--quiet and --verbose are both given", "leave one of them out.")
     specs = [*state.specs, *state.added_specs]
@@ -274,16 +281,15 @@ def _request(command: str, state: _State) -> Request:
         sources["metrics"] = specs[0].source
     evaluation, comparison = EvaluateOptions(), CompareOptions()
     if command == "evaluate":
-        evaluation = state.options(EvaluateOptions)
+        evaluation = state.options_of_kind(EvaluateOptions)
     else:
-        comparison = state.options(CompareOptions)
+        comparison = state.options_of_kind(CompareOptions)
     return Request(
         command=command,
         data=replace(data, ignore_index=ignored_label_of(metrics)),  # a config may name it
         resampling=resampling,
         output=output,
         metrics=metrics,
-        without=state.values.get("without", []),
         preset=state.preset,
         configs=state.configs,
         evaluation=evaluation,
@@ -304,37 +310,37 @@ def _check_encoding(words: Sequence[str]) -> None:
             raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
 
 
-def _plain_words(words: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the words as argparse reads them.
+def _next_word(name: str, waiting: deque[str]) -> str:
+    """Return the next word, which is the value of an option."""
+    if not waiting or waiting[0].startswith("--"):
+        raise CommandError(f"{name}: has no value", f"write {name}=VALUE.")
+    return waiting.popleft()
 
-    ``--row_groups`` becomes ``--row-groups``. ``--metrics.k 5`` and ``--metrics.k=5`` become ``--metrics. k=5``.
-    ``--quiet=false`` becomes ``--flag. quiet=false``.
 
-    Args:
-        words: The words after the command.
-        flags: The names of the options that need no value.
-    """
-    plain: list[str] = []
-    place = 0
-    while place < len(words):
-        word = words[place]
-        place += 1
-        if not word.startswith("--"):
-            plain.append(word)
-            continue
-        name, equals, value = word.partition("=")
-        if name.startswith("--metrics.") and name != "--metrics.help":
-            if not equals:
-                if place == len(words):
-                    raise CommandError(f"{name}: has no value", f"write {name}=VALUE.")
-                value = words[place]
-                place += 1
-            plain += ["--metrics.", f"{name.removeprefix('--metrics.')}={value}"]
-        elif equals and name[2:].replace("-", "_") in flags:
-            plain += ["--flag.", f"{name[2:].replace('-', '_')}={value}"]
-        else:
-            plain.append(name.replace("_", "-") + equals + value)
-    return plain
+def _set_option(state: _State, word: str, waiting: deque[str]) -> None:
+    """Set an option from a word, such as ``--seed`` or ``--seed=1``, and the words after it."""
+    name, equals, value = word.partition("=")
+    option_name = name.removeprefix("--").replace("-", "_")
+    option = state.options[option_name]
+    if option.value_type == list[str]:
+        values = [value] if equals else [_next_word(name, waiting)]
+        while not equals and waiting and not waiting[0].startswith("-"):
+            values.append(waiting.popleft())
+        if state.sources.get(option_name) == COMMAND_LINE:
+            values = [*state.values[option_name], *values]
+        state.set_option(option_name, values, COMMAND_LINE)
+        return
+
+    if option.is_flag and not equals:
+        value = "true"
+    elif not option.is_flag:
+        if option_name in state.named_options:
+            hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
+            raise CommandError(f"{name} is given twice, and takes one value", hint)
+        state.named_options.add(option_name)
+        if not equals:
+            value = _next_word(name, waiting)
+    state.set_option(option_name, converted(f"{name} {value}", option.value_type, value), COMMAND_LINE)
 
 
 def _unknown_words(words: Sequence[str], option_names: Iterable[str]) -> CommandError:
@@ -353,75 +359,47 @@ def _unknown_words(words: Sequence[str], option_names: Iterable[str]) -> Command
 # -- options --------------------------------------------------------------------------------------------------------
 
 
-class _Parser(ArgumentParser):
-    """A parser that raises errors, and takes options by their whole names alone.
+@dataclass(frozen=True)
+class Option:
+    """An option that a config can set.
 
     Attributes:
-        options: The options that a config can set, by name.
+        value_type: The type of its value.
+        text: The sentence of the help.
+        default: Its default.
+        group: The title of its group in the help.
     """
 
-    def __init__(self, **texts: Any) -> None:
-        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, argument_default=SUPPRESS, **texts)
-        self.options: dict[str, _SetOption] = {}
+    value_type: Any
+    text: str
+    default: Any
+    group: str
 
-    def error(self, message: str) -> NoReturn:
-        """Raise the error that argparse would print."""
-        raise CommandError(message, HELP)
-
-
-class _HelpFormatter(RawDescriptionHelpFormatter):
-    """Shows the default of an option behind its text."""
-
-    def _get_help_string(self, action: Action) -> str | None:
-        text = action.help or ""
-        default = getattr(action, "shown_default", None)
-        if default in (None, False):
-            return text
-        return f"{text} (default: {default})"
+    @property
+    def is_flag(self) -> bool:
+        """Whether the option needs no value."""
+        return self.value_type is bool and self.default is False
 
 
 @cache
-def _parser(command: str) -> _Parser:
-    """Return the parser of a command."""
-    width = max(len(name) for name in FORMATS)
-    formats = "\n".join(f"  {form.name.ljust(width)}  {form.content}" for form in FORMATS.values())
-    epilog = f"formats (--format), named by the suffix of a file:\n{formats}"
-    groups: dict[str, type] = {"data": DataOptions, "resampling": ResamplingOptions, "output": OutputOptions}
-    if command == "evaluate":
-        usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
-        parser = _Parser(description=EVALUATE, usage=usage, epilog=epilog)
-        groups = {"evaluation": EvaluateOptions, **groups}
-    else:
-        usage = "tailmetrics compare FOLDER FOLDER ... [options]"
-        parser = _Parser(description=COMPARE, usage=usage, epilog=epilog)
-        parser.add_argument("tables", nargs="*", help=TEXTS["tables"])
-        groups = {"comparison": CompareOptions, **groups}
-    presets = f"A config that comes with the library: {', '.join(preset_paths())}."
-    calls: dict[str, tuple[Callable[[_State, Any], None], str, str]] = {
-        "preset": (partial(_set_preset, parser), "NAME", presets),
-        "config": (partial(_set_config, parser), "FILE", TEXTS["config"]),
-        "metrics": (_set_metrics, "YAML", TEXTS["metrics"]),
-        "metrics+": (_add_metric, "CLASS", TEXTS["metrics+"]),
-        "metrics.": (_set_argument_of_metric, "NAME=VALUE", SUPPRESS),
-        "flag.": (_set_flag, "NAME=VALUE", SUPPRESS),
-        "metrics.help": (_print_help_of_metric, "CLASS", TEXTS["metrics.help"]),
-    }
-    for name, (call, metavar, text) in calls.items():
-        parser.add_argument(f"--{name}", action=_Call, call=call, metavar=metavar, help=text)
-    parser.add_argument("--print-config", action="store_true", dest="prints_config", help=TEXTS["print-config"])
-    _add_option(parser, parser, "without", list[str], TEXTS["without"], None)
-    for title, kind in groups.items():
-        group = parser.add_argument_group(title)
+def options_of(command: str) -> dict[str, Option]:
+    """Return the options of a command that a config can set, by name."""
+    groups: dict[str, type] = {"evaluation": EvaluateOptions}
+    if command == "compare":
+        groups = {"comparison": CompareOptions}
+    groups |= {"data": DataOptions, "resampling": ResamplingOptions, "output": OutputOptions}
+    options = {}
+    for group, kind in groups.items():
         types = get_type_hints(kind, include_extras=True)
         for option in fields(kind):
             annotated_type, text = get_args(types[option.name])
             value_type = _without_none(annotated_type)
             if value_type is Columns:
                 for role in _column_roles(option.name):
-                    _add_option(parser, group, f"{option.name}.{role}", str, text.format(field=role), None)
+                    options[f"{option.name}.{role}"] = Option(str, text.format(field=role), None, group)
             else:
-                _add_option(parser, group, option.name, value_type, text, option.default)
-    return parser
+                options[option.name] = Option(value_type, text, option.default, group)
+    return options
 
 
 def _column_roles(option: str) -> Sequence[str]:
@@ -432,25 +410,37 @@ def _column_roles(option: str) -> Sequence[str]:
     return [column.name for column in fields(Columns)]
 
 
-def _add_option(parser: _Parser, group: Any, name: str, value_type: Any, text: str, default: Any) -> None:
-    """Add one option to a group of a parser."""
-    arguments: dict[str, Any] = {"metavar": name.rpartition(".")[2].upper()}
-    if value_type is bool and default is False:
-        arguments = {"nargs": 0}
-    elif value_type == list[str]:
-        arguments["nargs"] = "+"
-    elif get_origin(value_type) is Literal:
-        arguments["metavar"] = "|".join(get_args(value_type))
-    action = group.add_argument(
-        f"--{name.replace('_', '-')}",
-        action=_SetOption,
-        dest=name,
-        help=text.replace("``", "").replace("%", "%%"),
-        **arguments,
+def _help_of(command: str) -> str:
+    """Return the help of a command."""
+    width = max(len(name) for name in FORMATS)
+    formats = "\n".join(f"  {form.name.ljust(width)}  {form.content}" for form in FORMATS.values())
+    parser = ArgumentParser(
+        description=EVALUATE if command == "evaluate" else COMPARE,
+        usage=USAGE[command],
+        epilog=f"formats (--format), named by the suffix of a file:\n{formats}",
+        formatter_class=RawDescriptionHelpFormatter,
     )
-    action.value_type = value_type
-    action.shown_default = default
-    parser.options[name.replace("-", "_")] = action
+    if command == "compare":
+        parser.add_argument("tables", nargs="*", help=TABLES)
+    for name, call in CALLS.items():
+        parser.add_argument(f"--{name}", metavar=call.metavar, help=call.text)
+    parser.add_argument("--print-config", action="store_true", help=PRINT_CONFIG)
+    groups: dict[str, Any] = {}
+    for name, option in options_of(command).items():
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group)
+        arguments: dict[str, Any] = {"metavar": name.rpartition(".")[2].upper()}
+        if option.is_flag:
+            arguments = {"action": "store_true"}
+        elif option.value_type == list[str]:
+            arguments["nargs"] = "+"
+        elif get_origin(option.value_type) is Literal:
+            arguments["metavar"] = "|".join(get_args(option.value_type))
+        text = option.text.replace("``", "").replace("%", "%%")
+        if option.default not in (None, False):
+            text += f" (default: {option.default})"
+        groups[option.group].add_argument(f"--{name.replace('_', '-')}", help=text, **arguments)
+    return parser.format_help()
 
 
 def _without_none(value_type: Any) -> Any:
@@ -497,50 +487,10 @@ def _number_or_text(value_type: Any, value: Any) -> Any:
     return value_type(text)
 
 
-class _SetOption(Action):
-    """Sets one option from the command line."""
-
-    value_type: Any
-    shown_default: Any
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether the option needs no value."""
-        return self.nargs == 0
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        if self.is_flag:
-            namespace.set_option(self.dest, True, COMMAND_LINE)
-            return
-        if self.value_type == list[str]:
-            earlier_values = []
-            if namespace.sources.get(self.dest) == COMMAND_LINE:
-                earlier_values = namespace.values[self.dest]
-            namespace.set_option(self.dest, [*earlier_values, *values], COMMAND_LINE)
-            return
-        if self.dest in namespace.named_options:
-            hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
-            raise CommandError(f"{option_string} is given twice, and takes one value", hint)
-        namespace.named_options.add(self.dest)
-        value = converted(f"{option_string} {values}", self.value_type, values)
-        namespace.set_option(self.dest, value, COMMAND_LINE)
-
-
 # -- configs and metrics --------------------------------------------------------------------------------------------
 
 
-class _Call(Action):
-    """Calls a function with the options set so far and the value of an option."""
-
-    def __init__(self, *arguments: Any, call: Callable[[_State, Any], None], **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.call = call
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        self.call(namespace, values)
-
-
-def _set_preset(parser: _Parser, state: _State, name: str) -> None:
+def _set_preset(state: _State, name: str) -> None:
     """Set the options of a config that comes with the library."""
     presets = preset_paths()
     if name not in presets:
@@ -550,14 +500,7 @@ def _set_preset(parser: _Parser, state: _State, name: str) -> None:
         problem = f"--preset {name}: --preset {state.preset} is given already"
         raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
     state.preset = name
-    _set_config(parser, state, presets[name], f"--preset {name}")
-
-
-def _set_flag(state: _State, word: str) -> None:
-    """Set an option that needs no value from ``NAME=VALUE``, such as ``quiet=false``."""
-    name, _, text = word.partition("=")
-    value = converted(f"--{name.replace('_', '-')} {text}", bool, text)
-    state.set_option(name, value, COMMAND_LINE)
+    _set_config(state, presets[name], f"--preset {name}")
 
 
 def _set_metrics(state: _State, text: str) -> None:
@@ -570,9 +513,8 @@ def _add_metric(state: _State, class_path: str) -> None:
     state.added_specs.append(MetricSpec(class_path, source=f"--metrics+={class_path}"))
 
 
-def _set_argument_of_metric(state: _State, word: str) -> None:
-    """Set an argument of the metric that was added last, from ``NAME=VALUE``."""
-    name, _, text = word.partition("=")
+def _set_argument_of_metric(state: _State, name: str, text: str) -> None:
+    """Set an argument of the metric that was added last from its value in YAML."""
     specs = state.added_specs or state.specs
     if not specs:
         raise CommandError(f"--metrics.{name}: there is no metric before it", "add --metrics+=CLASS before it.")
@@ -585,11 +527,10 @@ def _print_help_of_metric(_: _State, class_path: str) -> None:
     raise SystemExit(0)
 
 
-def _set_config(parser: _Parser, state: _State, path: str | Path, source: str = "") -> None:
+def _set_config(state: _State, path: str | Path, source: str = "") -> None:
     """Set the options of a config; a list of metrics replaces the list of an earlier config.
 
     Args:
-        parser: The parser, which knows the options.
         state: The options set so far.
         path: The config.
         source: The preset that the config is, as an option; by default the config, as an option.
@@ -611,12 +552,47 @@ def _set_config(parser: _Parser, state: _State, path: str | Path, source: str = 
         if isinstance(value, dict):
             settings = {f"{name}.{column}": text for column, text in value.items()}
         for option_name, setting in settings.items():
-            action = parser.options.get(str(option_name).replace("-", "_"))
-            if option_name == "preset":
+            option = str(option_name).replace("-", "_")
+            if option == "preset":
                 hint = f"leave it out, and give --preset {setting} before --config {path}."
                 raise CommandError(f"{path}: preset: a config names no preset", hint)
-            if action is None:
-                hint = did_you_mean([str(option_name)], [*parser.options, "metrics"])
+            if option not in state.options:
+                hint = did_you_mean([str(option_name)], [*state.options, "metrics"])
                 raise CommandError(f"{path}: {option_name}: there is no such option", hint + HELP)
-            value_of_option = converted(f"{path}: {option_name}: {setting}", action.value_type, setting)
-            state.set_option(action.dest, value_of_option, source)
+            value_of_option = converted(f"{path}: {option_name}: {setting}", state.options[option].value_type, setting)
+            state.set_option(option, value_of_option, source)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An option of the command line alone.
+
+    Attributes:
+        call: Function that takes the options set so far and the value of the option.
+        metavar: What the value is, for the help.
+        text: The sentence of the help.
+    """
+
+    call: Callable[[_State, str], None]
+    metavar: str
+    text: str
+
+
+CALLS = {
+    "preset": Call(_set_preset, "NAME", f"A config that comes with the library: {', '.join(preset_paths())}."),
+    "config": Call(
+        _set_config,
+        "FILE",
+        "YAML file with a list of metrics, and other options, but no preset. Later options override it.",
+    ),
+    "metrics": Call(_set_metrics, "YAML", "The metrics as YAML: a list, each with class_path and init_args."),
+    "metrics+": Call(
+        _add_metric,
+        "CLASS",
+        "Add a metric by class; --metrics.NAME=VALUE sets an argument: --metrics+=RecallAtK --metrics.k=5.",
+    ),
+    "metrics.help": Call(
+        _print_help_of_metric, "CLASS", "Print the arguments of a class of metrics, such as RecallAtK, and exit."
+    ),
+}
+"""The options of the command line alone, by name."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -240,9 +239,7 @@ def _read(path: Path, columns: list[str]) -> Any:
 
 
 class RowTableWriter:
-    """Writes a table of values per row, batch by batch.
-
-    Leaving the context completes the file.
+    """Writes a table of values per row, batch by batch; :meth:`close` completes the file.
 
     Args:
         path: Parquet file to write.
@@ -250,11 +247,6 @@ class RowTableWriter:
         dataset: The data; the names of the rows come from it.
         options: The options on which values depend; the file keeps them as the run's identity. None keeps no identity.
         clusters: The cluster of each row, by row number; the file keeps the clusters for comparisons.
-
-    Attributes:
-        notes: Warnings about the values; the file keeps them in its metadata.
-        scalars: The values of the run by key; the file keeps them, too.
-        words: What rows and labels are called; the file keeps the words for comparisons.
     """
 
     def __init__(
@@ -277,36 +269,31 @@ class RowTableWriter:
             names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, dataset.row_names)
         self._tokens = dataset.tokens
-        self.notes: Sequence[str] = ()
-        self.scalars: Mapping[str, float] = {}
-        self.words: Sequence[str] = USUAL_WORDS
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
 
-    def __enter__(self) -> RowTableWriter:
-        return self
+    def close(self, scalars: Mapping[str, float], notes: Sequence[str], words: Sequence[str] = USUAL_WORDS) -> None:
+        """Complete the file with facts that are not in the columns.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._flush()
-            if self._file is not None:
-                self._file.add_key_value_metadata({METADATA: json.dumps(self._metadata())})
-        if self._file is not None:
-            self._file.close()
-
-    def _metadata(self) -> dict[str, Any]:
-        """Return the facts that are not in the columns."""
-        return {
+        Args:
+            scalars: The values of the run by key.
+            notes: Warnings about the values.
+            words: What rows and labels are called, for comparisons.
+        """
+        self._flush()
+        if self._file is None:
+            return
+        metadata = {
             "facts": asdict(self._columns.facts),
             "tokens": self._tokens,
-            "notes": list(self.notes),
+            "notes": list(notes),
             "identity": {} if self._identity is None else self._identity.entries(),
-            "scalars": dict(self.scalars),
-            "words": list(self.words),
+            "scalars": dict(scalars),
+            "words": list(words),
         }
+        self._file.add_key_value_metadata({METADATA: json.dumps(metadata)})
+        self._file.close()
 
     def write(self, rows: Tensor, ranking: Ranking) -> None:
         """Add a batch: the numbers of its rows, and their ranking."""

@@ -67,8 +67,7 @@ class LoaderRows:
     def close(self, report: Report) -> None:
         """Complete the table with the values and the notes of a report."""
         if self._writer is not None:
-            self._writer.scalars, self._writer.notes = report.scalars, report.warnings_of_rows
-            self._writer.__exit__(None, None, None)
+            self._writer.close(report.scalars, report.warnings_of_rows)
 
     def discard(self) -> None:
         """Delete the table."""
