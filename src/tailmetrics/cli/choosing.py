@@ -59,31 +59,31 @@ def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
     return list(stems)
 
 
-def metrics_of_labels(metrics: Sequence[TopKMetric], inputs: Inputs) -> list[TopKMetric]:
-    """Return the metrics with their values by label, such as thresholds, in the order of label ids.
+def metrics_for(
+    metrics: Sequence[TopKMetric], inputs: Inputs, request: Request, messages: Messages
+) -> Sequence[TopKMetric]:
+    """Return the metrics of which all runs have values; values by label, such as thresholds, are by label id.
 
     Raises:
-        ValueError: If a metric has such values, but labels are names, which no file puts in order.
+        ValueError: If a metric has values by label, but labels are names, which no file puts in order.
+        CommandError: If the files answer no metric of a preset.
     """
     names = inputs.runs[0].label_names
-    if names is None:
-        return list(metrics)
-    return metrics_by_id(metrics, names, inputs.label_names, inputs.places)
+    if names is not None:
+        metrics = metrics_by_id(metrics, names, inputs.label_names, inputs.places)
+    if request.preset is not None:
+        for dataset in inputs.runs:
+            metrics = _answered(metrics, dataset, request, messages)
+    return metrics
 
 
-def answerable_metrics(
+def _answered(
     metrics: Sequence[TopKMetric], dataset: Dataset, request: Request, messages: Messages
 ) -> list[TopKMetric]:
     """Return the metrics of a preset that can be computed from the files, and warn of the others.
 
     A preset is made for a field, not for one form of its data. No metric of the user's own config is left out.
-
-    Raises:
-        CommandError: If no metric remains.
     """
-    if request.preset is None:
-        return list(metrics)
-
     if request.data.train_target is None and request.data.label_counts is None:
         metrics = _without_counts(metrics, messages)
     answered = []

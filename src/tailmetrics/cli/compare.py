@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
+from tailmetrics.cli.choosing import chosen_metrics, metrics_for
 from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
 from tailmetrics.cli.inputs import input_files, names_a_file, open_inputs
 from tailmetrics.cli.messages import CommandError, Messages
@@ -210,10 +210,7 @@ def _written_tables(request: Request, names: Sequence[str], scratch: Path, messa
     first_rows = _rows_of(inputs.runs[0])
     for name, dataset in zip(names[1:], inputs.runs[1:], strict=True):  # before they are evaluated, which takes longer
         check_same_names(names[0], first_rows, name, _rows_of(dataset))
-    metrics = metrics_of_labels(chosen_metrics(request), inputs)
-    for dataset in inputs.runs:
-        metrics = answerable_metrics(metrics, dataset, request, messages)
-
+    metrics = metrics_for(chosen_metrics(request), inputs, request, messages)
     runs = []
     for path, dataset in zip(preds, inputs.runs, strict=True):
         runs.append(Run(path, dataset, read_row_groups(inputs.files, dataset)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tailmetrics.cli.choosing import answerable_metrics, chosen_metrics, metrics_of_labels
+from tailmetrics.cli.choosing import chosen_metrics, metrics_for
 from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import (
     Inputs,
@@ -85,7 +85,7 @@ def evaluate(request: Request, messages: Messages) -> None:
         return
     _check_options(request, options)
     device = computing_device(options.device)
-    metrics = chosen_metrics(request)
+    chosen = chosen_metrics(request)
     files = input_files([options.preds], data, options.clusters, request.configs)
     engine = None
     if options.engine is not None:
@@ -99,8 +99,7 @@ def evaluate(request: Request, messages: Messages) -> None:
 
         inputs = open_inputs([options.preds], data, messages, options.clusters, output.verbose)
         run = _run(options, inputs)
-        metrics = metrics_of_labels(metrics, inputs)
-        metrics = answerable_metrics(metrics, run.dataset, request, messages)
+        metrics = metrics_for(chosen, inputs, request, messages)
         confidence = None
         if not options.no_intervals and options.clusters is None:
             confidence = request.resampling.confidence

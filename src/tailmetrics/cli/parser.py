@@ -144,19 +144,31 @@ def parse(words: Sequence[str]) -> Request:
         CommandError: If a command, an option or a config does not fit.
     """
     _check_encoding(words)
-    if not words or words[0] not in ("evaluate", "compare"):
+    if not words or words[0] not in USAGE:
         problem = "there is no command"
         if words:
             problem = f"{words[0]}: is no command"
-        hint = did_you_mean(words[:1], ["evaluate", "compare", "--help", "--version"])
+        hint = did_you_mean(words[:1], [*USAGE, "--help", "--version"])
         raise CommandError(problem, f"{hint}begin with evaluate or compare. {HELP}")
     command = words[0]
     state = _State(options_of(command))
+    unknown = _read_words(words[1:], command, state)
+    if unknown:
+        names = [f"--{name.replace('_', '-')}" for name in (*state.options, *CALLS, "print_config")]
+        raise _unknown_words(unknown, names)
+    if state.prints_config:
+        print(yaml.safe_dump(state.as_config(), allow_unicode=True, sort_keys=False, default_flow_style=None), end="")
+        raise SystemExit(0)
+    return _request(command, state)
+
+
+def _read_words(words: Sequence[str], command: str, state: _State) -> list[str]:
+    """Set the options that the words of a command give, and return the words that belong to no option."""
     unknown = []
-    waiting = deque(words[1:])
+    waiting = deque(words)
     while waiting:
         word = waiting.popleft()
-        name, equals, value = word.partition("=")
+        name = word.partition("=")[0]
         option = name.removeprefix("--").replace("-", "_")
         if word in ("-h", "--help"):
             print(_help_of(command), end="")
@@ -167,25 +179,15 @@ def parse(words: Sequence[str]) -> Request:
             unknown.append(word)
         elif option == "print_config":
             state.prints_config = True
-        elif option in CALLS or option.startswith("metrics."):
-            if not equals:
-                value = _next_word(name, waiting)
-            if option in CALLS:
-                CALLS[option].call(state, value)
-            else:
-                _set_argument_of_metric(state, option.removeprefix("metrics."), value)
         elif option in state.options:
             _set_option(state, word, waiting)
+        elif option in CALLS:
+            CALLS[option].call(state, _value(word, waiting))
+        elif option.startswith("metrics."):
+            _set_argument_of_metric(state, option.removeprefix("metrics."), _value(word, waiting))
         else:
             unknown.append(word)
-    if unknown:
-        raise _unknown_words(
-            unknown, [f"--{name.replace('_', '-')}" for name in (*state.options, *CALLS, "print_config")]
-        )
-    if state.prints_config:
-        print(yaml.safe_dump(state.as_config(), allow_unicode=True, sort_keys=False, default_flow_style=None), end="")
-        raise SystemExit(0)
-    return _request(command, state)
+    return unknown
 
 
 class _State:
@@ -310,8 +312,11 @@ def _check_encoding(words: Sequence[str]) -> None:
             raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
 
 
-def _next_word(name: str, waiting: deque[str]) -> str:
-    """Return the next word, which is the value of an option."""
+def _value(word: str, waiting: deque[str]) -> str:
+    """Return the value of an option: what stands behind ``=`` in its word, or else the next word."""
+    name, equals, value = word.partition("=")
+    if equals:
+        return value
     if not waiting or waiting[0].startswith("--"):
         raise CommandError(f"{name}: has no value", f"write {name}=VALUE.")
     return waiting.popleft()
@@ -319,11 +324,16 @@ def _next_word(name: str, waiting: deque[str]) -> str:
 
 def _set_option(state: _State, word: str, waiting: deque[str]) -> None:
     """Set an option from a word, such as ``--seed`` or ``--seed=1``, and the words after it."""
-    name, equals, value = word.partition("=")
+    name, equals, _ = word.partition("=")
     option_name = name.removeprefix("--").replace("-", "_")
     option = state.options[option_name]
+    if option.is_flag and not equals:
+        state.set_option(option_name, True, COMMAND_LINE)
+        return
+
+    value = _value(word, waiting)
     if option.value_type == list[str]:
-        values = [value] if equals else [_next_word(name, waiting)]
+        values = [value]
         while not equals and waiting and not waiting[0].startswith("-"):
             values.append(waiting.popleft())
         if state.sources.get(option_name) == COMMAND_LINE:
@@ -331,15 +341,10 @@ def _set_option(state: _State, word: str, waiting: deque[str]) -> None:
         state.set_option(option_name, values, COMMAND_LINE)
         return
 
-    if option.is_flag and not equals:
-        value = "true"
-    elif not option.is_flag:
-        if option_name in state.named_options:
-            hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
-            raise CommandError(f"{name} is given twice, and takes one value", hint)
-        state.named_options.add(option_name)
-        if not equals:
-            value = _next_word(name, waiting)
+    if option_name in state.named_options and not option.is_flag:
+        hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
+        raise CommandError(f"{name} is given twice, and takes one value", hint)
+    state.named_options.add(option_name)
     state.set_option(option_name, converted(f"{name} {value}", option.value_type, value), COMMAND_LINE)
 
 
