@@ -122,23 +122,26 @@ def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> lis
     """Return the name of each model: the given name, or its file's name, with the folder if file names are equal."""
     if len(models) < 2:
         raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
-    if names:
-        if not all(map(str.strip, names)):
-            raise CommandError("a run has a blank name", "give --names, a text for each run.")
-        if not len(set(names)) == len(names) == len(models):
-            problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
-            raise CommandError(problem, "give --names, one for each run, no two alike.")
-        return list(names)
+    if not names:
+        return _names_of_files([first.absolute() for first, *_ in models])
+    if not all(map(str.strip, names)):
+        raise CommandError("a run has a blank name", "give --names, a text for each run.")
+    if not len(set(names)) == len(names) == len(models):
+        problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
+        raise CommandError(problem, "give --names, one for each run, no two alike.")
+    return list(names)
 
-    files = [first.absolute() for first, *_ in models]
-    if len(set(files)) < len(files):
-        repeated = next(file for file in files if files.count(file) > 1)
-        raise CommandError(f"the run {repeated} stands twice", "give each run once.")
+
+def _names_of_files(files: Sequence[Path]) -> list[str]:
+    """Return the names of files, or else the parts in which their paths differ."""
+    for file in files:
+        if files.count(file) > 1:
+            raise CommandError(f"the run {file} stands twice", "give each run once.")
     short_names = [_short_name(file) for file in files]
     with_folders = [f"{file.parent.name}/{file.stem}" for file in files]
-    for candidate in (short_names, with_folders, _where_paths_differ(files)):
-        if len(set(candidate)) == len(models) and all(candidate):
-            return candidate
+    for names in (short_names, with_folders, _where_paths_differ(files)):
+        if len(set(names)) == len(files) and all(names):
+            return names
     return list(map(str, files))
 
 

@@ -434,18 +434,23 @@ def _help_of(command: str) -> str:
     for name, option in options_of(command).items():
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
-        arguments: dict[str, Any] = {"metavar": name.rpartition(".")[2].upper()}
-        if option.is_flag:
-            arguments = {"action": "store_true"}
-        elif option.value_type == list[str]:
-            arguments["nargs"] = "+"
-        elif get_origin(option.value_type) is Literal:
-            arguments["metavar"] = "|".join(get_args(option.value_type))
-        text = option.text.replace("``", "").replace("%", "%%")
-        if option.default not in (None, False):
-            text += f" (default: {option.default})"
-        groups[option.group].add_argument(f"--{name.replace('_', '-')}", help=text, **arguments)
+        _add_to_help(groups[option.group], name, option)
     return parser.format_help()
+
+
+def _add_to_help(group: Any, name: str, option: Option) -> None:
+    """Add an option to a group of the help."""
+    arguments: dict[str, Any] = {"metavar": name.rpartition(".")[2].upper()}
+    if option.is_flag:
+        arguments = {"action": "store_true"}
+    elif option.value_type == list[str]:
+        arguments["nargs"] = "+"
+    elif get_origin(option.value_type) is Literal:
+        arguments["metavar"] = "|".join(get_args(option.value_type))
+    text = option.text.replace("``", "").replace("%", "%%")
+    if option.default not in (None, False):
+        text += f" (default: {option.default})"
+    group.add_argument(f"--{name.replace('_', '-')}", help=text, **arguments)
 
 
 def _without_none(value_type: Any) -> Any:

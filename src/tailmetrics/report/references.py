@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from tailmetrics.report.breakdowns import ALL
 from tailmetrics.report.data import ReportData
@@ -61,19 +62,19 @@ def _tables(
         cells: Function that returns these cells of a record. Metrics whose cells are all dashes are left out.
         title_end: The end of the title of the table of metrics that are not by bucket.
     """
-
-    def has_cells(records: Iterable[Record]) -> bool:
-        return any({*cells(record)} - {"–"} for record in records)
-
     keys_by_bucket = {report.whole(metric).key for metric in report.metrics_by_bucket}
     lines = []
     for record in report.overall_records:
-        if record.key not in keys_by_bucket and has_cells([record]):
+        if record.key not in keys_by_bucket and _has_values(cells(record)):
             lines.append([record.metric, record.text, *cells(record)])
     if lines:
         yield replace(section, title=f"{section.title}{title_end}", header=["metric", "value", *names], lines=lines)
 
-    metrics = [metric for metric in report.metrics_by_bucket if has_cells(report.bucket_records(metric))]
+    metrics = []
+    for metric in report.metrics_by_bucket:
+        cells_by_bucket = chain.from_iterable(map(cells, report.bucket_records(metric)))
+        if _has_values(cells_by_bucket):
+            metrics.append(metric)
     if not metrics:
         return
     header = ["bucket"]
@@ -87,3 +88,7 @@ def _tables(
             line_cells += [record.text, *cells(record)]
         lines.append(line_cells)
     yield replace(section, title=f"{section.title}, by bucket", header=header, lines=lines)
+
+
+def _has_values(cells: Iterable[str]) -> bool:
+    return any(cell != "–" for cell in cells)

@@ -59,18 +59,21 @@ def _other_ends(report: ReportData, ends: Mapping[str, Sequence[Record]]) -> str
     return f"where no list can be above chance, no value is adjusted: the adjusted gap is {', '.join(texts)}"
 
 
+def _ends_by_metric(report: ReportData) -> dict[str, list[Record]]:
+    """Return the records of both ends of each metric with a gap; records of missing values if few were measured."""
+    ends = {}
+    for metric in report.metrics_by_bucket:
+        if report.record(metric, summary="gap").key:
+            pair = ends_of(report, metric)
+            ends[metric] = pair if len(pair) == 2 else [NO_RECORD, NO_RECORD]
+    return ends
+
+
 def tail_section(report: ReportData) -> Section:
     """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
     names = {record.summary for record in report.records if not record.row_group}
     summaries = [name for name in SUMMARIES if name in names]
-    ends = {}
-    for metric in report.metrics_by_bucket:
-        if not report.record(metric, summary="gap").key:
-            continue
-        pair = ends_of(report, metric)
-        if len(pair) < 2:
-            pair = [NO_RECORD, NO_RECORD]
-        ends[metric] = pair
+    ends = _ends_by_metric(report)
 
     head, tail = "head", "tail"
     gap = "gap: head minus tail, the most frequent and the rarest bucket that was measured, in brackets"
