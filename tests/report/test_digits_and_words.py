@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from tailmetrics import MRR, LabelAUC, LabelBuckets, RecallAtK, evaluate
+from tailmetrics import (
+    MRR,
+    CrossEntropy,
+    LabelAUC,
+    LabelBuckets,
+    PopularityAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    evaluate,
+)
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, ComparisonReport, Record, page, paper_table
 from tailmetrics.report.breakdowns import what_buckets_are
@@ -255,6 +264,26 @@ def test_paper_table_has_a_line_for_each_run() -> None:
     assert "0." in paper_table(reports, ["recall@3"], buckets=[""])
     with pytest.raises(ValueError, match="has no value in the bucket 'tail' of 'recall@3'"):
         paper_table(reports, ["recall@3"], buckets=["tail"])
+
+
+def test_paper_table_shows_only_fractions_in_percent() -> None:
+    """In percent, `paper_table` shows values between 0 and 1 times 100, and others as they are: a cross-entropy in nats.
+
+    Popularity is bold where it is lowest, and a share of predictions nowhere, because neither direction is better.
+    """
+    scores, target = data()
+    buckets = LabelBuckets.quantiles(COUNTS, 2)
+    metrics = [CrossEntropy(), PopularityAtK(3, label_counts=COUNTS), PredictionProportionAtK(3, buckets=buckets)]
+    reports = {name: evaluate(preds, target, metrics=metrics) for name, preds in {"a": scores, "b": -scores}.items()}
+    first, second = (report.scalars for report in reports.values())
+    assert first["popularity@3"] > second["popularity@3"]
+
+    table = paper_table(reports, ["cross_entropy", "popularity@3"], buckets=[""], percent=True)
+    assert rf"a & \textbf{{{first['cross_entropy']:.4f}}} & {first['popularity@3']:.4f} \\" in table
+    assert rf"b & {second['cross_entropy']:.4f} & \textbf{{{second['popularity@3']:.4f}}} \\" in table
+    table = paper_table(reports, ["prediction_proportion@3"], buckets=["quantile_1"], percent=True)
+    assert rf"a & {100 * first['prediction_proportion@3/quantile_1']:.1f} \\" in table
+    assert r"\textbf" not in table
 
 
 def test_an_interval_beside_few_digits_is_rounded_outwards() -> None:

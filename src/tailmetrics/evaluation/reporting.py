@@ -114,6 +114,7 @@ def metric_facts(named: Named, results: Results, over_all: Mapping[str, str], ro
                 "caption": captions.get(stem, ""),
                 "meaning": meanings.get(stem, ""),
                 "overall_key": over_all.get(key, ""),
+                "is_fraction": metric.bounds == (0.0, 1.0),
                 "is_share_of_labels": _is_share_of_labels(metric),
                 "is_among_themselves": metric.buckets is not None and metric.reading.scope == "bucket",
                 "empty_rows": empty_rows,

@@ -87,13 +87,13 @@ def paper_table(
 ) -> str:
     r"""Return one LaTeX table for a paper: a line for each run, and for each metric a column for each bucket.
 
-    The best value of a column is bold. The paper loads ``booktabs``.
+    The best value of a column is bold, if a higher or a lower value is better. The paper loads ``booktabs``.
 
     Args:
         reports: The report of each run by the name of the run, all with the same metrics and buckets.
         metrics: The metrics, as keys without bucket: ``"global_recall@10"``.
         buckets: Names of the buckets; None takes all, and the value over all labels before them.
-        percent: Whether values are multiplied by 100 and shown with one decimal.
+        percent: Whether values of metrics that lie between 0 and 1 are multiplied by 100 and shown with one decimal.
         caption: The caption; empty for none.
 
     Raises:
@@ -137,19 +137,20 @@ def _records_of(reports: Mapping[str, ReportData], metric: str, bucket: str) -> 
 
 
 def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
-    """Return the cells of a column; the best value, as it is shown, is bold."""
+    """Return the cells of a column; the best value, as it is shown, is bold, unless neither direction is better."""
     texts = []
     for record in records:
         text = number(record.value, decimals=record.decimals)
-        if percent and record.is_measured:
+        if percent and record.facts.is_fraction and record.is_measured:
             text = f"{100 * record.value:.{max(0, min(1, record.decimals - 2))}f}"
         texts.append(in_latex(text))
     measured = [record.value for record in records if record.is_measured]
-    if not measured:
+    facts = records[0].facts
+    if not measured or facts.higher_is_better is None:
         return texts
 
     best = max(measured)
-    if records[0].facts.lower_is_better:
+    if facts.lower_is_better:
         best = min(measured)
     best_text = texts[[record.value for record in records].index(best)]
 

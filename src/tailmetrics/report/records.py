@@ -68,6 +68,7 @@ class MetricFacts:
         caption: The scope and cut-off of the values by bucket, in words; empty without buckets.
         meaning: A note on the value over all labels, such as the labels that a macro average averages; empty for none.
         overall_key: The key of the value over all labels; empty without one.
+        is_fraction: Whether all values lie between 0 and 1, and can be percentages.
         is_share_of_labels: Whether the value is the mean share of a row's relevant labels that its list holds.
         is_among_themselves: Whether the labels of each bucket are ranked among themselves for the values by bucket.
         empty_rows: The number of rows that hold nothing that the metric measures, such as no relevant label.
@@ -84,6 +85,7 @@ class MetricFacts:
     caption: str = ""
     meaning: str = ""
     overall_key: str = ""
+    is_fraction: bool = False
     is_share_of_labels: bool = False
     is_among_themselves: bool = False
     empty_rows: int = 0
