@@ -243,7 +243,10 @@ def whole_buckets(
         if buckets is None or metric.reading.scope == "global" or metric.formula.reads_one_rank:
             continue
         for k, key in zip(metric.cutoffs, metric.cutoff_keys(), strict=True):
-            names = _buckets_within(buckets, k, among)
+            names = []
+            for name, size in zip(buckets.names, buckets.sizes, strict=True):
+                if isinstance(k, int) and 0 < size <= k and (among is None or name in among):
+                    names.append(name)
             if names:
                 keys_by_buckets.setdefault(", ".join(names), []).append(named(key))
     if not keys_by_buckets:
@@ -254,16 +257,6 @@ def whole_buckets(
         f"k reaches the number of labels for {'; '.join(parts)}: every relevant label there that is ranked within "
         "depth is a hit, whatever the model; scope='global' asks for the row's overall top k."
     )
-
-
-def _buckets_within(buckets: Any, k: Any, among: Collection[str] | None) -> list[str]:
-    """Return the names of the buckets with labels, at most k of them."""
-    names = []
-    if isinstance(k, int):
-        for name, size in zip(buckets.names, buckets.sizes, strict=True):
-            if 0 < size <= k and (among is None or name in among):
-                names.append(name)
-    return names
 
 
 def whole_lists(metrics: Iterable[Any], named: Callable[[str], str], num_labels: int) -> Iterator[str]:

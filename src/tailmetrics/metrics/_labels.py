@@ -151,7 +151,7 @@ class ByAverage:
             "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
             "macro": mean_over_labels,
             "weighted": mean_over_labels,
-            "none": partial(EachLabel, ratio=self.ratio),
+            "none": partial(OverLabels, ratio=self.ratio),
         }
         aggregation = aggregations[average]
         return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
@@ -277,17 +277,21 @@ class RatioOfCounts(_CountAggregation):
 
 
 class OverLabels(_CountAggregation):
-    """Counts of each label: its hits, and as far as they are read its predictions and its support.
+    """The ratio of each label, ``average="none"``, from its hits, its predictions and its support.
 
     Args:
         extra_counts: The names of the counts that are needed beside those of the ratio.
         other_arguments: See :class:`Aggregation`.
     """
 
+    averages: tuple[Average, ...] = ("none",)
     needs = ("num_labels",)
+    has_value_per_label = True
     keeps_labels = True
 
-    def __init__(self, *arguments: Any, extra_counts: Sequence[str], **other_arguments: Any) -> None:
+    def __init__(
+        self, *arguments: Any, extra_counts: Sequence[str] = ("predicted", "support"), **other_arguments: Any
+    ) -> None:
         super().__init__(*arguments, **other_arguments)
         if self.reading.formula.arguments.get("denominator") == "k":
             raise ValueError(
@@ -367,6 +371,10 @@ class OverLabels(_CountAggregation):
             return state
         return self.row_format.floats(state)
 
+    def values(self, states: States) -> Values:
+        """Return the value of each label, (K, L)."""
+        return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in self.reading.ks])
+
     # what intervals, comparisons and captions ask
 
     @property
@@ -408,20 +416,6 @@ class OverLabels(_CountAggregation):
         raise ValueError(f"{self.caller}: average={self.average!r} is over labels; a row has no value of its own.")
 
 
-class EachLabel(OverLabels):
-    """The ratio of each label: ``average="none"``."""
-
-    averages = ("none",)
-    has_value_per_label = True
-
-    def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
-        super().__init__(*arguments, extra_counts=("predicted", "support"), **other_arguments)
-
-    def values(self, states: States) -> Values:
-        """Return the value of each label."""
-        return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in self.reading.ks])
-
-
 class MeanOverLabels(OverLabels):
     """The mean over labels of the ratio of each label.
 
@@ -437,6 +431,7 @@ class MeanOverLabels(OverLabels):
 
     takes = ("average", "empty_target_action", "labels", "macro")
     averages = ("macro", "weighted")
+    has_value_per_label = False
 
     def __init__(
         self, *arguments: Any, average: Average, labels: LabelSet, macro: MacroOf | None, **other_arguments: Any

@@ -17,7 +17,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, R
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
-from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, States, divide, in_limbs
+from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, States, divide, in_limbs, ratios
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
 from tailmetrics.ranking._orders import row_of_each
@@ -137,23 +137,13 @@ class CalibrationBins(Aggregation):
 
     def values(self, states: States) -> Values:
         """Return the mean over predictions of |accuracy - mean probability| of their bin; NaN of no prediction."""
-        shape = len(self.reading.cutoffs) * self.num_buckets, self._bins
-        right = states["right"].view(shape).tolist()
-        shown = states["shown"].view(shape).tolist()
-        confidence = UNIT.totals(states["confidence"])
-
-        values = []
-        for number in range(shape[0]):
-            predictions = sum(shown[number])
-            if not predictions:
-                values.append(float("nan"))
-                continue
-            distance = 0
-            for bin_number in range(self._bins):
-                total = int(confidence[number * self._bins + bin_number])
-                distance += abs(right[number][bin_number] * UNIT.unit - total)
-            values.append(distance / (predictions * UNIT.unit))
-        return self.by_cutoff(values)
+        num_right = states["right"].flatten().tolist()
+        sums_of_probabilities = UNIT.totals(states["confidence"])
+        predictions = [number * UNIT.unit for number in states["shown"].sum(dim=-1).flatten().tolist()]
+        distances = [0] * len(predictions)
+        for place, (number, probabilities) in enumerate(zip(num_right, sums_of_probabilities, strict=True)):
+            distances[place // self._bins] += abs(number * UNIT.unit - int(probabilities))
+        return self.by_cutoff(ratios(distances, predictions))
 
     def denominators(self, states: States) -> Denominators:
         """Return the predictions."""
