@@ -93,13 +93,6 @@ class ReferenceRanking(Ranking):
         assert self.num_labels is not None
         return self.num_labels
 
-    def _row_keys(self, buckets: LabelBuckets | None) -> Tensor:
-        """Return the flat index of the row, or of the row and bucket, of each relevant label, (T,)."""
-        entries = self.targets.entries
-        if buckets is None:
-            return entries.rows
-        return entries.rows * len(buckets) + buckets.of(entries.ids)
-
     def _placed(
         self,
         buckets: LabelBuckets | None,
@@ -120,7 +113,7 @@ class ReferenceRanking(Ranking):
         if buckets is not None:
             shape = (self.num_rows, len(buckets))
         void_key = self.num_rows * number_of_buckets(buckets)
-        keys = torch.where(listed & (entries.ids >= 0), self._row_keys(buckets), void_key)
+        keys = torch.where(listed, targets.keys(buckets), void_key)
         padding = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
         ranks = TargetRanks(
             padding.hits(above + 1, entries.ids, entries.gains),
@@ -163,7 +156,7 @@ class ChanceRanking(ReferenceRanking):
         ids, sizes = self.targets.entries.ids, self.sizes(buckets, scope)
         above = torch.zeros_like(ids)
         last_row = max(0, sizes.numel() - 1)
-        equal = sizes.reshape(-1)[self._row_keys(buckets).clamp(max=last_row)]
+        equal = sizes.reshape(-1)[self.targets.keys(buckets).clamp(max=last_row)]
         listed = torch.ones_like(ids, dtype=torch.bool)
         cut = self._cut(buckets, scope, depth, sizes)
         return self._with_ties(buckets, above, equal, listed, sizes, cut)
@@ -236,8 +229,7 @@ class AttainableRanking(ReferenceRanking):
     def _ranks(
         self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
     ) -> TargetRanks:
-        is_void = self.targets.entries.ids < 0
-        place = place_by_worth(self._worth(weights), self._row_keys(buckets), is_void)
+        place = place_by_worth(self._worth(weights), self.targets.keys(buckets))
         listed = torch.ones_like(place, dtype=torch.bool)
         if buckets is not None and scope == "bucket":
             listed = place < depth
@@ -276,14 +268,11 @@ class AttainableRanking(ReferenceRanking):
         return torch.maximum(bucket_lengths, n.clamp(max=depth))
 
 
-def place_by_worth(worth: Tensor, keys: Tensor, void: Tensor) -> Tensor:
+def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
     """Return the place, from 0, of each relevant label (T,) among those of its key (T,), of largest worth first.
 
-    Void labels take no place. Of labels of equal worth any order has the same value.
+    Of labels of equal worth any order has the same value.
     """
-    if len(keys):
-        void_key = keys.max() + 1
-        keys = torch.where(void, void_key, keys)
     order = order_by_key(keys, worth.argsort(descending=True, stable=True))
     keys_in_order = keys[order]
     first_of_key = torch.searchsorted(keys_in_order, keys_in_order)

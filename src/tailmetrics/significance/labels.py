@@ -423,7 +423,7 @@ class ShownRows(Cells):
 
     def value(self) -> float:
         """Return the value; NaN where it is undefined, such as in a bucket without a label."""
-        if self._is_undefined(int(self.inside.sum())):
+        if self._is_undefined:
             return np.nan
         return float(self.value_of_sums(self.sums(self.counts())))
 
@@ -500,8 +500,7 @@ class ShownRows(Cells):
 
     def value_of_sums(self, sums: Array) -> Array:
         """Return the value, shape (...), from sums of shape (..., P); NaN where it is undefined."""
-        num_rows = int(self.inside.sum())
-        if self._is_undefined(num_rows):
+        if self._is_undefined:
             return np.full(sums.shape[:-1], np.nan)
         if self.measure == "coverage":
             num_shown = sums[..., 0]
@@ -510,7 +509,7 @@ class ShownRows(Cells):
         total, top = sums[..., 0], sums[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.measure == "personalization":
-                value = 1 - top / (total * (num_rows - 1))
+                value = 1 - top / (total * (self.inside.sum() - 1))
             elif self.measure == "entropy":
                 value = np.log(total) - top / total
             elif self.measure == "lift":
@@ -520,8 +519,10 @@ class ShownRows(Cells):
                 value = top / total
         return np.where(np.isfinite(value), value, np.nan)
 
-    def _is_undefined(self, num_rows: int) -> bool:
-        return self.size == 0 or (self.measure == "personalization" and num_rows < 2)
+    @property
+    def _is_undefined(self) -> bool:
+        """Whether the bucket has no labels, or there is no pair of rows."""
+        return self.size == 0 or (self.measure == "personalization" and self.inside.sum() < 2)
 
     def _losses(self, value: float, cells: UnitCells, unit_of_row: Ints) -> Array:
         """Return the loss of the value without each cell, shape (C,).
