@@ -12,7 +12,7 @@ from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Hits
-from tailmetrics.ranking._orders import equals_neighbour, in_blocks, neighbours, rows_at_once
+from tailmetrics.ranking._orders import in_blocks, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 
 SCORES_TOGETHER = 2**22
@@ -150,18 +150,25 @@ def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
     """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
     rows = ranking.targets.kernels.rows_not_falling(values)
     row_values, ranks = values[rows], ranking.hits.ranks[rows]
-    value, next_value = neighbours(row_values)
-    equals_next = (value == next_value) & (next_value > -torch.inf)
-    is_tied_place = equals_neighbour(equals_next)
-    place = (ranks - 1).clamp(max=is_tied_place.shape[1] - 1)
-    is_tied_hit = is_tied_place.gather(1, place) & (ranks < NOT_RANKED)
-
+    is_tied_hit = tied_with_neighbour(row_values, ranks) & (ranks < NOT_RANKED)
     is_tied = is_tied_hit.any(dim=1)
-    if 0 < end <= equals_next.shape[1]:
-        is_tied = is_tied | equals_next[:, end - 1]
+    if 0 < end < values.shape[1]:
+        last, following = row_values[:, end - 1], row_values[:, end]
+        is_tied = is_tied | ((last == following) & (following > -torch.inf))
     if ranking.row_mask is not None:
         is_tied = is_tied & ranking.row_mask[rows]
     return rows[is_tied]
+
+
+def tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
+    """Return whether the label at each rank (N, W) has the score of the label before or behind it, shape (N, W)."""
+    end = values.shape[1] - 1
+    place = (ranks - 1).clamp(max=end)
+    scores = values.gather(1, place.clamp(0, end))
+    before = values.gather(1, (place - 1).clamp(0, end))
+    behind = values.gather(1, (place + 1).clamp(0, end))
+    tied = ((before == scores) & (place > 0)) | ((behind == scores) & (place < end))
+    return tied & (scores > -torch.inf)
 
 
 def _ranking_of_rows(ranking: Ranking, rows: Tensor) -> Ranking:

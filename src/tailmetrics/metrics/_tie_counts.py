@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._readings import Ranks
+from tailmetrics.metrics._spans import tied_with_neighbour
 from tailmetrics.metrics._states import EqualRows, PerRow
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import EVERYTHING, Ranking
@@ -112,20 +113,9 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
     ranks = ranking.hits.ranks
     if first:
         ranks = ranks[:, :1]
-    tied = (_tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))).any(dim=1)
+    tied = (tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))).any(dim=1)
     flags = torch.stack([torch.ones_like(tied), tied], dim=1)
     return PerRow(ranking.in_counted_rows(flags))
-
-
-def _tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
-    """Return whether the label at each rank (N, W) has the score of the label before or behind it, shape (N, W)."""
-    end = values.shape[1] - 1
-    place = (ranks - 1).clamp(max=end)
-    scores = values.gather(1, place.clamp(0, end))
-    before = values.gather(1, (place - 1).clamp(0, end))
-    behind = values.gather(1, (place + 1).clamp(0, end))
-    tied = ((before == scores) & (place > 0)) | ((behind == scores) & (place < end))
-    return tied & (scores > -torch.inf)
 
 
 @made_once

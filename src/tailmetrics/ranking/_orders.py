@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 def rows_at_once(cells: int, width: int) -> int:
@@ -64,15 +63,6 @@ def repeats_previous(ids: Tensor) -> Tensor:
     """
     previous, following = neighbours(ids)
     return (following == previous) & (following >= 0)
-
-
-def equals_neighbour(equals_next: Tensor) -> Tensor:
-    """Return whether each cell of sorted rows equals a neighbour, bool, shape (N, W).
-
-    Args:
-        equals_next: Shape (N, W - 1), bool: whether each cell but the last equals the next one.
-    """
-    return F.pad(equals_next, (1, 0)) | F.pad(equals_next, (0, 1))
 
 
 def sums_by_key(amounts: Tensor, keys: Tensor, num_keys: int) -> Tensor:
