@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from math import prod
 from typing import Any, Final, Literal, TypeAlias
 
@@ -795,12 +794,13 @@ def check_indexes(caller: str, arguments: Mapping[str, Any]) -> None:
     Raises:
         ValueError: If two indexes differ. The message names the first row where they differ.
     """
-    indexes = {}
-    for argument, value in _single_arguments(arguments).items():
-        if is_column(value) and hasattr(getattr(value, "index", None), "equals"):
-            indexes[argument] = value.index
-    for (here, index), (there, other_index) in combinations(indexes.items(), 2):
-        if len(index) != len(other_index) or index.equals(other_index):
+    first_of_length: dict[int, tuple[str, Any]] = {}
+    for there, value in _single_arguments(arguments).items():
+        if not is_column(value) or not hasattr(getattr(value, "index", None), "equals"):
+            continue
+        other_index = value.index
+        here, index = first_of_length.setdefault(len(other_index), (there, other_index))
+        if index.equals(other_index):
             continue
         names, other_names = index.tolist(), other_index.tolist()
         row = 0

@@ -266,13 +266,7 @@ def _check_series(caller: str, runs: Mapping[str, ModelRows], clusters: ArrayLik
                 place = f"{name}[{number}]"
             for key, value in run.items():
                 values[f"{place}[{key!r}]"] = value
-    values["clusters"] = clusters
-
-    first: dict[str, Any] = {}
-    for argument, value in values.items():
-        check_indexes(caller, {**first, argument: value})
-        if not first and hasattr(getattr(value, "index", None), "equals"):
-            first = {argument: value}
+    check_indexes(caller, {**values, "clusters": clusters})
 
 
 def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
