@@ -16,6 +16,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed, rows_of_one_grade
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._orders import sums_by_key
 
 IGNORED = "rows left out by ignore_index"
 """Where a ranking keeps this number until it is accumulated."""
@@ -127,11 +128,11 @@ class RowCounts(ExactMetric):
         bucket_counts = []
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
-            group_counts = [_counted(self.groups, ranking.rows.groups % (self.groups + 1), rows)]
+            group_counts = [sums_by_key(rows, ranking.rows.groups % (self.groups + 1), self.groups)]
         if self.bucketings:
             ids, times = targets.kernels.occurrences(targets)
             positives_of_top = (times * (ids == self.top)).sum()
-            bucket_counts = [_counted(len(buckets), buckets.of(ids), times) for buckets in self.bucketings]
+            bucket_counts = [sums_by_key(times, buckets.of(ids), len(buckets)) for buckets in self.bucketings]
         numbers = [
             rows.sum(),
             positives.sum(),
@@ -178,12 +179,6 @@ class RowCounts(ExactMetric):
             crowded_hits=hits,
             crowded_rows=int(crowded_rows),
         )
-
-
-def _counted(size: int, places: Tensor, amounts: Tensor) -> Tensor:
-    """Return the sum of the amounts of each place, shape (size,); the place ``size`` stands for none."""
-    sums = torch.zeros(size + 1, dtype=torch.int64, device=amounts.device)
-    return sums.scatter_add_(0, places, amounts)[:-1]
 
 
 def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
