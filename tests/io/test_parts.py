@@ -219,3 +219,22 @@ def test_parts_of_sequences_are_read_as_rows(tmp_path, target_parts):
     batches = list(dataset)
     assert np.concatenate([batch.preds for batch in batches]).tolist() == scores.reshape(15, 4).tolist()
     assert np.concatenate([batch.target for batch in batches]).tolist() == labels.reshape(15).tolist()
+
+
+@pytest.mark.parametrize("labels", [[3, 1], ["b", "a"]])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_part_of_empty_lists_has_no_type(tmp_path, rows_of, labels, first):
+    """Arrow gives lists that are all empty no type. Such a part is read with parts of numbers and of names, whichever
+    comes first, and a whole file of it beside targets of either.
+    """
+    nothing = pa.array([[]], pa.list_(pa.null()))
+    parts = [pa.table({"ids": [labels], "score": [[0.5, 0.25]]}), pa.table({"ids": nothing, "score": nothing})]
+    (tmp_path / "preds").mkdir()
+    for number, table in enumerate(parts):
+        pq.write_table(table, tmp_path / "preds" / f"{(number + first) % 2}.parquet")
+    pq.write_table(pa.table({"labels": [labels[:1], labels[1:]]}), tmp_path / "y.parquet")
+    rows = rows_of(read(tmp_path / "preds", tmp_path / "y.parquet", batch_rows=1))
+    assert [len(preds) for preds, _ in rows.values()] == [2, 0][:: 1 - 2 * first]
+    empty = tmp_path / "preds" / f"{1 - first}.parquet"
+    pq.write_table(pa.table({"labels": [labels]}), tmp_path / "one.parquet")
+    assert [list(preds) for preds, _ in rows_of(read(empty, tmp_path / "one.parquet")).values()] == [[]]

@@ -313,7 +313,7 @@ def check_keys(path: FilePath, reading: TableReading, columns: Sequence[Column])
         kind = column.kind
         if is_listed:
             kind = column.content
-        if kind in KEYS or (not is_listed and kind in (Kind.DECIMAL, Kind.NULL)):
+        if kind in (*KEYS, Kind.NULL) or (not is_listed and kind is Kind.DECIMAL):
             continue
         hint = f"queries and items are whole numbers or text: {_conversion(column)}."
         if column.is_list and not is_listed:
@@ -348,7 +348,7 @@ def check_value(path: FilePath, reading: TableReading, columns: Sequence[Column]
     if reading.value is None:
         return
     column = reading.cell(columns, reading.value)
-    if column.content not in NUMBERS and column.kind is not Kind.NULL:
+    if column.content not in (*NUMBERS, Kind.NULL):
         hint = "scores, ranks and gains are numbers, one for each item; grades in words need them: "
         hint += "table[NAME].map({'no': 0, 'yes': 1})."
         raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)

@@ -44,12 +44,14 @@ class ListSource(Source):
         self.path = table.path
         self.reading = reading
         self._table = table
-        self._is_text = reading.opening.form in TEXT_TABLES
         self._columns = [reading.within or reading.item]
         if reading.value is not None and not reading.within:
             self._columns.append(reading.value)
         columns = columns_of(table.schema)
-        self.string_ids = check_keys(table.path, reading, columns) is Kind.STRING
+        kind = check_keys(table.path, reading, columns)
+        # text says no type, nor do lists that are all empty
+        self._may_be_numbers = reading.opening.form in TEXT_TABLES or kind is Kind.NULL
+        self.string_ids = kind in (Kind.STRING, Kind.NULL)
         check_value(table.path, reading, columns)
         self.has_single_precision = reading.has_single_precision(columns)
         self.num_rows = table.num_rows
@@ -106,8 +108,8 @@ class ListSource(Source):
         self.string_ids = True
 
     def read_as_numbers(self) -> None:
-        """Treat the entries of lists in text as label ids."""
-        if self._is_text:
+        """Treat the entries of lists as label ids, unless they are text of a format that has types."""
+        if self._may_be_numbers:
             self.string_ids = False
             self.layout = self.layout.replace("strings", "whole numbers")
 
@@ -118,7 +120,7 @@ class ListSource(Source):
             numbers: Any
             if self.string_ids:
                 numbers = self.label_ids(pc.cast(ids, pa.string()), lengths, first)
-            elif self._is_text:
+            elif self._may_be_numbers:
                 numbers = np.from_dlpack(self._whole(ids))
             else:
                 numbers = np.from_dlpack(ids)  # to_numpy would import pandas, which takes .2 s
@@ -211,7 +213,7 @@ class ListSource(Source):
         values, value_lengths = self._flat(self.reading.value, batch, first)
         if pa.types.is_boolean(values.type):
             values = pc.cast(values, pa.int8())
-        if pa.types.is_decimal(values.type):
+        if pa.types.is_decimal(values.type) or pa.types.is_null(values.type):
             values = pc.cast(values, pa.float64())
         if (value_lengths != lengths).any():
             row = int((value_lengths != lengths).argmax())

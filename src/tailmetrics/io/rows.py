@@ -404,6 +404,9 @@ class Parts(Source):
         self._sources = [source for source in sources if source.num_rows] or list(sources[:1])
         self.reading = sources[0].reading
         self.is_table = sources[0].is_table
+        if not all(source.string_ids for source in sources):  # a part with nothing but empty lists has no type
+            for source in sources:
+                source.read_as_numbers()
         self._take_common_layout()
         self.cells_per_row = max(source.cells_per_row for source in self._sources)
 
