@@ -887,6 +887,20 @@ def test_headline_is_a_metric_of_which_more_is_better() -> None:
     assert report.headline == "global_accuracy@1"
 
 
+@pytest.mark.parametrize(
+    ("metrics", "headline"),
+    [
+        ([tm.MRR(), tm.LabelAUC(num_labels=4)], "mrr"),
+        ([tm.CrossEntropy(), tm.RowAUC(), tm.LabelAP(num_labels=4)], "row_auc"),
+        ([tm.NDCGAtK(k=2), tm.RecallAtK(k=2)], "recall@2"),
+    ],
+)
+def test_headline_over_all_labels_is_recall_or_the_first_good_value(metrics, headline) -> None:
+    """Without buckets the headline is recall, or else the first metric of quality of which a higher value is better."""
+    scores, target = torch.eye(4).repeat(5, 1) * 3, torch.arange(20) % 4
+    assert tm.evaluate(scores, target, metrics=metrics, intervals=False).headline == headline
+
+
 def test_label_values_are_added_if_members_lack_a_count():
     """Metrics of each label are added unless a member counts hits, predictions and support of each label, as F1 does.
 

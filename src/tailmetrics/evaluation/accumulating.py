@@ -66,7 +66,7 @@ class Evaluation:
         label_names: The name of each label, for the report.
         num_labels: The number of labels, for batches of ids and metrics that do not tell it.
         confidence: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
-        headline: The metric that the report is about, such as ``"recall@10"``; None takes recall if it is by bucket.
+        headline: The metric that the report is about, such as ``"recall@10"``, as in :func:`tailmetrics.evaluate`.
 
     Attributes:
         collection: The metrics.

@@ -190,7 +190,7 @@ def _preference(metric: TopKMetric, cutoff: Any) -> Preference:
         whole=metric.buckets is None,
         lower_is_better=not metric.higher_is_better,
         unusual=metric.stem != USUAL_STEM,
-        own_lists=metric.reading.scope != "global",
+        own_lists=metric.buckets is not None and metric.reading.scope != "global",
         unusual_cutoff=cutoff != USUAL_K,
     )
 

@@ -101,8 +101,9 @@ def evaluate(
             are too narrow if the rows of one user are alike.
         title: Title of the report.
         batch_rows: Number of rows that are ranked at a time; it does not change the values.
-        headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes recall if
-            it is by bucket, else the first metric that says how good the ranking is.
+        headline: The metric that the report is about, such as ``"recall@10"``: it is shown first. None takes a
+            metric that says how good the ranking is: rather by bucket than over all labels, rather one of which a
+            higher value is better, rather recall, rather at 10 than at another k, and rather an earlier one.
         label_tree: The parents of the labels, for metrics that read them. If labels have names, the tree has, too.
         duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
             counts the first place, and the later places are misses.
