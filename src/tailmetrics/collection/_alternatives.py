@@ -35,7 +35,7 @@ ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 
 
 class AlternativeStates(ExactMetric):
-    """The states of all members of a collection under other rankings, side by side in two tensors.
+    """The states of all members of a collection under other rankings.
 
     Args:
         shapes: The shape of each state, by name.
@@ -44,27 +44,13 @@ class AlternativeStates(ExactMetric):
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
-    summed: Tensor
-    largest: Tensor
-
     def __init__(
         self, shapes: Mapping[str, tuple[int, ...]], maxima: Sequence[str], depends_on: str, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self._places: dict[str, tuple[str, int, int, tuple[int, ...]]] = {}
-        ends = {"summed": 0, "largest": 0}
         for name, shape in shapes.items():
-            kind = "largest" if name in maxima else "summed"
-            start = ends[kind]
-            ends[kind] = start + torch.Size(shape).numel()
-            self._places[name] = kind, start, ends[kind], shape
-        self.add_state("summed", torch.zeros(ends["summed"], dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("largest", torch.zeros(ends["largest"], dtype=torch.int64), dist_reduce_fx="max")
-
-    def state(self, name: str) -> Tensor:
-        """Return the state of a name, a view of the tensor that holds it."""
-        kind, start, end, shape = self._places[name]
-        return cast("Tensor", getattr(self, kind))[start:end].view(shape)
+            reduction = "max" if name in maxima else "sum"
+            self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx=reduction)
 
     def make_writable(self) -> None:
         """Copy tensors that cannot be changed in place, as a reset under ``inference_mode`` makes them."""
@@ -77,7 +63,7 @@ class AlternativeStates(ExactMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return all states over all processes, by name."""
-        return {name: self.state(name).clone() for name in self._places}
+        return {name: state.clone() for name, state in self.metric_state.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +126,10 @@ class Alternatives:
                     maxima.append(full_name)
 
         self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
+        # the states, all zero, may be on the device "meta", even where an older torchmetrics says "cpu"
+        devices = {state.device for state in self.states.metric_state.values()}
         for member in members.values():
-            # the states, all zero, may be on the device "meta", even where an older torchmetrics says "cpu"
-            if member.device != self.states.summed.device:
+            if devices - {member.device}:
                 self.states.to_empty(device=member.device)
 
     def __bool__(self) -> bool:
@@ -153,7 +140,7 @@ class Alternatives:
         """Note what a batch adds to the states of an alternative."""
         rows = alternative.member.accepted_groups_and_weights(rows)
         for state_name, declared in alternative.states.items():
-            state = self.states.state(alternative.full_name(state_name))
+            state = vars(self.states)[alternative.full_name(state_name)]
             addition.note(state, increments[state_name], rows, declared.reduce)
 
     def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
@@ -183,7 +170,7 @@ class Alternatives:
         """Return the states by short name: a dict for all rows, then a dict for each row group."""
         group_states: list[dict[str, Tensor]] = [{} for _ in alternative.member.group_keys()]
         for state_name in alternative.states:
-            state = self.states.state(alternative.full_name(state_name))
+            state = vars(self.states)[alternative.full_name(state_name)]
             for group, states in enumerate(group_states):
                 states[state_name] = state[group]
         return group_states
