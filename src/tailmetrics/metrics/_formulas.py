@@ -278,9 +278,7 @@ class OwnFormula(Formula):
         for k in ks:
             terms = self._terms(self.function(ranks, k, **self.arguments))
             for term in terms:
-                check_returned_values(
-                    self.caller, self.function.__name__, term, ranks, self.value_format, self.validate
-                )
+                self._check_term(term, ranks.n_relevant)
             if self.validate:
                 self._check_bounds(terms, k)
             values.append(torch.stack(terms))
@@ -331,45 +329,37 @@ class OwnFormula(Formula):
             f"metric, {low:g} to {high:g}; if the value is right, write bounds = {remedy} in the class."
         )
 
+    def _check_term(self, values: Any, n: Tensor) -> None:
+        """Raise unless the function returned one value per row that can be added up without loss."""
+        returned = f"{self.caller}: {self.function.__name__} returned"
+        if not isinstance(values, Tensor) or values.shape != n.shape:
+            raise TypeError(
+                f"{returned} {shape_of(values)}; return one number per row: a tensor of the shape of "
+                f"n_relevant, {list(n.shape)}."
+            )
+        is_whole = values.dtype in (torch.bool, *INTEGERS)
+        needs_whole = self.value_format.limbs == 0
+        if needs_whole and not is_whole:
+            raise TypeError(
+                f"{returned} {shape_of(values)}; return bools or whole numbers, such as hits_at(k), or "
+                "leave fixed_point = COUNT out for fractions."
+            )
+        if not needs_whole and values.dtype != real_dtype(values.device):
+            raise TypeError(
+                f"{returned} {shape_of(values)}; return float64, such as divide(hits, n) or "
+                "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."
+            )
+        if not self.validate or not values.numel():
+            return
 
-def check_returned_values(
-    caller: str, method: str, values: Any, ranks: TargetRanks, number: FixedPoint, validate: bool
-) -> None:
-    """Raise unless a formula returned one value per row that can be added up without loss."""
-    n = ranks.n_relevant
-    if not isinstance(values, Tensor) or values.shape != n.shape:
-        raise TypeError(
-            f"{caller}: {method} returned {shape_of(values)}; return one number per row: a tensor of the shape of "
-            f"n_relevant, {list(n.shape)}."
-        )
-    is_whole = values.dtype in (torch.bool, *INTEGERS)
-    needs_whole = number.limbs == 0
-    if needs_whole and not is_whole:
-        raise TypeError(
-            f"{caller}: {method} returned {shape_of(values)}; return bools or whole numbers, such as hits_at(k), or "
-            "leave fixed_point = COUNT out for fractions."
-        )
-    if not needs_whole and values.dtype != real_dtype(values.device):
-        raise TypeError(
-            f"{caller}: {method} returned {shape_of(values)}; return float64, such as divide(hits, n) or "
-            "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."
-        )
-    if validate and values.numel():
-        _check_range(caller, method, values, n, number, is_whole)
-
-
-def _check_range(caller: str, method: str, values: Tensor, n: Tensor, number: FixedPoint, is_whole: bool) -> None:
-    """Raise unless values are in the range of a format, and 0 in rows without a relevant label."""
-    low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
-    # a quotient of sums may be rounded to a little more than 1
-    in_range = 0 <= low <= high <= number.largest * (1 + 1e-9)
-    if not is_whole and not in_range:
-        limit = ""
-        if number != REAL:
-            limit = f" and at most {number.largest:g}, or larger with fixed_point = REAL"
-        worst = low if low < 0 else high
-        raise ValueError(f"{caller}: {method} returned {worst}; values are numbers of at least 0{limit}.")
-    if bool((values[n == 0] != 0).any()):
-        raise ValueError(
-            f"{caller}: {method} returned a value other than 0 for a row without a relevant label; return 0 there."
-        )
+        low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
+        largest = self.value_format.largest
+        # a quotient of sums may be rounded to a little more than 1
+        if not is_whole and not 0 <= low <= high <= largest * (1 + 1e-9):
+            limit = ""
+            if self.value_format != REAL:
+                limit = f" and at most {largest:g}, or larger with fixed_point = REAL"
+            worst = low if low < 0 else high
+            raise ValueError(f"{returned} {worst}; values are numbers of at least 0{limit}.")
+        if bool((values[n == 0] != 0).any()):
+            raise ValueError(f"{returned} a value other than 0 for a row without a relevant label; return 0 there.")
