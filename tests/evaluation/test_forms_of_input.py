@@ -709,3 +709,15 @@ def test_weighted_metrics_need_a_ranking_with_weights():
     assert list(tm.evaluate(ranking, metrics=metrics).scalars.values()) == [0.75]
     with pytest.raises(ValueError, match="no member takes row_weights; pass weighted="):
         tm.evaluate(ranking, metrics=[tm.RecallAtK(k=1)])
+
+
+def test_what_can_be_read_only_once_is_refused():
+    """A generator and a reader of Arrow are refused, and the hint makes a list or a table of them."""
+    rows = [{"query": "u", "item": "a", "score": 1.0}]
+    target = {"u": {"a": 1}}
+    with pytest.raises(TypeError, match=r"preds is generator, which can be read only once; pass list\(preds\)"):
+        tm.evaluate((row for row in rows), target)
+    reader = pa.Table.from_pylist(rows).to_reader()
+    with pytest.raises(TypeError, match=r"preds\.read_all\(\) of a reader of Arrow"):
+        tm.evaluate(reader, target)
+    assert tm.evaluate(reader.read_all(), target, metrics=[tm.PrecisionAtK(k=1)]).scalars == {"precision@1": 1.0}

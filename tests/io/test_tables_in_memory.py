@@ -26,6 +26,24 @@ def test_dicts_of_runs_are_read(rows_of):
     assert rows_of(dataset) == {0: ({2: 0.5, 1: 2.0}, {1: 1.0}), 1: ({2: 1.0}, {0: 2.0}), 2: ({}, {2: 1.0})}
 
 
+def test_names_of_late_objects_are_columns(tmp_path):
+    """A field that the first object lacks is a column, as it is in a file: it may be the gain, and is not ignored."""
+    target = [{"query": "q1", "item": "b"}, {"query": "q1", "item": "a", "gain": 0}]
+    with pytest.raises(DataFileError, match="target, row 0: has no 'gain'"):
+        list(read(RUN, target))
+    target[1]["clicked"] = target[1].pop("gain")
+    with pytest.raises(DataFileError, match="'clicked' may be the gain of each item, or nothing that counts"):
+        read(RUN, target)
+
+
+def test_columns_that_arrow_lacks_are_named():
+    """A frame that Arrow cannot hold is refused, and the hint says what to do with its column."""
+    sparse = frame().astype({"score": pd.SparseDtype(float)})
+    with pytest.raises(DataFileError, match=r"column score.*\.sparse\.to_dense\(\)"):
+        read(sparse, QRELS)
+    assert read(sparse.assign(score=sparse["score"].sparse.to_dense()), QRELS).num_rows
+
+
 @pytest.mark.parametrize("rows", [{"q1": ["b", "a"], "q2": None}, {"q1": {"b": 2.0, "a": 1.0}, "q2": None}])
 def test_nothing_in_the_place_of_a_list_is_an_empty_list(rows, rows_of):
     """None for a query of a dict is an empty list, as null is in the tables of lists."""

@@ -123,6 +123,11 @@ def check_tables(preds: Any, target: Any, train_target: Any) -> None:
     for argument, table in tables.items():
         _check_has_roles(argument, table)
     for argument, table in tables.items():
+        if hasattr(table, "__next__"):
+            raise TypeError(
+                f"{CALLER}: {argument} is {shape_of(table)}, which can be read only once; pass list({argument}), or "
+                f"{argument}.read_all() of a reader of Arrow."
+            )
         if not (table is None or is_table(table) or is_lists(table)):
             raise TypeError(
                 f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold names of labels; pass a table "

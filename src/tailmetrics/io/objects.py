@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ OBJECT_BYTES = 2**24
 """Bytes of a JSON object at most; DuckDB allocates twice as much at once."""
 KINDS = {Kind.TIME: Kind.TIME_IN_TEXT, Kind.DECIMAL: Kind.WHOLE, Kind.NULL: Kind.STRING}
 """What JSON holds where DuckDB has a type of its own: whole numbers with signs are HUGEINT, a decimal type of Arrow."""
+CONVERT_HINT = "convert or drop the columns that Arrow lacks; sparse ones by table[NAME].sparse.to_dense()."
 NESTED_HINT = "write each label as text or as a whole number, or each as an object with the field 'item'."
 JSON_HINT = 'write {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
 FORMS = (
@@ -392,7 +394,7 @@ def open_in_memory(opening: Opening, value: Any) -> Lines | Source:
     """
     if isinstance(value, Mapping):
         return open_dict(opening, value)
-    with file_errors(opening.path, "a table"):
+    with file_errors(opening.path, "a table", hint=CONVERT_HINT):
         if _is_lists(value):
             return _open_lists(opening, value)
         table = _as_arrow(value)
@@ -417,7 +419,8 @@ def _as_arrow(value: Any) -> Any:
     if isinstance(value, list) and isinstance(_first_entry(value), Mapping):
         return pa.table({"items": value})
     if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
-        return pa.Table.from_pylist(value)
+        names = dict.fromkeys(chain.from_iterable(value))  # a name that comes late may be the gain
+        return pa.table({name: [row.get(name) for row in value] for name in names})
     if hasattr(value, "iloc"):
         levels = [name for name in value.index.names if name is not None and name not in value.columns]
         if levels:
