@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmetrics._arguments import LARGEST_GAIN
@@ -17,7 +16,7 @@ from tailmetrics.io.columns import TableReading
 from tailmetrics.io.database import Names
 from tailmetrics.io.files import DataFileError, FilePath
 from tailmetrics.io.filters import Filter
-from tailmetrics.io.rows import Array, Facts, Ints, Ragged, Rows, Source, csr_of, row_of
+from tailmetrics.io.rows import Array, Facts, Ints, Ragged, Rows, Source, csr_of, row_of, stands_before
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LARGEST = 2**63 - 1
@@ -108,7 +107,9 @@ class Files(Facts):
             if may_be_padded and isinstance(rows, Ragged) and rows.values is None:
                 is_padding = rows.ids == self.ignore_index
                 checked = rows.select(~is_padding)
-                rows = rows.select(~is_padding | ~_stands_before(rows))  # a row of padding alone keeps one
+                rows = rows.select(
+                    ~is_padding | ~stands_before(rows.row_numbers, rows.ids)
+                )  # a row of padding alone keeps one
             check_rows(checked, role, source, first, self.columns, repeats, lowest)
             yield rows, first
             first += len(rows)
@@ -278,16 +279,7 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 
 def first_of_each(rows: Ragged) -> Ragged:
     """Return rows in which each label stands once: later entries of a label are left out, with their gains."""
-    return rows.select(~_stands_before(rows) | (rows.ids < 0))
-
-
-def _stands_before(rows: Ragged) -> NDArray[np.bool_]:
-    """Return for each entry whether its row holds the same id before it."""
-    row = np.repeat(np.arange(len(rows)), rows.lengths)
-    order = np.lexsort((rows.ids, row))  # stable: of equal ids the first comes first
-    stands_before = np.zeros(len(order), bool)
-    stands_before[order[1:]] = (np.diff(row[order]) == 0) & (np.diff(rows.ids[order]) == 0)
-    return stands_before
+    return rows.select(~stands_before(rows.row_numbers, rows.ids) | (rows.ids < 0))
 
 
 def _relevant(rows: Rows) -> Ints:

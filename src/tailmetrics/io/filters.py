@@ -42,7 +42,7 @@ class Filter:
 
 def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
     distinct, place = np.unique(np.concatenate([batch.ids.astype(np.int64), labels]), return_inverse=True)
-    row = np.concatenate([np.repeat(np.arange(len(batch)), batch.lengths), rows])
+    row = np.concatenate([batch.row_numbers, rows])
     entries, filtered = np.split(row * len(distinct) + place, [len(batch.ids)])
     return ~np.isin(entries, filtered)
 

@@ -55,6 +55,11 @@ class Ragged:
         """Number of entries of each row, shape (n,)."""
         return np.diff(self.offsets)
 
+    @property
+    def row_numbers(self) -> Ints:
+        """The row of each entry, shape (entries,)."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
     @cached_property
     def width(self) -> int:
         """Number of entries of the longest row."""
@@ -118,6 +123,14 @@ def starts(lengths: Array) -> Ints:
 def row_of(entry: int, offsets: Ints) -> int:
     """Return the row of an entry, from the offsets of the rows."""
     return int(np.searchsorted(offsets, entry, side="right")) - 1
+
+
+def stands_before(rows: Ints, keys: Array) -> NDArray[np.bool_]:
+    """Return for each entry whether its row holds the same key before it."""
+    order = np.lexsort((keys, rows))  # stable: of equal keys the first comes first
+    is_repeated = np.zeros(len(order), bool)
+    is_repeated[order[1:]] = (np.diff(rows[order]) == 0) & (np.diff(keys[order]) == 0)
+    return is_repeated
 
 
 def csr_of(offsets: Tensor, ids: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
@@ -329,12 +342,10 @@ class Source(ABC):
         ``lengths`` are the lengths of consecutive rows, and ``first`` is the number of the first row.
         """
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        order = np.lexsort((ranks, rows))
-        wrong = ~((ranks >= 0) & (ranks < np.inf) & (ranks == np.floor(ranks)))[order]
-        again = (np.diff(rows[order]) == 0) & (np.diff(ranks[order]) == 0)
-        for places, twice in ((wrong, ""), (again, " twice")):
+        is_wrong = ~((ranks >= 0) & (ranks < np.inf) & (ranks == np.floor(ranks)))
+        for places, twice in ((is_wrong, ""), (stands_before(rows, ranks), " twice")):
             if places.any():
-                entry = order[int(places.argmax())]
+                entry = int(places.argmax())
                 hint = "ranks are whole numbers, 1 the best, each once in a list; any other order is a score."
                 raise self.error(first + int(rows[entry]), f"holds the rank {ranks[entry]:g}{twice}", hint)
 
