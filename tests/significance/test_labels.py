@@ -623,3 +623,37 @@ def test_equal_rows_are_split_into_halves_by_chance():
     average = LabelRows(row, label, flags, flags, flags, 100, top=1.0, over="all")
     assert average.value() == 1
     assert at_half_the_rows(average) == pytest.approx(0.75, abs=0.03)  # each of two rows is in a half by a fair coin
+
+
+@pytest.mark.parametrize(("below", "of_averages"), [((1.0, 0.0), False), ((1.0, 1.0), False), ((1.0, 1.0), True)])
+def test_wrong_predictions_for_missed_labels_count_where_labels_are_drawn(below, of_averages):
+    """Intervals of macro precision, F1 and F1 of averages for other labels hold the true value in .90 or more of 200
+    samples of 12 labels in 300 rows (.79, .89 and .89 if the precision of a label varied by its own cells alone). A
+    missed label sends its rows to other labels, and half of the rows of the average label are missed.
+    """
+    rng = np.random.default_rng(0)
+    num_labels, num_rows = 12, 300
+    samples = []
+    for _ in range(200):
+        chance_of_label = rng.beta(2, 2, num_labels)
+        truth = rng.integers(0, num_labels, num_rows)
+        is_hit = rng.random(num_rows) < chance_of_label[truth]
+        missed = np.flatnonzero(~is_hit)
+        wrong = (truth + rng.integers(1, num_labels, num_rows))[missed] % num_labels
+        samples.append(
+            LabelRows(
+                rows=np.concatenate([np.arange(num_rows), missed]),
+                labels=np.concatenate([truth, wrong]),
+                predicted=np.concatenate([is_hit, np.ones(missed.size, dtype=bool)]),
+                relevant=np.concatenate([np.ones(num_rows, dtype=bool), np.zeros(missed.size, dtype=bool)]),
+                inside=np.ones(num_rows, dtype=bool),
+                num_labels=num_labels,
+                top=sum(below),
+                below=below,
+                of_averages=of_averages,
+            )
+        )
+    rows = {str(number): sample for number, sample in enumerate(samples)}
+    estimates = list(intervals(rows, resample="rows,labels", resamples=0).values())
+    true_value = np.mean([estimate.value for estimate in estimates])
+    assert np.mean([estimate.low <= true_value <= estimate.high for estimate in estimates]) >= 0.9

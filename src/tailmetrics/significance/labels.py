@@ -229,6 +229,7 @@ class LabelRows(Cells):
         units_with_evidence = cells.num_units(is_evidence)[cells.labels]
         _, num_predicted, num_relevant = counts
         is_left_out = (weights == 0) | (num_predicted + num_relevant == 0)
+        label_influences = weights * (values - value) / total + self._influences_of_misses(cells, cell_influences)
         influence = influence_of_cells(
             value,
             cell_influences,
@@ -236,13 +237,34 @@ class LabelRows(Cells):
             cells.labels,
             unit_of_row,
             self.inside,
-            label_influences=np.where(is_left_out, 0.0, weights * (values - value) / total),
+            label_influences=np.where(is_left_out, 0.0, label_influences),
             label_values=np.where(is_left_out, np.nan, values),
             label_weights=np.where(is_left_out, 0.0, weights),
             weights=np.where(is_evidence, 1 / np.maximum(units_with_evidence, 1), 0.0),
         )
         units_with_labels = np.unique(cells.units[is_relevant])
         return replace(influence, contributing_units=units_with_labels.size, weakness=self._weakness(counts))
+
+    def _influences_of_misses(self, cells: UnitCells, cell_influences: Array) -> Array:
+        """Return for each label the influence of the wrong predictions that take its place where it is missed.
+
+        They lower the precision of other labels, so that the precisions of drawn labels depend on one another. The
+        influences are those beyond what as many rows of average labels have.
+        """
+        hits, num_predicted, num_relevant = cells.counts
+        num_units = int(cells.units.max(initial=-1)) + 1
+        is_wrong = (num_predicted > 0) & (num_relevant == 0)
+
+        def sums_by_unit(numbers: Counts) -> Array:
+            return np.asarray(np.bincount(cells.units, weights=numbers, minlength=num_units), dtype=np.float64)
+
+        num_wrong = sums_by_unit(num_predicted * is_wrong)
+        num_missed = sums_by_unit(num_relevant - hits)
+        influence_of_miss = sums_by_unit(cell_influences * is_wrong) / np.maximum(np.maximum(num_wrong, num_missed), 1)
+        of_cells = (num_relevant - hits) * influence_of_miss[cells.units]
+        influences = np.bincount(cells.labels, weights=of_cells, minlength=self.num_labels)
+        support = np.bincount(cells.labels, weights=num_relevant, minlength=self.num_labels)
+        return np.asarray(influences - support * influences.sum() / max(support.sum(), 1))
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
         """Whether the expected value changes with more rows, or clusters: labels may come, or have few rows.
