@@ -25,6 +25,7 @@ from tailmetrics.ranking._inputs import (
 )
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._reading import read_target
 from tailmetrics.ranking._warnings import looks_at_padded_lists, warn_outside
 
@@ -212,10 +213,8 @@ def _without_label(targets: Targets, label: int) -> Targets:
     entries = targets.entries
     is_label = entries.ids == label
     is_other = (entries.ids >= 0) & ~is_label
-    none = torch.zeros(targets.num_rows, dtype=torch.uint8, device=entries.ids.device)
-    holds_label = none.scatter_reduce(0, entries.rows, is_label.to(torch.uint8), "amax") > 0
-    holds_other = none.scatter_reduce(0, entries.rows, is_other.to(torch.uint8), "amax") > 0
-    row_mask = holds_other | ~holds_label
+    holds_label = any_by_row(is_label, entries.rows, targets.num_rows)
+    row_mask = any_by_row(is_other, entries.rows, targets.num_rows) | ~holds_label
     if targets.row_mask is not None:
         row_mask &= targets.row_mask
     void = replace(entries, ids=torch.where(is_label, -1, entries.ids))

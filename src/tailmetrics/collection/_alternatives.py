@@ -38,19 +38,15 @@ class AlternativeStates(ExactMetric):
     """The states of all members of a collection under other rankings.
 
     Args:
-        shapes: The shape of each state, by name.
-        maxima: The names of the states that keep the largest value; the others are sums.
+        declared: Each state by name, with the axis of row groups.
         depends_on: What the numbers depend on, beside the arguments of the members.
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
-    def __init__(
-        self, shapes: Mapping[str, tuple[int, ...]], maxima: Sequence[str], depends_on: str, **kwargs: Any
-    ) -> None:
+    def __init__(self, declared: Mapping[str, State], depends_on: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        for name, shape in shapes.items():
-            reduction = "max" if name in maxima else "sum"
-            self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx=reduction)
+        for name, state in declared.items():
+            self.add_state(name, torch.zeros(state.shape, dtype=torch.int64), dist_reduce_fx=state.reduce)
 
     def make_writable(self) -> None:
         """Copy tensors that cannot be changed in place, as a reset under ``inference_mode`` makes them."""
@@ -115,17 +111,14 @@ class Alternatives:
         self._members = members
         self._ranking_names = ranking_names
         self._alternatives = alternatives
-        shapes: dict[str, tuple[int, ...]] = {}
-        maxima: list[str] = []
+        declared = {}
         for alternative in alternatives:
             num_groups = len(alternative.member.group_keys())
             for state_name, state in alternative.states.items():
                 full_name = alternative.full_name(state_name)
-                shapes[full_name] = (num_groups, *state.shape)
-                if state.reduce == "max":
-                    maxima.append(full_name)
+                declared[full_name] = State((num_groups, *state.shape), state.reduce)
 
-        self.states = AlternativeStates(shapes, tuple(maxima), depends_on)
+        self.states = AlternativeStates(declared, depends_on)
         # the states, all zero, may be on the device "meta", even where an older torchmetrics says "cpu"
         devices = {state.device for state in self.states.metric_state.values()}
         for member in members.values():
@@ -140,8 +133,11 @@ class Alternatives:
         """Note what a batch adds to the states of an alternative."""
         rows = alternative.member.accepted_groups_and_weights(rows)
         for state_name, declared in alternative.states.items():
-            state = vars(self.states)[alternative.full_name(state_name)]
-            addition.note(state, increments[state_name], rows, declared.reduce)
+            addition.note(self._state(alternative, state_name), increments[state_name], rows, declared.reduce)
+
+    def _state(self, alternative: Alternative, name: str) -> Tensor:
+        """Return the state of an alternative with a short name."""
+        return cast("Tensor", vars(self.states)[alternative.full_name(name)])
 
     def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
         """Return values by ranking and key, over all processes.
@@ -161,19 +157,13 @@ class Alternatives:
                 member = alternative.member
                 if member._update_count != states._update_count:
                     continue
-                group_values = [alternative.aggregation.values(group) for group in self._group_states(alternative)]
+                group_values = []
+                for group in range(len(member.group_keys())):
+                    group_states = {name: self._state(alternative, name)[group] for name in alternative.states}
+                    group_values.append(alternative.aggregation.values(group_states))
                 for key, scalar in member.scalars(member.shaped(group_values)).items():
                     values[alternative.ranking_name][named(key)] = scalar
         return values
-
-    def _group_states(self, alternative: Alternative) -> list[dict[str, Tensor]]:
-        """Return the states by short name: a dict for all rows, then a dict for each row group."""
-        group_states: list[dict[str, Tensor]] = [{} for _ in alternative.member.group_keys()]
-        for state_name in alternative.states:
-            state = vars(self.states)[alternative.full_name(state_name)]
-            for group, states in enumerate(group_states):
-                states[state_name] = state[group]
-        return group_states
 
 
 class OtherOrders(Alternatives):

@@ -159,14 +159,10 @@ class Padding:
         if order is not None:
             order = order_by_key(keys, order)
             keys = keys[order]
-        if can_read_values:
-            counts = torch.bincount(keys, minlength=prod(shape))[: prod(shape)]
-            first = counts.cumsum(0) - counts
-            longest = int(counts.max()) if len(counts) else 0
-            width = min(width, longest)
-        else:
-            ends = torch.searchsorted(keys, whole_numbers(prod(shape) + 1, keys.device))
-            first, counts = ends[:-1], ends[1:] - ends[:-1]
+        ends = torch.searchsorted(keys, whole_numbers(prod(shape) + 1, keys.device))
+        first, counts = ends[:-1], ends.diff()
+        if can_read_values and len(counts):
+            width = min(width, int(counts.max()))
         columns = whole_numbers(max(1, width), keys.device)
         self.filled = (columns < counts[:, None]).view(*shape, len(columns))
         places = (first[:, None] + columns).clamp_(max=max(0, len(keys) - 1)).view(self.filled.shape)

@@ -135,8 +135,6 @@ class Targets:
                 counts = counts * self.row_mask
             return counts
         entries = self.entries
-        if self.kernels.can_read_values:
-            return torch.bincount(entries.rows, minlength=self.num_rows)
         is_relevant = (entries.ids >= 0).to(torch.int64)
         counts = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
         return counts.scatter_add_(0, entries.rows, is_relevant)
@@ -163,8 +161,7 @@ class Targets:
 
     def judged(self) -> Targets:
         """Return targets in which all labels with an entry are relevant, those of gain 0 included."""
-        if self.judgments is None:
-            return self
+        assert self.judgments is not None  # without judgments a ranking is its own judged one
         return self.with_entries(self.kernels.without_void(self.judgments))
 
     def at_least(self, min_gain: float) -> Targets:
@@ -529,14 +526,12 @@ class Kernels(ScoreKernels):
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
         """Return the relevant label with the highest score of each row, of equal scores the lowest label.
 
-        If entries are faster (on the CPU, or without a dense target), return all relevant labels instead.
+        The target is a dense matrix.
         """
-        dense = targets.dense
-        if dense is None or self.can_read_values:
-            return targets.entries
-        height = rows_at_once(4 * _matrices.SORTED_TOGETHER, dense.shape[1])
+        assert targets.dense is not None
+        height = rows_at_once(4 * _matrices.SORTED_TOGETHER, scores.shape[1])
         best_scores, best_labels = [], []
-        for block_scores, block_dense in in_blocks(height, scores, dense):
+        for block_scores, block_dense in in_blocks(height, scores, targets.dense):
             block_best = block_scores.masked_fill(block_dense <= 0, -torch.inf).max(dim=1)
             best_scores.append(block_best.values)
             best_labels.append(block_best.indices)

@@ -128,15 +128,8 @@ class TargetRanks:
         binary: Whether every gain is 1.
     """
 
-    hits: Hits
-    relevant: RelevantLabels
-    length: Tensor
-    num_labels: int | None
-    max_k: int
-    deepest: int
     documents: Tensor | None = None
     listed: Callable[[int], Tensor] | None = None
-    _memo: dict[object, Any]
 
     def __init__(
         self,
@@ -157,7 +150,7 @@ class TargetRanks:
         self.deepest = deepest
         self.documents = documents
         self.listed = listed
-        self._memo = {}
+        self._memo: dict[object, Any] = {}
 
     @once
     def target_ranks(self) -> Tensor:
