@@ -124,6 +124,26 @@ def test_intervals_over_labels_leave_out_masked_rows_and_too_many_labels(monkeyp
         tm.evaluate(scores, target, metrics=selected_metrics, intervals=100)
 
 
+def test_precision_over_all_labels_has_intervals_from_rows_that_predict() -> None:
+    """Precision over all labels that no row hits is 0 with an interval: 30 rows predict them, and agree.
+
+    With hits in 4 of 30 rows, on 2 of 4 labels, it has an interval, too; on 1 of 4, this is too few labels with a hit.
+    """
+    rows = torch.arange(30)
+    lists = torch.stack([rows % 4, (rows + 1) % 4], dim=1)
+    metric = tm.PrecisionAtK(k=2, average="macro", labels="all", num_labels=8)
+    for relevant, reason in (
+        (torch.full((30,), 7), None),
+        (torch.where(rows < 4, rows % 2, 7), None),
+        (torch.where((rows < 16) & (rows % 4 == 0), 0, 7), "fewer than 10 labels have a hit"),
+    ):
+        buckets = tm.LabelBuckets.from_assignment([0, 0, 0, 0, 1, 1, 1, 1], ["listed", "others"])
+        report = tm.evaluate(lists, relevant[:, None], metrics=[metric], buckets=buckets)
+        interval = report.intervals["global_macro_precision_all@2/listed"]
+        assert (interval.reason, interval.n) == (reason, 30)
+        assert bool(interval.ends) == (reason is None)
+
+
 def test_areas_of_too_many_rows_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of rows leaves out areas if rows times labels exceed the largest number of codes, because an area codes
     each label of each row.

@@ -242,7 +242,10 @@ class LabelRows(Cells):
             label_weights=np.where(is_left_out, 0.0, weights),
             weights=np.where(is_evidence, 1 / np.maximum(units_with_evidence, 1), 0.0),
         )
-        units_with_labels = np.unique(cells.units[is_relevant])
+        contributes = is_relevant
+        if not self.reads_support:  # rows lack relevant labels that they do not predict
+            contributes = cells.counts[1] > 0
+        units_with_labels = np.unique(cells.units[contributes])
         return replace(influence, contributing_units=units_with_labels.size, weakness=self._weakness(counts))
 
     def _influences_of_misses(self, cells: UnitCells, cell_influences: Array) -> Array:
