@@ -146,6 +146,9 @@ def test_errors_in_tables_name_row_and_column(tmp_path, preds, problem):
         ({"q1": "a"}, ValueError, r"preds, query 'q1': holds str, not a dict"),
         ({"q1": {"a": float("nan")}}, ValueError, "query 'q1': holds the score nan"),
         ({}, ValueError, "preds: holds no rows"),
+        ({1: {"a": 1.0}, "1": {"b": 2.0}}, ValueError, "preds: holds the query '1' 2 times; give each query once"),
+        ({1: ["a"], "1": ["b"]}, ValueError, "preds: holds the query '1' 2 times"),
+        ({1: [{"item": "a", "score": 1}], "1": []}, ValueError, "preds: holds the query '1' 2 times"),
         (7, TypeError, "preds: is a int; pass the path of a file; a table"),
     ],
 )

@@ -233,6 +233,11 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         raise DataFileError(path, f"is {opening.form}, which has no parts", hint="leave --part out.")
     if not content:
         raise DataFileError(path, "holds no rows", hint="the program that wrote it may have failed.")
+    queries = Counter(map(str, content))
+    if len(queries) < len(content):
+        ((query, times),) = queries.most_common(1)
+        hint = "give each query once, as a number or as text."
+        raise DataFileError(path, f"holds the query {query!r} {times} times", hint=hint)
     if isinstance(_first_entry(content.values()), Mapping):
         with file_errors(path, "a dict"):
             table = pa.table({"query": list(map(str, content)), "items": list(content.values())})
