@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import log
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -206,8 +206,24 @@ def _check_grades(caller: str, ranking: Ranking) -> None:
         )
 
 
+class _SumOfGains(TopKMetric):
+    """A metric that adds up gains.
+
+    Attributes:
+        _function: The formula.
+    """
+
+    higher_is_better = True
+    bounds = (0.0, float("inf"))
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
+        self.gain: Gain = gain
+        super().__init__(k, _of_gains(self._caller, type(self)._function, gain, REAL), **kwargs)
+
+
 @final
-class CGAtK(TopKMetric):
+class CGAtK(_SumOfGains):
     """Sum of the gains in the top k.
 
     Higher is better, in [0, inf); NaN before the first row.
@@ -230,16 +246,11 @@ class CGAtK(TopKMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    higher_is_better = True
-    bounds = (0.0, float("inf"))
-
-    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
-        self.gain: Gain = gain
-        super().__init__(k, _of_gains(self._caller, cg_at_k, gain, REAL), **kwargs)
+    _function = staticmethod(cg_at_k)
 
 
 @final
-class DCGAtK(TopKMetric):
+class DCGAtK(_SumOfGains):
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
     Higher is better, in [0, inf); NaN before the first row.
@@ -262,12 +273,7 @@ class DCGAtK(TopKMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    higher_is_better = True
-    bounds = (0.0, float("inf"))
-
-    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
-        self.gain: Gain = gain
-        super().__init__(k, _of_gains(self._caller, dcg_at_k, gain, REAL), **kwargs)
+    _function = staticmethod(dcg_at_k)
 
 
 MANY_ROWS_OF_ONE_GRADE = 0.01

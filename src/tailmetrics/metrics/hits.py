@@ -402,8 +402,17 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     return at.any(dim=-1)
 
 
+class _HitRateMetric(TopKMetric):
+    """The share of rows with a hit, under any name."""
+
+    higher_is_better = True
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
+        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True), **kwargs)
+
+
 @final
-class HitRateAtK(TopKMetric):
+class HitRateAtK(_HitRateMetric):
     """Share of rows with a relevant label among the top k.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -425,14 +434,9 @@ class HitRateAtK(TopKMetric):
     Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
-    higher_is_better = True
-
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True), **kwargs)
-
 
 @final
-class AccuracyAtK(TopKMetric):
+class AccuracyAtK(_HitRateMetric):
     """Share of rows with a relevant label among the top k: :class:`HitRateAtK` under its name in classification.
 
     Higher is better, in [0, 1]; NaN before the first row.
@@ -453,11 +457,6 @@ class AccuracyAtK(TopKMetric):
 
     Source: scikit-learn, ``top_k_accuracy_score``.
     """
-
-    higher_is_better = True
-
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True), **kwargs)
 
 
 @final
