@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from torch import Tensor
 
 from tailmetrics._number_of_labels import number_of_labels
@@ -26,9 +25,9 @@ from tailmetrics.io import (
     read_target,
 )
 from tailmetrics.io.columns import TableReading
-from tailmetrics.io.files import Plain, check_file, file_errors, find, is_address, stream, suffix_of
+from tailmetrics.io.files import check_file, file_errors, find, is_address, stream, suffix_of
 from tailmetrics.io.forms import Forms
-from tailmetrics.io.label_files import LabelCounts, counts_in, read_edges
+from tailmetrics.io.label_files import LabelCounts, counts_in, load_array, read_edges
 from tailmetrics.io.labels import Labels, NumberSource
 from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.loading import first_rows, gathered_labels
@@ -493,8 +492,7 @@ def read_lines(path: str, axes: int = 1) -> list[str]:
     """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
     file = check_file(path)
     if suffix_of(file) == "npy":
-        with file_errors(file, "a .npy array"):
-            array = np.load(Plain(file).path, allow_pickle=False)
+        array = load_array(file)
         if array.ndim not in range(1, axes + 1) or array.dtype.kind not in "biuU":
             raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
         return list(map(str, array.ravel().tolist()))

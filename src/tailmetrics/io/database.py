@@ -142,10 +142,10 @@ class Database:
         """Return the first row of the result of a query; None if the result is empty."""
         return next(iter(self.rows(statement, *values)), None)
 
-    def schema(self, statement: str) -> Any:
-        """Return the Arrow schema of the result of a query."""
+    def table(self, statement: str) -> Any:
+        """Return the result of a query as an Arrow table."""
         with self._failing():
-            return self._sql.sql(f"{statement} LIMIT 0").to_arrow_table().schema
+            return self._sql.sql(statement).to_arrow_table()
 
     def arrays(self, statement: str, *values: Any) -> dict[str, NDArray[Any]]:
         """Return the result of a query as arrays, by column name."""
@@ -155,8 +155,7 @@ class Database:
 
     def names(self, statement: str, descending: bool = False) -> Names:
         """Return the result of a query with a single column, of names."""
-        with self._failing():
-            return Names(self._sql.sql(statement).to_arrow_table().column(0), descending)
+        return Names(self.table(statement).column(0), descending)
 
     @contextmanager
     def _watched(self, doing: str) -> Iterator[None]:
@@ -254,8 +253,6 @@ class Names(Sequence[str]):
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
         return list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Names({self[:3]}, {len(self):,} in all)"

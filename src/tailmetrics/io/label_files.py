@@ -119,30 +119,37 @@ def counts_in(path: str | FilePath, columns: Columns) -> LabelCounts:
     path = check_file(path)
     suffix = suffix_of(path)
     if suffix in ("npy", "pt", "pth"):
-        return LabelCounts(path, _array(path, suffix))
+        counts = load_array(path)
+        if counts.ndim != 1 or counts.dtype.kind not in "iu":
+            raise DataFileError(path, f"holds {counts.dtype} {list(counts.shape)}", hint=HINT)
+        return LabelCounts(path, counts)
     if suffix not in ("txt", "csv", "tsv"):
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     with file_errors(path, "text"):
         if suffix == "txt":
-            counts = [parse_int64(path, "count", text, line) for line, text in numbered_lines(path)]
-            return LabelCounts(path, np.array(counts, np.int64))
+            numbers = [parse_int64(path, "count", text, line) for line, text in numbered_lines(path)]
+            return LabelCounts(path, np.array(numbers, np.int64))
         return _counts_in_columns(path, suffix, columns)
 
 
-def _array(path: FilePath, suffix: str) -> Array:
+def load_array(path: FilePath) -> Array:
+    """Return the numpy array or the tensor of a file.
+
+    Raises:
+        DataFileError: If the file is damaged, or holds something else.
+    """
+    suffix = suffix_of(path)
     plain = Plain(path)
     with file_errors(path, f"a .{suffix} array"):
         if suffix == "npy":
-            counts = np.load(plain.path, allow_pickle=False)
+            array = np.load(plain.path, allow_pickle=False)
         else:
-            counts = torch.load(plain.path, "cpu", weights_only=True)
-    if isinstance(counts, Tensor):
-        counts = counts.numpy()
-    if not isinstance(counts, np.ndarray):
-        raise DataFileError(path, f"holds {type(counts).__name__}", hint=HINT)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu":
-        raise DataFileError(path, f"holds {counts.dtype} {list(counts.shape)}", hint=HINT)
-    return counts
+            array = torch.load(plain.path, "cpu", weights_only=True)
+    if isinstance(array, Tensor):
+        array = array.numpy()
+    if not isinstance(array, np.ndarray):
+        raise DataFileError(path, f"holds {type(array).__name__}", hint=HINT)
+    return array
 
 
 def _counts_in_columns(path: FilePath, form: str, columns: Columns) -> LabelCounts:

@@ -71,7 +71,7 @@ class Objects:
         if not self._hold_for_all(types):
             types = self._types(", sample_size=-1")
         cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type in types.items()]
-        schema = self.database.schema(f"SELECT {', '.join(cells)}")
+        schema = self.database.table(f"SELECT {', '.join(cells)} LIMIT 0").schema
         self.columns = [_plain_column(column) for column in columns_of(schema)]
         self.mixed = {name for name, sql_type in types.items() if "JSON" in sql_type}
 

@@ -79,8 +79,7 @@ class Input:
             for query, item, value in self.as_lines().parts[0].rows(Database(), 2):
                 text = f"{query!r}: {item!r}"
                 if value is not None:
-                    sign = -1 if self.reading.least_first else 1
-                    text += f" {sign * value:g}"
+                    text += f" {-value if self.reading.least_first else value:g}"
                 texts.append(text)
         return [f"{self.name}, {text}" for text in texts]
 
@@ -142,13 +141,8 @@ def _joined_parts(path: FilePath, role: Role, form: str, parts: Sequence[Lines |
     Raises:
         DataFileError: If some hold lines and others hold rows.
     """
-    lines: list[Lines] = []
-    rows: list[Source] = []
-    for part in parts:
-        if isinstance(part, Lines):
-            lines.append(part)
-        else:
-            rows.append(part)
+    lines = [part for part in parts if isinstance(part, Lines)]
+    rows = [part for part in parts if not isinstance(part, Lines)]
     if lines and rows:
         problem = f"holds lists, but {lines[0].path} holds lines"
         raise DataFileError(rows[0].path, problem, hint="all parts need the same form.")
