@@ -168,6 +168,14 @@ def _keeps_integers(case: _Case) -> bool:
     return is_whole and shapes == [(state.shape, state.dtype) for state in states]
 
 
+def _can_be_pickled(case: _Case) -> bool:
+    try:
+        pickle.dumps(case.metric())
+    except (pickle.PicklingError, AttributeError, TypeError):  # which one depends on the object and on Python
+        return False
+    return True
+
+
 def _copies(case: _Case) -> bool:
     metric = case.whole
     for other in (copy.deepcopy(metric), metric.clone(), pickle.loads(pickle.dumps(metric))):
@@ -240,6 +248,9 @@ LAWS: Final[dict[str, Callable[[_Case], bool]]] = {
     "Have the value of all rows when two metrics that saw half of them each are merged.": _merges,
     "Keep every state an integer tensor whose shape no batch changes, whatever the precision of a model.": (
         _keeps_integers
+    ),
+    "Be pickled: the class stands at the top of a module, not in a function, and all attributes can be pickled.": (
+        _can_be_pickled
     ),
     "Have copies, clones and pickles with the same value and the same names of states.": _copies,
     "Have values within the bounds that the class declares, or NaN, each with a key of its own.": _has_bounds_and_keys,

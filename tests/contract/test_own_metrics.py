@@ -433,6 +433,16 @@ def test_check_metric_reports_wrong_declarations_as_broken_laws(metric: type[Row
         check_metric(metric, k=2)
 
 
+def test_check_metric_says_that_a_class_in_a_function_cannot_be_pickled() -> None:
+    """check_metric names the law about pickles for a class that stands in a function, as in a test."""
+
+    class Local(WrongDirection):
+        higher_is_better = True
+
+    with pytest.raises(AssertionError, match="Local.*must: Be pickled: the class stands at the top of a module"):
+        check_metric(Local, k=2)
+
+
 def test_check_metric_exempts_the_value_of_one_rank_from_the_perfect_order() -> None:
     """check_metric accepts a metric of one rank, at which a perfect order may have no relevant label left."""
     check_metric(RelevanceAtK, k=[1, 3])
