@@ -46,6 +46,6 @@ def names_missing_extra(function: Callable[Parameters, Result]) -> Callable[Para
             hint = extra_hint(error)
             if hint is None:
                 raise
-            raise ImportError(f"{function.__qualname__} needs {hint}") from error
+            raise ImportError(f"{function.__name__} needs {hint}") from error
 
     return named

@@ -38,6 +38,7 @@ def error_without(modules: tuple[str, ...], statement: str) -> str:
         ("jinja2", "report", "evaluate(scores, target, metrics=metrics).write('.')"),
         ("rich", "report", "from tailmetrics.report import print_report; print_report(evaluate(scores, target))"),
         ("rich", "lightning", "import tailmetrics.lightning"),
+        ("pyarrow", "cli", "from tailmetrics.io import read"),
     ],
 )
 @pytest.mark.slow

@@ -14,13 +14,21 @@ The suffix or ``format`` names the format, the names of columns and the user nam
 [[[0, 3], [1, -1]]]
 """
 
-from tailmetrics.io.columns import ALIASES
-from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
-from tailmetrics.io.files import DataFileError
-from tailmetrics.io.formats import FORMATS, Format, register_format
-from tailmetrics.io.forms import Columns, Forms
-from tailmetrics.io.label_files import read_label_counts
-from tailmetrics.io.loading import read, read_label_names, read_target
+from tailmetrics._extras import extra_hint
+
+try:
+    from tailmetrics.io.columns import ALIASES
+    from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
+    from tailmetrics.io.files import DataFileError
+    from tailmetrics.io.formats import FORMATS, Format, register_format
+    from tailmetrics.io.forms import Columns, Forms
+    from tailmetrics.io.label_files import read_label_counts
+    from tailmetrics.io.loading import read, read_label_names, read_target
+except ModuleNotFoundError as error:
+    hint = extra_hint(error)
+    if hint is None:
+        raise
+    raise ModuleNotFoundError(f"tailmetrics.io needs {hint}", name=error.name) from error
 
 __all__ = [
     "ALIASES",
