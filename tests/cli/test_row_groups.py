@@ -126,11 +126,13 @@ def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
         ("short.npy", "holds 2 rows, but there are 60"),
         ("pairs.npy", "holds 120 rows, but there are 60"),
         ("cube.npy", "cube.npy: holds int64 [60, 2, 1]"),
+        ("dict.json", "dict.json: holds a dict, no list of objects"),
     ],
 )
 def test_wrong_row_groups_are_refused(grouped, config, tailmetrics, tmp_path, name, problem):
     """An unknown column, and a file or array of another shape than the rows, are refused."""
     (tmp_path / "short.txt").write_text("a\nb\n")
+    (tmp_path / "dict.json").write_text('{"q0": "en", "q1": "de"}')
     np.save(tmp_path / "short.npy", np.array([7, 8]))
     np.save(tmp_path / "pairs.npy", np.zeros((60, 2), int))
     np.save(tmp_path / "cube.npy", np.zeros((60, 2, 1), int))

@@ -34,6 +34,7 @@ KINDS = {Kind.TIME: Kind.TIME_IN_TEXT, Kind.DECIMAL: Kind.WHOLE, Kind.NULL: Kind
 """What JSON holds where DuckDB has a type of its own: whole numbers with signs are HUGEINT, a decimal type of Arrow."""
 CONVERT_HINT = "convert or drop the columns that Arrow lacks; sparse ones by table[NAME].sparse.to_dense()."
 NESTED_HINT = "write each label as text or as a whole number, or each as an object with the field 'item'."
+OBJECTS_HINT = 'write a list of objects with a field for each column, such as [{"query": "q1", "group": "new"}].'
 JSON_HINT = 'write {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
 FORMS = (
     "the path of a file; a table, such as a DataFrame, with the columns query, item and score or gain, or with lists; "
@@ -77,7 +78,12 @@ class Objects:
 
     def _types(self, option: str = "") -> dict[str, str]:
         """Return the types of the fields by name, as DuckDB finds them; by default in the first 20,480 objects."""
-        rows = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}{option})")
+        try:
+            rows = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}{option})")
+        except DatabaseError as error:
+            if "Expected top-level JSON array" not in str(error):
+                raise
+            raise DataFileError(self.path, "holds a dict, no list of objects", hint=OBJECTS_HINT) from error
         return {name: sql_type for name, sql_type, *_ in rows}
 
     def _hold_for_all(self, types: Mapping[str, str]) -> bool:
