@@ -118,6 +118,24 @@ def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
     assert (status, "query 'q0' has the groups 'b' and 'a'" in err) == (2, True)
 
 
+def test_a_dict_of_groups_is_refused(write_files, tailmetrics, tmp_path):
+    """Groups in JSON are a list of objects; a dict from query to group is refused, and a hint shows the list."""
+    lines = {"preds": "query,item,score\nq0,i,1\n", "target": "query,item\nq0,i\n"}
+    path = tmp_path / "groups.json"
+    options = [*write_files(**lines), *PRECISION, "--row-groups", path]
+    path.write_text('{"q0": "en"}')
+    status, _, err = tailmetrics("evaluate", *options)
+    assert (status, err.splitlines()[-2:]) == (
+        2,
+        [
+            f"error: {path}: holds a dict, no list of objects",
+            'hint: write a list of objects with a field for each column, such as [{"query": "q1", "group": "new"}].',
+        ],
+    )
+    path.write_text('[{"query": "q0", "group": "en"}]')
+    assert tailmetrics("evaluate", *options)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -126,13 +144,11 @@ def test_a_query_of_two_groups_is_refused(write_files, tailmetrics):
         ("short.npy", "holds 2 rows, but there are 60"),
         ("pairs.npy", "holds 120 rows, but there are 60"),
         ("cube.npy", "cube.npy: holds int64 [60, 2, 1]"),
-        ("dict.json", "dict.json: holds a dict, no list of objects"),
     ],
 )
 def test_wrong_row_groups_are_refused(grouped, config, tailmetrics, tmp_path, name, problem):
     """An unknown column, and a file or array of another shape than the rows, are refused."""
     (tmp_path / "short.txt").write_text("a\nb\n")
-    (tmp_path / "dict.json").write_text('{"q0": "en", "q1": "de"}')
     np.save(tmp_path / "short.npy", np.array([7, 8]))
     np.save(tmp_path / "pairs.npy", np.zeros((60, 2), int))
     np.save(tmp_path / "cube.npy", np.zeros((60, 2, 1), int))
