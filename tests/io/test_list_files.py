@@ -45,7 +45,7 @@ def test_bracketed_text_of_a_list_of_scores_is_refused(write):
 
     error = refusal(preds, target, columns=Columns(ids="ids", labels="labels", score="scores"), list_delimiter=" ")
 
-    assert "column 'scores' holds the text of lists in brackets" in error.problem
+    assert "'scores' holds the text of lists in brackets" in error.problem
 
 
 def test_names_in_brackets_are_labels(write, rows_of):

@@ -26,6 +26,7 @@ from tailmetrics.io.columns import (
     TableReading,
     assign_roles,
     has_known_names,
+    names_in_words,
 )
 from tailmetrics.io.database import Database, literal, named, quoted
 from tailmetrics.io.files import DataFileError, FilePath, Plain, head, stream
@@ -237,38 +238,30 @@ def open_csv(opening: Opening) -> Lines | Source:
 
 def _open_text_lists(opening: Opening, table: TextTable, reading: TableReading) -> Source:
     """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded memory."""
-    assert opening.list_delimiter is not None
-    selected = []
-    for name in reading.query:
-        selected.append(f"{table.place(name)} AS {quoted(name)}")
-    words = _sql_words(table.place(reading.item), opening.list_delimiter)
-    selected.append(f"{words} AS {quoted(reading.item)}")
+    delimiter = str(opening.list_delimiter)
+    columns = {name: table.place(name) for name in reading.query}
+    columns[reading.item] = _sql_words(table.place(reading.item), delimiter)
     if reading.value is not None:
-        numbers = _sql_words(table.place(reading.value), opening.list_delimiter)
-        selected.append(f"{numbers}::DOUBLE[] AS {quoted(reading.value)}")
+        columns[reading.value] = f"{_sql_words(table.place(reading.value), delimiter)}::DOUBLE[]"
     if reading.second_order is not None:
-        numbers = _sql_words(table.place(reading.second_order), opening.list_delimiter)
-        selected.append(f"try_cast({numbers} AS DOUBLE[]) AS {quoted(reading.second_order)}")
-    statement = f"SELECT {', '.join(selected)} FROM {table.source}"
+        numbers = _sql_words(table.place(reading.second_order), delimiter)
+        columns[reading.second_order] = f"try_cast({numbers} AS DOUBLE[])"
+    selected = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns.items())
     database = Database(opening.forms.memory)
     _check_no_brackets(database, table, reading)
     if opening.own_list_delimiter is None:
         _check_list_delimiter(database, table, reading)
-    return ListSource(written(opening, database, table, statement), reading)
+    return ListSource(written(opening, database, table, f"SELECT {selected} FROM {table.source}"), reading)
 
 
 def _check_no_brackets(database: Database, table: TextTable, reading: TableReading) -> None:
     """Raise if a cell is a list of Python or JSON in text, whose brackets and quotes would be parts of labels."""
-    for name in (reading.item, reading.value):
-        if name is not None:
-            cell = table.place(name)
-            row = database.row(
-                f"SELECT {cell} FROM {table.source} WHERE regexp_full_match({cell}, {literal(BRACKETED)}) LIMIT 1"
-            )
-            if row is not None:
-                problem = f"column {name!r} holds the text of lists in brackets, '[…]'"
-                hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
-                raise DataFileError(table.path, problem, hint=hint)
+    names = [name for name in (reading.item, reading.value) if name is not None]
+    wrong = " OR ".join(f"regexp_full_match({table.place(name)}, {literal(BRACKETED)})" for name in names)
+    if database.row(f"SELECT 1 FROM {table.source} WHERE {wrong} LIMIT 1") is not None:
+        problem = f"column {names_in_words(names, ' or ')} holds the text of lists in brackets, '[…]'"
+        hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
+        raise DataFileError(table.path, problem, hint=hint)
 
 
 def _check_list_delimiter(database: Database, table: TextTable, reading: TableReading) -> None:
