@@ -32,7 +32,7 @@ from tailmetrics.ranking import (
     native,
 )
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
+from tailmetrics.ranking._kernels import PLAIN, Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._kernels_cpu import LONGEST_IN_C, CpuKernels, NativeKernels
 from tailmetrics.ranking._matrices import plain_top_k
 from tailmetrics.ranking._reading import Lists
@@ -456,10 +456,9 @@ def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(kernels: Kerne
     targets = Targets(shape[0], 100, None, kernels, flat=entries)
     weights = _random(100, seed=1).abs().double()
     weights_of_relevant = torch.where(gains > 0, weights[ids[:, : shape[1]]], 0.0)
-    most = int((gains > 0).sum(dim=1).max())
     for k in (1, 3, 20):
         for label_weights, values in ((None, gains), (_hits.LabelWeights(weights), weights_of_relevant)):
-            best = kernels.best(targets, None, k, most, label_weights, {})[:, :k]
+            best = kernels.best(RelevantLabels(targets, None), k, label_weights)[:, :k]
             expected = values.sort(dim=1, descending=True).values[:, : best.shape[1]]
             assert torch.equal(best, expected)
             assert bool((values.sum(dim=1) - expected.sum(dim=1) < 1e-9).all()) or best.shape[1] == k

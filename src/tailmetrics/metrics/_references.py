@@ -22,9 +22,9 @@ from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits, LabelWeights, Padding
+from tailmetrics.ranking._kernels import RelevantLabels
 from tailmetrics.ranking._orders import neighbours, order_by_key
 from tailmetrics.ranking._ranking import Scope
-from tailmetrics.ranking._target_ranks import RelevantLabels
 
 Reference: TypeAlias = Literal["chance", "popularity", "attainable"]
 

@@ -22,7 +22,7 @@ from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, LazyHits, Padding
 from tailmetrics.ranking._kernels_of_scores import ScoreKernels, filled_entries
 from tailmetrics.ranking._matrices import CHUNK, ColumnChunks, counts_by_sorting, ranks_of_all
-from tailmetrics.ranking._orders import in_blocks, rows_at_once, sums_by_key
+from tailmetrics.ranking._orders import in_blocks, rows_at_once, rows_of_cells, sums_by_key
 
 DEEP = 16
 """Hits are searched at least to this rank, and at least this many of the best gains are kept.
@@ -186,13 +186,75 @@ class Targets:
         return replace(self, dense=None, padded=None, flat=entries, filled=False)
 
 
+class RelevantLabels:
+    """The number of relevant labels of each row, or of each row and bucket, and their best gains, listed or not.
+
+    Args:
+        targets: The relevant labels of N rows.
+        buckets: G buckets; None for no buckets.
+
+    Attributes:
+        maxima: The largest gain of each chunk of a matrix on a device, found where labels are counted by bucket; else
+            None.
+    """
+
+    def __init__(self, targets: Targets, buckets: LabelBuckets | None) -> None:
+        self.targets = targets
+        self.buckets = buckets
+        self.maxima: Tensor | None = None
+        self._best: dict[str | None, Tensor] = {}
+
+    @once
+    def n(self) -> Tensor:
+        """Number of relevant labels, shape (N,) or (N, G), int64."""
+        if self.buckets is None:
+            return self.targets.n_relevant
+        return self.targets.kernels.count_by_bucket(self, self.buckets)
+
+    @once
+    def ids(self) -> Tensor:
+        """All relevant labels, shape (T,), int64, -1 for a void one."""
+        return self.targets.entries.ids
+
+    @once
+    def keys(self) -> Tensor:
+        """The flat index in :attr:`n` of the row, or row and bucket, of each of :attr:`ids`; void ones stand behind."""
+        return self.targets.keys(self.buckets)
+
+    @once
+    def present(self) -> Tensor:
+        """The flat indexes in :attr:`n` of rows, or rows and buckets, with a relevant label; on a device, of all."""
+        if self.targets.kernels.can_read_values:
+            return self.n.view(-1).nonzero()[:, 0]
+        return whole_numbers(self.n.numel(), self.n.device)
+
+    @once
+    def most(self) -> int:
+        """An upper bound of :attr:`n`: its largest number, or on a device a bound that is known without waiting."""
+        targets = self.targets
+        if targets.filled and self.buckets is None:
+            assert targets.padded is not None
+            return targets.padded.shape[1]
+        return targets.kernels.most(self.n, targets.widest)
+
+    def rows_with_hits(self, hits: Hits) -> Tensor | None:
+        """Return the rows with a hit, shape (R,); None if it is faster to read all rows."""
+        return self.targets.kernels.rows_with_hits(hits)
+
+    def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
+        """Return the ``k`` largest gains, or weights, of relevant labels, then zeros, (..., W), W <= k, float64."""
+        key = None if weights is None else weights.digest
+        best = self._best.get(key)
+        if best is None or best.shape[-1] < min(k, self.most):
+            best = self.targets.kernels.best(self, k, weights)
+            if key != "":
+                self._best[key] = best
+        return best[..., :k]
+
+
 def _entries_of_ids(ids: Tensor) -> Entries:
     """Return label ids (N, M), padded with -1, as entries of gain 1; a padded place is a void entry."""
-    num_rows, width = ids.shape
-    rows = torch.arange(num_rows, device=ids.device)
-    if width != 1:
-        rows = rows.repeat_interleave(width, output_size=num_rows * width)
-    return Entries(rows, ids.reshape(-1), None, width)
+    return Entries(rows_of_cells(ids), ids.reshape(-1), None, ids.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,19 +323,12 @@ class Kernels(ScoreKernels):
             return 0
         return int(n.max())
 
-    def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
-        """Return the number of relevant labels of each row and bucket, shape (N, G), int64.
-
-        Args:
-            targets: The relevant labels.
-            buckets: G buckets.
-            seen: Receives the maxima of the chunks of a matrix, so that :meth:`best` need not read the matrix again.
-        """
-        chunks = self._column_chunks(targets, buckets)
+    def count_by_bucket(self, relevant: RelevantLabels, buckets: LabelBuckets) -> Tensor:
+        """Return the number of relevant labels of each row and bucket, (N, G), int64, and set ``relevant.maxima``."""
+        targets = relevant.targets
+        chunks = self._column_chunks(relevant)
         if chunks is not None and targets.dense is not None:
-            counts, maxima = chunks.look_over(targets.dense, None, maxima=not targets.binary)
-            if maxima is not None:
-                seen["maxima"] = maxima
+            counts, relevant.maxima = chunks.look_over(targets.dense, None, maxima=not targets.binary)
             if targets.row_mask is not None:
                 counts = counts * targets.row_mask[:, None]
             return counts
@@ -285,65 +340,52 @@ class Kernels(ScoreKernels):
         counts = sums_by_key(torch.ones_like(keys), keys, targets.num_rows * num_buckets)
         return counts.view(targets.num_rows, num_buckets)
 
-    def best(
-        self,
-        targets: Targets,
-        buckets: LabelBuckets | None,
-        k: int,
-        most: int,
-        weights: LabelWeights | None,
-        seen: dict[str, Tensor],
-    ) -> Tensor:
+    def best(self, relevant: RelevantLabels, k: int, weights: LabelWeights | None) -> Tensor:
         """Return the largest gains of the relevant labels, or their largest weights, in descending order, then zeros.
 
         Args:
-            targets: The relevant labels.
-            buckets: G buckets; None for no buckets.
+            relevant: The relevant labels.
             k: The number of gains that are needed; more may be returned, for a later call.
-            most: No row, or row and bucket, has more relevant labels.
             weights: Weights by label, which replace the gains; None for gains.
-            seen: The maxima that :meth:`count_by_bucket` found.
 
         Returns:
             Shape (N, W) or (N, G, W), float64.
         """
+        targets = relevant.targets
         if weights is None and targets.binary:  # as many ones as relevant labels
-            n = targets.n_relevant if buckets is None else self.count_by_bucket(targets, buckets, seen)
-            is_relevant = whole_numbers(min(k, most), n.device) < n.unsqueeze(-1)
+            n = relevant.n
+            is_relevant = whole_numbers(min(k, relevant.most), n.device) < n.unsqueeze(-1)
             return is_relevant.to(real_dtype(n.device))
-        chunks = self._column_chunks(targets, buckets)
+        chunks = self._column_chunks(relevant)
         if chunks is None or targets.dense is None or k > CHUNK:
-            return self._best_of_entries(targets, buckets, k, most, weights)
+            return self._best_of_entries(relevant, k, weights)
 
         maxima = None
         if weights is None:
-            maxima = seen.get("maxima")
+            maxima = relevant.maxima
         if maxima is None:
             _, maxima = chunks.look_over(targets.dense, weights, maxima=True)
         assert maxima is not None
         best = chunks.best(targets.dense, maxima, k, weights)
         if targets.row_mask is not None:
             best = best * targets.row_mask[:, None, None]
-        if buckets is None:
+        if relevant.buckets is None:
             return best.squeeze(1)
         return best
 
-    def _column_chunks(self, targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks | None:
+    def _column_chunks(self, relevant: RelevantLabels) -> ColumnChunks | None:
         """Return the columns of a dense target by bucket; None for other targets, and if entries are faster.
 
         ``torch.compile`` cannot use tables that are kept outside of the graph.
         """
-        dense = targets.dense
+        dense = relevant.targets.dense
         if self.can_read_values or dense is None or not dense.numel() or is_compiling():
             return None
-        return ColumnChunks.of(buckets, dense.shape[1], dense.device)
+        return ColumnChunks.of(relevant.buckets, dense.shape[1], dense.device)
 
-    def _best_of_entries(
-        self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
-    ) -> Tensor:
+    def _best_of_entries(self, relevant: RelevantLabels, k: int, weights: LabelWeights | None) -> Tensor:
         """Find the largest values of entries: sort them as a flat vector."""
-        entries = targets.entries
-        keys = targets.keys(buckets)
+        entries, keys, shape = relevant.targets.entries, relevant.keys, tuple(relevant.n.shape)
         if weights is not None:
             values = weights.on(keys.device)[entries.ids.clamp(min=0)]
         elif entries.gains is not None:
@@ -352,10 +394,7 @@ class Kernels(ScoreKernels):
             values = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
         order = torch.where(entries.ids >= 0, values, 0).argsort(descending=True, stable=True)
 
-        shape: tuple[int, ...] = (targets.num_rows,)
-        if buckets is not None:
-            shape = targets.num_rows, len(buckets)
-        width = min(max(k, DEEP), most)
+        width = min(max(k, DEEP), relevant.most)
         return self.padding(keys, shape, width, order).place(values, 0.0)
 
     # the ranks of the relevant labels in a list
@@ -449,14 +488,13 @@ class Kernels(ScoreKernels):
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
         """Split the hits of rows (N, W) into hits of each row and bucket (N, G, W); their ranks do not change."""
         num_rows, width = hits.ranks.shape
-        num_buckets, device = len(buckets), hits.ranks.device
+        num_buckets = len(buckets)
         ranks, ids, gains = hits.ranks.reshape(-1), hits.ids.reshape(-1), hits.gains
         if gains is not None:
             gains = gains.reshape(-1)
-        rows = torch.arange(num_rows, device=device).repeat_interleave(width, output_size=num_rows * width)
-        keys = rows * num_buckets + buckets.of(ids)
+        keys = rows_of_cells(hits.ids) * num_buckets + buckets.of(ids)
         keys = torch.where(ranks < NOT_RANKED, keys, num_rows * num_buckets)
-        in_order = torch.arange(len(keys), device=device)
+        in_order = torch.arange(len(keys), device=keys.device)
         return self.padding(keys, (num_rows, num_buckets), width, in_order).hits(ranks, ids, gains)
 
     def in_order(self, entries: Entries, ranks: Tensor, num_rows: int) -> Hits:

@@ -13,7 +13,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, looked_up, over_threads, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck, Padding
-from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, Targets
+from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._kernels_of_scores import true_cells
 from tailmetrics.ranking._matrices import plain_top_k
 from tailmetrics.ranking._orders import rows_at_once
@@ -101,12 +101,11 @@ class CpuKernels(Kernels):
     def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(places, buckets)
 
-    def _best_of_entries(
-        self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
-    ) -> Tensor:
+    def _best_of_entries(self, relevant: RelevantLabels, k: int, weights: LabelWeights | None) -> Tensor:
+        targets, most = relevant.targets, relevant.most
         entries, num_rows = targets.entries, targets.num_rows
-        if buckets is not None or not len(entries.ids) or num_rows * most > PADDED * len(entries.ids):
-            return super()._best_of_entries(targets, buckets, k, most, weights)
+        if relevant.buckets is not None or not len(entries.ids) or num_rows * most > PADDED * len(entries.ids):
+            return super()._best_of_entries(relevant, k, weights)
         values = entries.gains
         if weights is not None:
             values = looked_up(weights.on(CPU_DEVICE), entries.ids)
@@ -190,9 +189,10 @@ class NativeKernels(CpuKernels):
             return super().largest(scores, groups, num_groups)
         return native.largest(scores, groups, num_groups)
 
-    def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
+    def count_by_bucket(self, relevant: RelevantLabels, buckets: LabelBuckets) -> Tensor:
+        targets = relevant.targets
         if targets.padded is None:
-            return super().count_by_bucket(targets, buckets, seen)
+            return super().count_by_bucket(relevant, buckets)
         nothing = targets.padded[:, :0]
         no_hits = Hits(nothing, nothing, None)
         _, lengths = self.within_buckets(no_hits, targets.padded, buckets, 0)

@@ -13,7 +13,7 @@ from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
 from tailmetrics.ranking._hits import Entries, ListCheck
 from tailmetrics.ranking._matrices import above, plain_top_k, tournament
-from tailmetrics.ranking._orders import neighbours, order_by_key, repeats_previous, rows_at_once
+from tailmetrics.ranking._orders import neighbours, order_by_key, repeats_previous, rows_at_once, rows_of_cells
 
 ROUND_SCORES = 2**28
 """At most this many scores enter one tournament. It needs a third of their memory: 1/3 GB for float32."""
@@ -154,13 +154,13 @@ class ScoreKernels:
         if self.can_read_values:
             return filled_entries(matrix, row_mask)
 
-        num_rows, num_labels = matrix.shape
+        num_labels = matrix.shape[1]
         is_relevant = matrix > 0
         if row_mask is not None:
             is_relevant = is_relevant & row_mask[:, None]
         labels = torch.arange(num_labels, device=matrix.device)
         ids = torch.where(is_relevant, labels, -1).reshape(-1)
-        rows = torch.arange(num_rows, device=matrix.device).repeat_interleave(num_labels, output_size=ids.numel())
+        rows = rows_of_cells(matrix)
         gains = None
         if matrix.dtype != torch.bool:
             gains = matrix.reshape(-1).to(real_dtype(matrix.device))

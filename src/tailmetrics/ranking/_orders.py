@@ -30,6 +30,11 @@ def row_of_each(cells: Tensor) -> Tensor:
     return along_rows(rows, cells.ndim).expand(cells.shape)
 
 
+def rows_of_cells(cells: Tensor) -> Tensor:
+    """Return the number of the row of each cell of a table (N, W), row by row, as one contiguous vector, int64."""
+    return row_of_each(cells).contiguous().view(-1)
+
+
 def order_by_key(keys: Tensor, order: Tensor, descending: bool = False) -> Tensor:
     """Return ``order`` sorted by ``keys`` along the last axis; within a key the order stays as it is.
 

@@ -30,11 +30,11 @@ from tailmetrics.ranking._inputs import (
     ExplicitTarget,
     as_tensors,
 )
-from tailmetrics.ranking._kernels import Kernels, Targets
+from tailmetrics.ranking._kernels import Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
-from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks, first_of_lists
+from tailmetrics.ranking._target_ranks import TargetRanks, first_of_lists
 from tailmetrics.ranking._warnings import warn_of_first_batch
 
 LARGEST_OF_LABELS = "scores are the largest of the labels of an ancestor"
@@ -76,6 +76,7 @@ class Ranking(TargetRanks):
 
     num_rows: int = field(init=False, repr=False)
     depth: int = field(init=False, repr=False)
+    max_k: int = field(init=False, repr=False)
     scores_all: bool = field(init=False, repr=False)
     row_mask: Tensor | None = field(init=False, repr=False)
     ids: Tensor

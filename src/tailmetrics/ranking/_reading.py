@@ -16,6 +16,7 @@ from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import EVERYTHING, Entries
 from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._orders import rows_of_cells
 
 LARGEST_WEIGHT = 2.0**40
 """The largest row weight. Weights up to it add up exactly in the states of the metrics."""
@@ -392,8 +393,7 @@ def _targets_with_gains(context: Context, form: str, ids: Tensor, gains: Tensor)
     if context.validate:
         _check_gains(context, "target_gains" if form == "target_ids" else "target", gains, context.row_mask)
     num_rows, width = ids.shape
-    rows = torch.arange(num_rows, device=ids.device).repeat_interleave(width, output_size=ids.numel())
-    targets = _targets_from_entries(context, num_rows, width, rows, ids.reshape(-1), gains.reshape(-1))
+    targets = _targets_from_entries(context, num_rows, width, rows_of_cells(ids), ids.reshape(-1), gains.reshape(-1))
     return replace(targets, gain_dtype=gain_dtype)
 
 

@@ -9,78 +9,14 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import looked_up, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights, LazyHits
-from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._kernels import RelevantLabels
 
 Cutoff: TypeAlias = int | tuple[int, ...]
 """A cut-off, or several cut-offs. With several, values have an axis of cut-offs in front."""
 
 Value = TypeVar("Value")
-
-
-class RelevantLabels:
-    """The number of relevant labels of each row, or of each row and bucket, and their best gains, listed or not.
-
-    Args:
-        targets: The relevant labels of N rows.
-        buckets: G buckets; None for no buckets.
-    """
-
-    def __init__(self, targets: Targets, buckets: LabelBuckets | None) -> None:
-        self._targets = targets
-        self._buckets = buckets
-        self._best: dict[str | None, Tensor] = {}
-        self._seen: dict[str, Tensor] = {}
-
-    @once
-    def n(self) -> Tensor:
-        """Number of relevant labels, shape (N,) or (N, G), int64."""
-        targets, buckets = self._targets, self._buckets
-        if buckets is None:
-            return targets.n_relevant
-        return targets.kernels.count_by_bucket(targets, buckets, self._seen)
-
-    @once
-    def ids(self) -> Tensor:
-        """All relevant labels, shape (T,), int64, -1 for a void one."""
-        return self._targets.entries.ids
-
-    @once
-    def keys(self) -> Tensor:
-        """The flat index in :attr:`n` of the row, or row and bucket, of each of :attr:`ids`; void ones stand behind."""
-        return self._targets.keys(self._buckets)
-
-    @once
-    def present(self) -> Tensor:
-        """The flat indexes in :attr:`n` of rows, or rows and buckets, with a relevant label; on a device, of all."""
-        if self._targets.kernels.can_read_values:
-            return self.n.view(-1).nonzero()[:, 0]
-        return whole_numbers(self.n.numel(), self.n.device)
-
-    @once
-    def most(self) -> int:
-        """An upper bound of :attr:`n`: its largest number, or on a device a bound that is known without waiting."""
-        targets = self._targets
-        if targets.filled and self._buckets is None:
-            assert targets.padded is not None
-            return targets.padded.shape[1]
-        return targets.kernels.most(self.n, targets.widest)
-
-    def rows_with_hits(self, hits: Hits) -> Tensor | None:
-        """Return the rows with a hit, shape (R,); None if it is faster to read all rows."""
-        return self._targets.kernels.rows_with_hits(hits)
-
-    def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
-        """Return the ``k`` largest gains, or weights, of relevant labels, then zeros, (..., W), W <= k, float64."""
-        key = None if weights is None else weights.digest
-        best = self._best.get(key)
-        if best is None or best.shape[-1] < min(k, self.most):
-            best = self._targets.kernels.best(self._targets, self._buckets, k, self.most, weights, self._seen)
-            if key != "":
-                self._best[key] = best
-        return best[..., :k]
 
 
 def by_cutoff(make: Callable[[Any, Cutoff], Tensor]) -> Callable[[Any, Cutoff], Tensor]:
