@@ -80,7 +80,7 @@ class LoaderEvaluation:
         if writes_rows:
             from tailmetrics.lightning.rows import LoaderRows  # needs pyarrow
 
-            self._rows = LoaderRows(self.evaluation, loader, label_names, row_names)
+            self._rows = LoaderRows(self.evaluation, loader, row_names)
 
     def add(self, output: Any, step: str) -> None:
         """Add the output of a step for a batch, without rows that a distributed sampler repeats.

@@ -29,7 +29,6 @@ class LoaderRows:
     Args:
         evaluation: The evaluation of the loader, started.
         loader: The loader; the number of its rows bounds the memory.
-        label_names: The name of each label.
         row_names: The name of each row by its number.
 
     Attributes:
@@ -43,10 +42,9 @@ class LoaderRows:
         self,
         evaluation: Evaluation,
         loader: Any,
-        label_names: Sequence[str] | None = None,
         row_names: Sequence[str] | None = None,
     ) -> None:
-        self.label_names, self.row_names = label_names, row_names
+        self.label_names, self.row_names = evaluation.label_names, row_names
         data: Any = getattr(loader, "dataset", None)
         self.num_rows = len(data) if hasattr(data, "__len__") else MANY
         self._evaluation, self._count = evaluation, 0
