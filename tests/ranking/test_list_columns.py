@@ -138,3 +138,27 @@ tailmetrics.PrecisionAtK(k=1).update(torch.tensor([[1]]), torch.tensor([1]))
 result = {"pandas", "pyarrow"} & (set(sys.modules) - before)
 """
     assert processes.run_in_process(code) == set()
+
+
+@pytest.mark.parametrize("as_column", [pa.array, pd.Series])
+def test_lists_of_ids_and_numbers_of_other_lengths_are_refused(as_column: Callable[[list[Any]], Any]) -> None:
+    """Columns of scores or gains, of which a row has more or fewer entries than ids, are refused: padding would hide it.
+
+    In row 1, one score or gain stands beside two ids, and two beside one.
+    """
+    short, long = [[0.1, 0.9], [0.3]], [[0.1, 0.9], [0.3, 0.8]]
+    for ids, numbers, lengths in (
+        ([[4, 2], [0, 1]], short, "1 entries in preds.0. and 2 in preds.1."),
+        ([[4, 2], [0]], long, "2 entries in preds.0. and 1 in preds.1."),
+    ):
+        with pytest.raises(ValueError, match=f"RecallAtK: row 1 has {lengths}; pass a number for each id"):
+            RecallAtK(k=1).update((as_column(numbers), as_column(ids)), torch.tensor([2, 1]))
+        gains = {"target_ids": as_column(ids), "target_gains": as_column(numbers), "num_labels": 5}
+        with pytest.raises(ValueError, match="Ranking.from_ids: row 1 has . entries in target_ids and . in target_gai"):
+            Ranking.from_ids(torch.tensor([[4, 2], [0, 1]]), **gains)
+
+
+def test_an_empty_list_as_predictions_is_no_output_of_scikit_learn() -> None:
+    """The error for an empty list names a tensor, not the list of arrays that scikit-learn returns."""
+    with pytest.raises(TypeError, match="preds is a list; pass a tensor"):
+        RecallAtK(k=1).update([], [])

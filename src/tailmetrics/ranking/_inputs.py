@@ -182,6 +182,7 @@ def _arguments_as_tensors(caller: str, batch: Batch) -> bool:
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
         check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OPTIONAL_ARGUMENTS)})
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
+        _check_lengths(caller, "preds[0]", preds[0], "preds[1]", preds[1])
         batch.preds = as_tensor(caller, "preds[0]", preds[0]), as_tensor(caller, "preds[1]", preds[1])
     else:
         batch.preds = as_tensor(caller, "preds", preds)
@@ -216,6 +217,7 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
 def _explicit_target(caller: str, target: ExplicitTarget) -> tuple[str, Tensor, Tensor | None]:
     """Return ``form``, ``target`` and ``gains`` of :class:`Batch` of a target in an explicit form."""
     values = {"target_ids": target.ids, "target_mask": target.mask, "target_gains": target.gains}
+    _check_lengths(caller, "target_ids", target.ids, "target_gains", target.gains)
     tensors = {}
     for argument, value in values.items():
         if value is not None:
@@ -561,7 +563,7 @@ def _from_list(caller: str, argument: str, value: Any) -> Tensor:
 
 def _no_tensor(caller: str, argument: str, value: Any) -> TypeError:
     """Return the error for a value that is no tensor, array, matrix or column."""
-    if isinstance(value, (list, tuple)) and all(_is_output_of_two_classes(part) for part in value):
+    if isinstance(value, (list, tuple)) and value and all(_is_output_of_two_classes(part) for part in value):
         return TypeError(f"{caller}: {argument} is a list of arrays [N, 2]; {STACKED}.")
     hint = ""
     if argument == "target" and isinstance(value, tuple):
@@ -704,6 +706,23 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
     if content.lengths is None:
         return content.numbers, False
     return _padded(caller, argument, content.numbers, content.lengths), content.any_length
+
+
+def _check_lengths(caller: str, name: str, column: Any, other_name: str, other_column: Any) -> None:
+    """Raise if one of two columns of lists, of ids and of a number for each, has more entries in a row."""
+    if not (is_column(column) and is_column(other_column)):
+        return
+    lengths = _content_of(caller, name, column).lengths
+    other_lengths = _content_of(caller, other_name, other_column).lengths
+    if lengths is None or other_lengths is None or len(lengths) != len(other_lengths):
+        return  # the shapes are checked later
+    differs = lengths != other_lengths
+    if differs.any():
+        row = int(differs.argmax())
+        raise ValueError(
+            f"{caller}: row {row} has {lengths[row]} entries in {name} and {other_lengths[row]} in {other_name}; pass "
+            "a number for each id."
+        )
 
 
 def _content_of(caller: str, argument: str, column: Any) -> Column:
