@@ -144,6 +144,24 @@ def test_precision_over_all_labels_has_intervals_from_rows_that_predict() -> Non
         assert bool(interval.ends) == (reason is None)
 
 
+@pytest.mark.parametrize("masked_part", [0, 1])
+def test_some_batches_may_have_a_row_mask(masked_part: int) -> None:
+    """If only some batches have a row mask, masked rows count in no interval: all are those of the rows that count."""
+    scores, target, _ = data()
+    evaluation = Evaluation([*metrics(), tm.RecallAtK(3)], confidence=0.95)
+    parts: list[tuple[slice, Any]] = [(slice(0, 50), None), (slice(50, N), torch.arange(50, N) < N - 10)]
+    for part, mask in (parts[masked_part], parts[1 - masked_part]):
+        evaluation.update(scores[part], target[part], mask)
+    alone = Evaluation([*metrics(), tm.RecallAtK(3)], confidence=0.95)
+    alone.update(scores[: N - 10], target[: N - 10])
+    intervals, expected = evaluation.report("").intervals, alone.report("").intervals
+    assert intervals.keys() == expected.keys()
+    for key, interval in expected.items():
+        assert (intervals[key].n, intervals[key].value) == (interval.n, pytest.approx(interval.value, nan_ok=True)), key
+        assert intervals[key].low == pytest.approx(interval.low, nan_ok=True), key
+        assert intervals[key].high == pytest.approx(interval.high, nan_ok=True), key
+
+
 def test_areas_of_too_many_rows_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of rows leaves out areas if rows times labels exceed the largest number of codes, because an area codes
     each label of each row.

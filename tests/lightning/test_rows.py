@@ -53,6 +53,16 @@ class Masked(ByHeart):
         return {**super().validation_step(batch), "row_mask": batch[0] % 2 == 0}
 
 
+class MaskedAtTheEnd(ByHeart):
+    """A model of which no row counts in the last batches, which alone have a row mask."""
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+        output = super().validation_step(batch)
+        if int(batch[0].max()) >= 30:
+            output["row_mask"] = batch[0] < 0
+        return output
+
+
 def test_folders_of_runs_are_compared_as_their_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The comparison of the folders of two runs has the differences, intervals and p-values of compare_runs on the
     scores of both models.
@@ -95,6 +105,16 @@ def test_the_table_of_rows_holds_the_rows_that_count(tmp_path: Path) -> None:
     validate(tmp_path / "without", ByHeart(), rows=False)
     assert not list((tmp_path / "without").rglob("*.parquet"))
     assert main(["compare", str(tmp_path / "reports"), str(tmp_path / "without" / "reports")]) == 2
+
+
+def test_a_table_of_rows_may_have_masks_in_some_batches(tmp_path: Path) -> None:
+    """A step may return a row mask for some batches only: masked rows are null in the table."""
+    validate(tmp_path, MaskedAtTheEnd())
+    column = pq.read_table(tmp_path / "reports" / "rows_val.parquet")["precision@1"].to_pylist()
+    values = [value for value in column if value is not None]
+    report = json.loads((tmp_path / "reports" / "report_val.json").read_text())
+    assert 0 < len(values) == report["rows"] < len(column) == 41
+    assert sum(values) / len(values) == pytest.approx(values_of(report)["precision@1"])
 
 
 class TextRowIds(ByHeart):

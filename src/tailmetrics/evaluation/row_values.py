@@ -86,6 +86,8 @@ class RowColumns:
         columns = columns_of_rows(ranking)
         if not self.facts.row_groups:  # no metric that has columns is by group
             columns.pop(GROUP, None)
+        if ranking.row_mask is None:  # then no batch of the data has a row mask
+            columns.pop(COUNTS)
         if is_listed(ranking) and self._lists_are_read:
             columns[LISTED] = ranking.length.cpu().numpy()
         named = self._collection.named
@@ -104,8 +106,11 @@ def _fits(metric: Any, num_rows: int) -> bool:
 
 
 def columns_of_rows(ranking: Ranking) -> dict[str, Any]:
-    """Return the columns that do not depend on metrics: the group of each row, and whether it counts."""
-    columns = {}
+    """Return the columns that do not depend on metrics: the group of each row, and whether it counts.
+
+    Batches without a row mask have the second column, too, because others may have a mask.
+    """
+    columns: dict[str, Any] = {COUNTS: np.ones(ranking.num_rows, bool)}
     if ranking.rows.groups is not None:
         columns[GROUP] = ranking.rows.groups.cpu().numpy().astype(np.int64)
     if ranking.row_mask is not None:

@@ -114,12 +114,18 @@ class LoaderEvaluation:
             self._rows.add(ranking, output.get(keys.row_ids))
 
     def _row_mask(self, scores: Any, row_mask: Any, step: str) -> Any:
-        """Return the mask of a batch, which is False for rows that a distributed sampler repeats."""
+        """Return the mask of a batch, which is False for rows that a distributed sampler repeats.
+
+        With a table of rows, each batch has a mask, because each has to have the same columns.
+        """
         num_rows = scores.shape[0] if hasattr(scores, "shape") else len(scores)
+        device = getattr(scores, "device", "cpu")
         is_first = self._padding.first_seen(num_rows, step, row_mask is not None)
         if is_first is None:
+            if row_mask is None and self._rows is not None:
+                return torch.ones(num_rows, dtype=torch.bool, device=device)
             return row_mask
-        is_first = is_first.to(getattr(scores, "device", "cpu"))
+        is_first = is_first.to(device)
         if row_mask is None:
             return is_first
         token_axes = [1] * (row_mask.ndim - 1)  # a mask of sequences may be one of their tokens
