@@ -10,9 +10,9 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
    sampling, 1965): no interval. Averages over labels count the rows that hold a label. Each end of a gap needs 10. If
    all rows of one end agree, the gap has the interval of both ends (Zou and Donner 2008). Averages over labels whose
    rows do not tell the variance: no interval.
-5. A mean or ratio of sums of values x in [0, 1] of which (Σx)² / Σx² is below 20 and below a quarter of the rows: the
-   limits of Fay and Feuer; the same of 1 - x. Much larger rows may be still to come where one row has most of Σx², but
-   little of Σx, as among 1 / rank (:attr:`Shares.largest_expected`). Quick intervals under the same condition:
+5. A mean or ratio of sums of values x in [0, 1], of one run, where (Σx)² / Σx² is below 20 and below a quarter of the
+   rows: the limits of Fay and Feuer; the same of 1 - x. Much larger rows may be still to come where one row has most of
+   Σx², but little of Σx, as among 1 / rank (:attr:`Shares.largest_expected`). Quick intervals under the same condition:
    a. Values x >= 0 without an upper bound, such as DCG: the same limits; no interval if (Σx)² / Σx² is below 2, which
       says that one row has more than half of the sum. Of a mean also the limits of a Poisson number of events with
       the variance of the rows, each as large as the largest distance of a row above the mean.
