@@ -721,3 +721,12 @@ def test_what_can_be_read_only_once_is_refused():
     with pytest.raises(TypeError, match=r"preds\.read_all\(\) of a reader of Arrow"):
         tm.evaluate(reader, target)
     assert tm.evaluate(reader.read_all(), target, metrics=[tm.PrecisionAtK(k=1)]).scalars == {"precision@1": 1.0}
+
+
+@pytest.mark.parametrize("text_type", [pa.string(), pa.large_string(), pa.string_view()])
+def test_arrow_columns_of_names_are_lists_of_names(text_type):
+    """A column of lists of names, and a column of one name per row, are read as lists of Python are."""
+    preds = pa.chunked_array([[["a", "b"]], [["b"]]], pa.list_(text_type))
+    for target in (pa.array([["b"], ["b"]], pa.large_list(text_type)), pa.array(["b", "b"], text_type)):
+        report = tm.evaluate(preds, target, metrics=[tm.PrecisionAtK(k=1)])
+        assert report.scalars == {"precision@1": 0.5}

@@ -27,12 +27,18 @@ def is_frame(value: Any) -> bool:
 
 
 def as_lists(value: Any) -> Any:
-    """Convert arrays of names, and lists of arrays of ids or names, to lists; return any other value unchanged."""
+    """Convert arrays of names, also those of Arrow, and lists of arrays of ids or names, to lists.
+
+    Return any other value unchanged.
+    """
     if isinstance(value, list):
         return [_as_list(row) for row in value]
-    if getattr(getattr(value, "dtype", None), "kind", "") not in ("O", "U", "T"):
+    if hasattr(value, "to_pylist") and "string" in str(getattr(value, "type", "")):
+        rows = value.to_pylist()
+    elif getattr(getattr(value, "dtype", None), "kind", "") in ("O", "U", "T"):
+        rows = as_lists(value.tolist())
+    else:
         return value
-    rows = as_lists(value.tolist())
     if holds_names(rows) or _are_names(rows):
         return rows
     return value
