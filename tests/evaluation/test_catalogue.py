@@ -288,8 +288,11 @@ def test_runs_of_ids_with_other_numbers_of_labels_are_refused():
     second = first.clone()
     second[0, 1] = 19
     ids = {"first": first, "second": second}
-    with pytest.raises(ValueError, match="which is 5 in first and 20 in second, by their largest label ids; pass"):
+    with pytest.raises(ValueError, match="which is 5 in first and 20 in second; pass num_labels= to the metric"):
         compare_runs(ids, relevant, train_target=relevant, metrics=[tm.FallOutAtK(k=2)], resamples=50)
+    rankings = {name: tm.rank(lists, relevant, num_labels=int(lists.max()) + 1) for name, lists in ids.items()}
+    with pytest.raises(ValueError, match="which is 5 in first and 20 in second; .* Rankings take one num_labels="):
+        compare_runs(rankings, metrics=[tm.FallOutAtK(k=2)], resamples=50)
     for metrics in ([tm.FallOutAtK(k=2, num_labels=20)], [tm.RecallAtK(k=2)]):
         compare_runs(ids, relevant, train_target=relevant, metrics=metrics, resamples=50)
 

@@ -202,8 +202,8 @@ def _check_numbers_of_labels(name: str, run: Run, first_name: str, first_run: Ru
         if number != first_number:
             raise ValueError(
                 f"compare_runs: {key} depends on the number of labels, which is {first_number:,} in {first_name} and "
-                f"{number:,} in {name}, by their largest label ids; pass label_names=, the name of each label id, or "
-                "num_labels= to the metric."
+                f"{number:,} in {name}; pass num_labels= to the metric, or label_names=, the name of each label id. "
+                "Rankings take one num_labels= when they are made."
             )
 
 
