@@ -163,8 +163,10 @@ def hashes(lengths: Ints, codes: Ints) -> Ints:
 
 
 def reordered(lists: Lists, order: Ints) -> Lists:
-    """Return the lists with the rows in the order ``order``."""
+    """Return the lists of the rows ``order``, in this order; other rows are left out."""
     lengths, codes = lists
-    places = np.empty_like(order)
-    places[order] = np.arange(order.size)
-    return lengths[order], codes[np.argsort(np.repeat(places, lengths), kind="stable")]
+    starts = np.cumsum(lengths) - lengths
+    new_lengths = lengths[order]
+    new_starts = np.cumsum(new_lengths) - new_lengths
+    places = np.arange(new_lengths.sum()) + np.repeat(starts[order] - new_starts, new_lengths)
+    return new_lengths, codes[places]

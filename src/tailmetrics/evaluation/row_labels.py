@@ -144,12 +144,13 @@ class RowLabels:
 
 
 def _sorted_by_content(columns: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return columns of codes, of groups and of rows that count, with the rows sorted by their content."""
+    """Return columns of codes, of groups and of rows that count: of these rows alone, sorted by their content."""
     lists = {name: (columns[name + LENGTHS], columns[name]) for name in names}
     num_rows = len(columns[names[0] + LENGTHS])
     inside = columns.get(COUNTS, np.ones(num_rows, bool))
     groups = columns.get(GROUP, np.full(num_rows, -1))
-    order = np.lexsort([groups, inside, *(hashes(*name_lists) for name_lists in lists.values())])
+    order = np.lexsort([groups, *(hashes(*name_lists) for name_lists in lists.values())])
+    order = order[inside[order]]
     result = {GROUP: groups[order], COUNTS: inside[order]}
     for name, name_lists in lists.items():
         result[name + LENGTHS], result[name] = reordered(name_lists, order)
