@@ -280,7 +280,7 @@ def test_only_tied_rows_are_ranked_again(by: dict[str, Any], monkeypatch: pytest
                 metric = getattr(tailmetrics, name)(k=4, ties=ties, **rule)
                 if ranks_all_rows:
                     with monkeypatch.context() as patched:
-                        patched.setattr(_readings, "spans_of", lambda *arguments: spans_of(*arguments[:4], True))
+                        patched.setattr(_readings, "spans_of", lambda *arguments: spans_of(*arguments[:2], True))
                         metric.update(scores, target)
                 else:
                     metric.update(scores, target)

@@ -15,7 +15,7 @@ from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, ch
 from tailmetrics.buckets import LabelBuckets, number_of_buckets
 from tailmetrics.metrics._batches import warn_of_ranks, warn_of_whole_lists
 from tailmetrics.metrics._formulas import Formula
-from tailmetrics.metrics._spans import has_no_ties, spans_of
+from tailmetrics.metrics._spans import View, has_no_ties, spans_of
 from tailmetrics.metrics._states import Increment, at_labels
 from tailmetrics.metrics._ties import AnyOrder, ExpectedRanks, Ties, in_order
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
@@ -281,15 +281,16 @@ class Ranks(Reading):
             return ranking.up_to(self._deepest)
         return ranking.by_bucket(buckets, self.scope, self.depth, self._whole and self.scope == "global", self._deepest)
 
+    @property
+    def view(self) -> View:
+        """What is read of the list of each row."""
+        return View(self.buckets, self.scope, self.depth)
+
     def _tied(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks in the order of equal scores that ``ties`` names."""
-        buckets, ties, formula = self.buckets, self.ties, self.formula
-        key: tuple[object, ...] = (self.reads_everything,)
-        if buckets is not None:
-            key = (self.reads_everything, buckets.digest, self.scope, self.depth)
-        spans = ranking.remembered(
-            ("spans", key), lambda: spans_of(ranking, buckets, self.scope, self.depth, self.reads_everything)
-        )
+        ties, formula, view = self.ties, self.formula, self.view
+        key = (self.reads_everything, *view.key)
+        spans = ranking.remembered(("spans", key), lambda: spans_of(ranking, view, self.reads_everything))
         if ties == "expected":
             return ranking.remembered(("expected", key), lambda: ExpectedRanks(spans))
         if formula.reads_one_rank:

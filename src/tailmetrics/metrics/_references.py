@@ -18,13 +18,13 @@ from typing_extensions import Self
 from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._readings import Ranks
+from tailmetrics.metrics._spans import View
 from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits, LabelWeights, Padding
 from tailmetrics.ranking._kernels import RelevantLabels
-from tailmetrics.ranking._orders import neighbours, order_by_key
-from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._orders import along_rows, neighbours, order_by_key
 
 Reference: TypeAlias = Literal["chance", "popularity", "attainable"]
 
@@ -60,28 +60,27 @@ class ReferenceRanking(Ranking):
             **own,
         )
 
-    def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
-        """Return the ranks of the relevant labels that a formula reads, with the arguments of :meth:`by_bucket`."""
-        key = ("reference", digest_of_buckets(buckets), scope, depth)
-        return self.remembered(key, lambda: self._ranks(buckets, scope, depth))
+    def read(self, view: View, formula: Formula) -> TargetRanks:
+        """Return the ranks of the relevant labels that a formula reads."""
+        return self.remembered(("reference", *view.key), lambda: self._ranks(view))
 
     @abstractmethod
-    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
+    def _ranks(self, view: View) -> TargetRanks:
         """Return the ranks of the relevant labels."""
 
-    def sizes(self, buckets: LabelBuckets | None, scope: Scope) -> Tensor:
+    def _sizes(self, view: View) -> Tensor:
         """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
         device = self.targets.device
-        if buckets is not None and scope == "bucket":
-            return buckets.label_counts.to(device).expand(self.num_rows, -1)
+        if view.buckets_with_lists is not None:
+            return view.buckets_with_lists.label_counts.to(device).expand(self.num_rows, -1)
 
         if self.documents is not None:
             row_sizes = self.documents
         else:
             row_sizes = torch.full((self.num_rows,), self._known_num_labels, device=device)
-        if buckets is None:
+        if view.buckets is None:
             return row_sizes
-        return row_sizes[:, None].expand(-1, len(buckets))
+        return row_sizes[:, None].expand(-1, len(view.buckets))
 
     @property
     def _known_num_labels(self) -> int:
@@ -145,37 +144,34 @@ class ReferenceRanking(Ranking):
 class ChanceRanking(ReferenceRanking):
     """All labels have the same score: every order of them is equally likely."""
 
-    def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
+    def read(self, view: View, formula: Formula) -> TargetRanks:
         """Return the ranks of the relevant labels; only their number, if the value of a row depends on nothing else."""
         if formula.reads_counts_alone and self.targets.binary:
-            key = ("row counts", digest_of_buckets(buckets), scope, depth)
-            return self.remembered(key, lambda: self._row_counts(buckets, scope, depth))
-        return super().read(buckets, scope, depth, formula)
+            return self.remembered(("row counts", *view.key), lambda: self._row_counts(view))
+        return super().read(view, formula)
 
-    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
-        ids, sizes = self.targets.entries.ids, self.sizes(buckets, scope)
+    def _ranks(self, view: View) -> TargetRanks:
+        ids, sizes = self.targets.entries.ids, self._sizes(view)
         above = torch.zeros_like(ids)
         last_row = max(0, sizes.numel() - 1)
-        equal = sizes.reshape(-1)[self.targets.keys(buckets).clamp(max=last_row)]
+        equal = sizes.reshape(-1)[self.targets.keys(view.buckets).clamp(max=last_row)]
         listed = torch.ones_like(ids, dtype=torch.bool)
-        cut = self._cut(buckets, scope, depth, sizes)
-        return self._with_ties(buckets, above, equal, listed, sizes, cut)
+        return self._with_ties(view.buckets, above, equal, listed, sizes, self._cut(view, sizes))
 
-    def _row_counts(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> RowCounts:
-        sizes = self.sizes(buckets, scope)
-        cut = self._cut(buckets, scope, depth, sizes)
-        return RowCounts(RelevantLabels(self.targets, buckets), sizes, cut, self.documents is not None)
+    def _row_counts(self, view: View) -> RowCounts:
+        relevant, sizes = RelevantLabels(self.targets, view.buckets), self._sizes(view)
+        return RowCounts(relevant, sizes, self._cut(view, sizes), self.documents is not None)
 
-    def _cut(self, buckets: LabelBuckets | None, scope: Scope, depth: int, sizes: Tensor) -> CutSpan | None:
+    def _cut(self, view: View, sizes: Tensor) -> CutSpan | None:
         """Return how many labels of each bucket are among all labels, of which a list holds ``depth``."""
-        if buckets is None or scope == "global" or depth >= self._known_num_labels:
+        if view.buckets_with_lists is None or view.depth >= self._known_num_labels:
             return None
         num_labels = sizes.sum(dim=1, keepdim=True)
         return CutSpan(
             above=torch.zeros_like(sizes),
             equal=sizes,
             all_equal=num_labels.expand(sizes.shape),
-            listed=torch.full_like(sizes, depth),
+            listed=torch.full_like(sizes, view.depth),
         )
 
 
@@ -189,21 +185,17 @@ class PopularityRanking(ReferenceRanking):
 
     counts: RankedCounts | None = field(repr=False, default=None)
 
-    def _ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
-        counts, ids, sizes = self.counts, self.targets.entries.ids, self.sizes(buckets, scope)
+    def _ranks(self, view: View) -> TargetRanks:
+        counts, ids, sizes = self.counts, self.targets.entries.ids, self._sizes(view)
         assert counts is not None
+        buckets, cut = view.buckets_with_lists, None
         listed = torch.ones_like(ids, dtype=torch.bool)
-        if buckets is None or scope == "global":
-            above, equal = counts.of_labels(None, ids)
-            return self._with_ties(buckets, above, equal, listed, sizes, None)
-
-        cut = None
-        if depth < self._known_num_labels:
+        if buckets is not None and view.depth < self._known_num_labels:
             above_in_all, _ = counts.of_labels(None, ids)
-            listed = above_in_all < depth
-            cut = counts.cut(buckets, depth, sizes)
+            listed = above_in_all < view.depth
+            cut = counts.cut(buckets, view.depth, sizes)
         above, equal = counts.of_labels(buckets, ids)
-        return self._with_ties(buckets, above, equal, listed, sizes, cut)
+        return self._with_ties(view.buckets, above, equal, listed, sizes, cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,25 +207,22 @@ class AttainableRanking(ReferenceRanking):
     relevant labels.
     """
 
-    def read(self, buckets: LabelBuckets | None, scope: Scope, depth: int, formula: Formula) -> TargetRanks:
+    def read(self, view: View, formula: Formula) -> TargetRanks:
         """Return the ranks of the relevant labels; for a formula of one rank, that a relevant label may stand there."""
-        digest = digest_of_buckets(buckets)
         if formula.reads_one_rank:
-            return self.remembered(("any rank", digest, scope, depth), lambda: self._any_rank(buckets, scope, depth))
+            return self.remembered(("any rank", *view.key), lambda: self._any_rank(view))
         weights = formula.weights
-        key: tuple[object, ...] = ("attainable", digest, scope, depth)
+        digest = None
         if weights is not None:
-            key += (weights.digest,)
-        return self.remembered(key, lambda: self._ranks(buckets, scope, depth, weights))
+            digest = weights.digest
+        return self.remembered(("attainable", digest, *view.key), lambda: self._ranks(view, weights))
 
-    def _ranks(
-        self, buckets: LabelBuckets | None, scope: Scope, depth: int, weights: LabelWeights | None = None
-    ) -> TargetRanks:
-        place = place_by_worth(self._worth(weights), self.targets.keys(buckets))
+    def _ranks(self, view: View, weights: LabelWeights | None = None) -> TargetRanks:
+        place = place_by_worth(self._worth(weights), self.targets.keys(view.buckets))
         listed = torch.ones_like(place, dtype=torch.bool)
-        if buckets is not None and scope == "bucket":
-            listed = place < depth
-        ranks, _ = self._placed(buckets, place, listed, self._lengths(buckets, scope, depth))
+        if view.buckets_with_lists is not None:
+            listed = place < view.depth
+        ranks, _ = self._placed(view.buckets, place, listed, self._lengths(view))
         return ranks
 
     def _worth(self, weights: LabelWeights | None) -> Tensor:
@@ -245,27 +234,26 @@ class AttainableRanking(ReferenceRanking):
             return entries.gains
         return torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
 
-    def _any_rank(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> TargetRanks:
+    def _any_rank(self, view: View) -> TargetRanks:
         """Return ranks by which each relevant label may stand at every rank of the best list."""
-        ids, lengths = self.targets.entries.ids, self._lengths(buckets, scope, depth)
+        ids, lengths = self.targets.entries.ids, self._lengths(view)
         listed = torch.ones_like(ids, dtype=torch.bool)
-        ranks, _ = self._placed(buckets, torch.zeros_like(ids), listed, lengths)
+        ranks, _ = self._placed(view.buckets, torch.zeros_like(ids), listed, lengths)
         above = torch.zeros_like(ranks.hits.ranks)
         equal = lengths.unsqueeze(-1).expand(above.shape)
         return AnyOrder(Spans(ranks, above, equal), every=False)
 
-    def _lengths(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
+    def _lengths(self, view: View) -> Tensor:
         """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G)."""
-        lists, n = self.lists, RelevantLabels(self.targets, buckets).n
+        lists, n = self.lists, RelevantLabels(self.targets, view.buckets).n
         assert lists is not None
+        buckets = view.buckets_with_lists
         if buckets is None:
-            return torch.maximum(lists.length, n)
-        if scope == "global":
-            list_lengths = lists.length[:, None].expand(n.shape)
+            list_lengths = along_rows(lists.length, n.ndim).expand(n.shape)
             return torch.maximum(list_lengths, n)
-        key = ("lengths by bucket", buckets.digest, depth)
-        bucket_lengths = lists.remembered(key, lambda: buckets.totals(lists.ids[:, :depth]))
-        return torch.maximum(bucket_lengths, n.clamp(max=depth))
+        key = ("lengths by bucket", *view.key)
+        bucket_lengths = lists.remembered(key, lambda: buckets.totals(lists.ids[:, : view.depth]))
+        return torch.maximum(bucket_lengths, n.clamp(max=view.depth))
 
 
 def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
@@ -386,7 +374,7 @@ class ReferenceRanks(Ranks):
         """Return the ranks of the relevant labels."""
         relevant = self.relevant(ranking)
         assert isinstance(relevant, ReferenceRanking)
-        return relevant.read(self.buckets, self.scope, self.depth, self.formula)
+        return relevant.read(self.view, self.formula)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the mean of the formula's value of each row over all orders of equal scores."""

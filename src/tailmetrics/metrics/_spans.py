@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,9 +21,36 @@ SCORES_TOGETHER = 2**22
 """Number of scores compared at once in rows whose list ends among equal scores: 64 MB if all scores are equal."""
 
 
-def spans_of(
-    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int, everything: bool = True
-) -> Spans:
+@dataclass(frozen=True)
+class View:
+    """What is read of the list of each row: the whole list, or the labels of each bucket.
+
+    Attributes:
+        buckets: G buckets, or None.
+        scope: As in :meth:`Ranking.by_bucket`.
+        depth: As in :meth:`Ranking.by_bucket`.
+    """
+
+    buckets: LabelBuckets | None
+    scope: Scope
+    depth: int
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for views that read the same."""
+        if self.buckets is None:
+            return ()
+        return self.buckets.digest, self.scope, self.depth
+
+    @property
+    def buckets_with_lists(self) -> LabelBuckets | None:
+        """The buckets if the labels of each are ranked among themselves, else None."""
+        if self.scope == "bucket":
+            return self.buckets
+        return None
+
+
+def spans_of(ranking: Ranking, view: View, everything: bool = True) -> Spans:
     """Return the span of each relevant label: for each the numbers of labels with a higher and with its score.
 
     With buckets, the axis after the rows is the buckets. In scope ``"bucket"`` only labels of the bucket are counted,
@@ -31,34 +60,32 @@ def spans_of(
 
     Args:
         ranking: Made from scores, or from whole lists of ids or scored candidates.
-        buckets: G buckets, or None.
-        scope: As in :meth:`Ranking.by_bucket`.
-        depth: As in :meth:`Ranking.by_bucket`.
+        view: What is read.
         everything: Whether ranks below the list are needed, too.
     """
     cut = None
     end = ranking.depth
-    if buckets is not None and scope == "bucket":
-        cut = cut_span(ranking, buckets, depth)
-        end = min(depth, ranking.depth)
+    if view.buckets_with_lists is not None:
+        cut = cut_span(ranking, view.buckets_with_lists, view.depth)
+        end = min(view.depth, ranking.depth)
 
     rows = _rows_of_ties(ranking, end, everything)
     if rows is None or (len(rows) and ranking.scores is None):
-        spans = _spans_by_counting(ranking, buckets, scope, depth)
+        spans = _spans_by_counting(ranking, view)
     else:
-        spans = _spans_without_ties(ranking, buckets, scope, depth)
+        spans = _spans_without_ties(ranking, view)
         if len(rows):
-            row_spans = _spans_by_counting(_ranking_of_rows(ranking, rows), buckets, scope, depth)
+            row_spans = _spans_by_counting(_ranking_of_rows(ranking, rows), view)
             spans = _with_spans_of_rows(spans, row_spans, rows)
     spans.cut = cut
     return spans
 
 
-def _spans_without_ties(ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Spans:
+def _spans_without_ties(ranking: Ranking, view: View) -> Spans:
     """Return spans of one place each, as if all scores were different."""
     ranks: TargetRanks = ranking
-    if buckets is not None:
-        ranks = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
+    if view.buckets is not None:
+        ranks = ranking.by_bucket(view.buckets, view.scope, min(view.depth, ranking.depth))
     return Spans(ranks, above=ranks.hits.ranks - 1, equal=torch.ones_like(ranks.hits.ranks))
 
 
@@ -197,9 +224,9 @@ def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) ->
     return values.index_copy(0, rows, row_values.to(values.dtype))
 
 
-def _spans_by_counting(ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Spans:
+def _spans_by_counting(ranking: Ranking, view: View) -> Spans:
     """Return the spans of all relevant labels that are retrieved, from counts of scores in each row."""
-    ranks = ranking.exact
+    ranks, buckets = ranking.exact, view.buckets
     hits = ranks.hits
     above, equal, _ = _counts(ranking, hits, None)
     if buckets is None:
@@ -211,13 +238,13 @@ def _spans_by_counting(ranking: Ranking, buckets: LabelBuckets | None, scope: Sc
     place = place.clamp(max=hits.ranks.shape[1] - 1)
     above = above.gather(1, place).view(bucket_hits.ranks.shape)
     equal = equal.gather(1, place).view(bucket_hits.ranks.shape)
-    if scope == "bucket":
-        listed_ranks = torch.where(above < depth, bucket_hits.ranks, NOT_RANKED)
+    if view.scope == "bucket":
+        listed_ranks = torch.where(above < view.depth, bucket_hits.ranks, NOT_RANKED)
         above, equal, before = _counts(ranking, Hits(listed_ranks, bucket_hits.ids, None), buckets)
         bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
         bucket_hits = Hits(bucket_ranks, bucket_hits.ids, bucket_hits.gains)
 
-    by_bucket = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
+    by_bucket = ranking.by_bucket(buckets, view.scope, min(view.depth, ranking.depth))
     bucket_target_ranks = TargetRanks(
         bucket_hits, by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
     )
