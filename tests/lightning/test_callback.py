@@ -19,7 +19,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
 
 import tailmetrics
-from tailmetrics import LabelFrequency, PositiveCoverageAtK, RecallAtK, TopKCollection
+from tailmetrics import LabelFrequency, PositiveCoverageAtK, RecallAtK, TopKCollection, rank
 from tailmetrics.lightning import HeadToTailReport
 from written import values_of
 
@@ -199,6 +199,20 @@ def test_a_missing_key_of_the_step_is_refused(tmp_path: Path) -> None:
     message = "test_step returned a dict with 'preds', 'target'; return a dict with 'logits'"
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, HeadToTailReport(metrics(), preds="logits")).test(ByHeart(), datamodule=Data())
+
+
+@pytest.mark.parametrize(("as_ranking", "kind"), [(True, "a Ranking"), (False, "a NoneType")])
+def test_predictions_of_no_known_form_are_refused(as_ranking: bool, kind: str, tmp_path: Path) -> None:
+    """A step that returns a ranking or nothing as predictions is refused, and the error says what to return."""
+
+    class Ranked(ByHeart):
+        def test_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+            output = super().test_step(batch)
+            output["preds"] = rank(output["preds"], output["target"], depth=5) if as_ranking else None
+            return output
+
+    with pytest.raises(TypeError, match=f"test_step returned {kind} as 'preds'; return scores, ids or candidates"):
+        trainer(tmp_path, HeadToTailReport(metrics())).test(Ranked(), datamodule=Data())
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,11 @@ class LoaderEvaluation:
         scores: Any = preds
         if isinstance(preds, (tuple, list)) and hasattr(preds[0], "shape"):  # scores and ids of candidates
             scores = preds[0]
+        if not hasattr(scores, "shape") and not hasattr(scores, "__len__"):
+            raise TypeError(
+                f"HeadToTailReport: {step} returned {outline(scores)} as {keys.preds!r}; return scores, ids or "
+                "candidates, as tailmetrics.rank takes them."
+            )
         row_mask = self._row_mask(scores, output.get(keys.row_mask), step)
         row_groups = self._row_groups(output.get(keys.row_groups), step)
 
