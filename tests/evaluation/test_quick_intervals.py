@@ -134,15 +134,21 @@ def limits_of_rare_values(
     tops: NDArray[np.float64], bottoms: NDArray[np.float64], bound: float = 1.0
 ) -> tuple[float, float] | None:
     """Return the limits of Fay and Feuer, as in their paper, with the largest row that is expected; None unless
-    (sum x)^2 / sum x^2 is below 20 and n / 4, or the largest row has most of the squares, but not of the sum.
+    (sum x)^2 / sum x^2 is below 20 and n / 4, or the largest row has most of the squares, but not of the sum. Of a mean
+    with a bound, x stands above its least value.
     """
+    least = 0.0
+    if math.isfinite(bound) and set(bottoms) <= {1}:
+        above = tops - tops.min()
+        if above.sum() ** 2 >= 3 * (above**2).sum() > 0:
+            tops, least = above, float(tops.min())
     y, v, w, units = tops.sum(), (tops**2).sum(), tops.max(), (bottoms != 0).sum()
     if y <= 0:
         return None
     effective, has_large_rows = y**2 / v, False
     if math.isfinite(bound):
         like_largest, squares_like_largest = y / w, v / w**2
-        most = 1.0 if set(bottoms) <= {0, 1} else w + (bottoms - tops).max()
+        most = 1 - least if set(bottoms) <= {0, 1} else w + (bottoms - tops).max()
         has_large_rows = squares_like_largest < min(4, like_largest / 2)
         w *= 1 + 6 * (like_largest - squares_like_largest) / squares_like_largest**2
         w = max(tops.max(), min(w, most))
@@ -152,7 +158,7 @@ def limits_of_rare_values(
         return None
     low = v / (2 * y) * scipy.stats.chi2.ppf(0.025, 2 * y**2 / v)
     high = (v + w**2) / (2 * (y + w)) * scipy.stats.chi2.ppf(0.975, 2 * (y + w) ** 2 / (v + w**2))
-    return float(low / bottoms.sum()), float(min(bound, high / bottoms.sum()))
+    return least + float(low / bottoms.sum()), float(min(bound, least + high / bottoms.sum()))
 
 
 def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float, int]:

@@ -49,13 +49,25 @@ def test_intervals_of_reciprocal_ranks_hold_the_truth(rows, least, resamples):
     assert coverage(truth, samples, resamples=resamples) >= least
 
 
+@pytest.mark.parametrize(("rows", "least"), [(25, 0.89), (75, 0.9)])
+@pytest.mark.parametrize("resamples", [0, 199])
+def test_intervals_of_ndcg_of_random_ranks_hold_the_truth(rows, least, resamples):
+    """Intervals of nDCG without a cut-off, of random ranks from 1 to 400, hold the mean of 1 / log2(rank + 1) in .89
+    and .90 of 300 samples (.82 and .87 if x did not stand above its least value).
+    """
+    rng = np.random.default_rng(2)
+    samples = list(1 / np.log2(rng.integers(1, 401, (300, rows)) + 1))
+    truth = np.mean([1 / math.log2(rank + 1) for rank in range(1, 401)])
+    assert coverage(truth, samples, resamples=resamples) >= least
+
+
 def test_limits_of_many_sizes_leave_room_for_a_larger_row():
-    """Of 20 rows 1 / 2, 1 / 40, ..., 1 / 40, the upper end is that of Fay and Feuer with a further row of 1; of 20 rows
-    1 / 2 or 0, it is that with a further row of 1 / 2.
+    """Of 20 rows 1 / 2, 1 / 40, ..., 1 / 40, 0, the upper end is that of Fay and Feuer with a further row of 1; of 20
+    rows 1 / 2 or 0, it is that with a further row of 1 / 2.
     """
     for small, further in ((1 / 40, 1.0), (0.0, 1 / 2)):
         rows = np.full(20, small)
-        rows[0] = 1 / 2
+        rows[0], rows[-1] = 1 / 2, 0
         y, v = rows.sum() + further, (rows**2).sum() + further**2
         interval = intervals({"k": rows}, resamples=0)["k"]
         assert interval.method is Method.FAY_FEUER

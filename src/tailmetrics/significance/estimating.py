@@ -215,7 +215,7 @@ class Estimate:
         if len(self.models) > 1 or not is_share or self.moments is None:
             return None, None
         (ratio,) = self.moments.ratios
-        return ratio.hits, ratio.misses
+        return ratio.rare_shares
 
     def _statistic_to_resample(self) -> Summed | None:
         """Return the statistic of each resample: a distance in standard errors, or a median; None for other methods."""

@@ -11,8 +11,9 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
    all rows of one end agree, the gap has the interval of both ends (Zou and Donner 2008). Averages over labels whose
    rows do not tell the variance: no interval.
 5. A mean or ratio of sums of values x in [0, 1], of one run, where (Σx)² / Σx² is below 20 and below a quarter of the
-   rows: the limits of Fay and Feuer; the same of 1 - x. Much larger rows may be still to come where one row has most of
-   Σx², but little of Σx, as among 1 / rank (:attr:`Shares.largest_expected`). Quick intervals under the same condition:
+   rows: the limits of Fay and Feuer; the same of 1 - x. Of a mean, x stands above its least value. Much larger rows may
+   be still to come where one row has most of Σx², but little of Σx, as among 1 / rank
+   (:attr:`Shares.largest_expected`). Quick intervals under the same condition:
    a. Values x >= 0 without an upper bound, such as DCG: the same limits; no interval if (Σx)² / Σx² is below 2, which
       says that one row has more than half of the sum. Of a mean also the limits of a Poisson number of events with
       the variance of the rows, each as large as the largest distance of a row above the mean.
@@ -54,7 +55,7 @@ FEW_LARGE = 4
 at least twice as many: of 250 to 1,000 values 1 / rank, Student's t held the true value in .77 to .86."""
 GROWTH = 6
 """How fast the largest expected row grows with the inequality of rows. Intervals of 60 to 1,000 values 1 / rank then
-hold the true value in .92 to .98. Those of rows of equal size do not change, those of 25 exponential values by 7 %."""
+hold the true value in .90 to .98. Those of rows of equal size do not change, those of 25 exponential values by 7 %."""
 ONE_ROW_DECIDES = "one row or cluster has more than half of the sum"
 """Why a value without an upper bound has no interval: nothing tells how large such rows can be."""
 
@@ -262,6 +263,26 @@ class Shares:
         if cubes <= 0:
             return cls(0.0, squares, 0.0, total, units)
         return cls.of_events(value, squares, cubes / squares, float(residuals.max()), total, units)
+
+    def above(self, least: float) -> Shares:
+        """Return the sums of x less the least value of a row, of a mean.
+
+        If fewer than 3 rows are above the least value, as few others may be below it: the sums are returned unchanged.
+        """
+        most = None
+        if self.most is not None:
+            most = self.most - least
+        shares = replace(
+            self,
+            top=max(0.0, self.top - least * self.bottom),
+            squares=max(0.0, self.squares - 2 * least * self.top + least**2 * self.bottom),
+            largest=self.largest - least,
+            offset=least,
+            most=most,
+        )
+        if shares.effective_number < 3:
+            return self
+        return shares
 
     @property
     def effective_number(self) -> float:
