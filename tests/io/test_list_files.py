@@ -234,6 +234,14 @@ def test_hints_name_the_options_for_recbole_and_ms_marco(write):
     assert read(run, qrels, **options).num_rows == 1
 
 
+@pytest.mark.parametrize("labels", [[3, 1], ["b", "a"]])
+def test_empty_lists_of_objects_fit_numbers_and_names(write, rows_of, labels):
+    """JSON Lines with nothing but empty lists are read beside label ids and beside names."""
+    preds = write("p.jsonl", '{"ids": []}\n{"ids": []}\n')
+    target = write("y.jsonl", "".join(json.dumps({"labels": [label]}) + "\n" for label in labels))
+    assert [list(ids) for ids, _ in rows_of(read(preds, target)).values()] == [[], []]
+
+
 def test_a_list_with_a_number_too_large_for_a_label_id_names_the_option(tmp_path):
     """Beside names, a whole number that no label id can be is refused, and ``string_ids`` reads it as a name."""
     large = 2**62

@@ -36,11 +36,12 @@ class ListSource(Source):
     Args:
         table: The table.
         reading: How it is read.
+        is_empty: Whether all lists are empty, so that they are neither names nor numbers.
     """
 
     is_table = True
 
-    def __init__(self, table: Table, reading: TableReading) -> None:
+    def __init__(self, table: Table, reading: TableReading, is_empty: bool = False) -> None:
         self.path = table.path
         self.reading = reading
         self._table = table
@@ -50,7 +51,7 @@ class ListSource(Source):
         columns = columns_of(table.schema)
         kind = check_keys(table.path, reading, columns)
         # text says no type, nor do lists that are all empty
-        self._may_be_numbers = reading.opening.form in TEXT_TABLES or kind is Kind.NULL
+        self._may_be_numbers = is_empty or reading.opening.form in TEXT_TABLES or kind is Kind.NULL
         self.string_ids = kind in (Kind.STRING, Kind.NULL)
         check_value(table.path, reading, columns)
         self.has_single_precision = reading.has_single_precision(columns)

@@ -120,7 +120,7 @@ def open_jsonl(opening: Opening) -> Lines | Source:
         _check_flat(objects, reading)
         sql_types |= _list_types(reading, objects.columns)
         table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(sql_types)}")
-        return ListSource(table, reading)
+        return ListSource(table, reading, _has_empty_lists_alone(objects, reading))
 
     check_keys(objects.path, reading, objects.columns)
     sql_types |= dict.fromkeys(reading.columns, "VARCHAR")
@@ -179,6 +179,16 @@ def _check_flat(objects: Objects, reading: TableReading) -> None:
     )
     if nested is not None:
         raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
+
+
+def _has_empty_lists_alone(objects: Objects, reading: TableReading) -> bool:
+    """Whether all lists are empty; DuckDB has no type for them, and only then they are looked through."""
+    name = reading.within or reading.item
+    if name not in objects.mixed:
+        return False
+    entry = f"SELECT 1 FROM {objects.source({name: 'JSON[]'})} WHERE len({quoted(name)}) > 0 LIMIT 1"
+    with file_errors(objects.path, "JSON"):
+        return objects.database.row(entry) is None
 
 
 def _list_types(reading: TableReading, columns: Sequence[Column]) -> dict[str, str]:
