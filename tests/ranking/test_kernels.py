@@ -12,6 +12,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -114,6 +115,18 @@ def test_the_best_labels_are_those_of_a_stable_sort(
         scores, whole = _scores(kind, dtype, rows, width), _sorted(kind, dtype, rows, width)
         for k in sorted({1, 10, min(99, width), width}):
             _same_choice(kernels, scores, k, whole)
+
+
+@pytest.mark.parametrize("width", range(1, 12))
+def test_a_network_that_sorts_zeros_and_ones_sorts_all(width: int) -> None:
+    """The sorting network sorts all rows of zeros and ones, and so any rows.
+
+    Source: Knuth, The Art of Computer Programming 3, 5.3.4, the zero-one principle.
+    """
+    rows = np.arange(2**width)[:, None] >> np.arange(width) & 1
+    columns = rows.T.copy()
+    _kernels_cpu.sort_columns(columns)
+    assert np.array_equal(columns, -np.sort(-rows, axis=1).T)
 
 
 @pytest.mark.skipif(not native.available(), reason="only the C file tells it")
@@ -444,10 +457,14 @@ def test_error_of_a_repeated_label_names_its_row(preds: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 2), (40, 9), (9, 33), (3, 70)])
-def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(kernels: Kernels, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("many_rows", [1, 2**11], ids=["sorted by columns", "sorted by rows"])
+def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(
+    kernels: Kernels, shape: tuple[int, int], many_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """best returns the largest gains or weights of relevant labels, followed by zeros, as sorting all of them does, for
     rows with few labels and with many.
     """
+    monkeypatch.setattr(_kernels_cpu, "MANY_ROWS", many_rows)
     ids = torch.stack([torch.randperm(100, generator=torch.Generator().manual_seed(row)) for row in range(shape[0])])
     gains = _random(*shape).clamp(min=0).round(decimals=1).double()
     relevant = torch.where(gains > 0, ids[:, : shape[1]], -1)

@@ -32,6 +32,10 @@ COMPARED_EACH = 16
 PADDED = 8
 """Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
 
+MANY_ROWS = 2**11
+FEW_COLUMNS = 8
+"""At least so many rows of at most so many values are sorted by columns: at most the time of NumPy, often a half."""
+
 MANY = 512
 """Up to this many given labels in a row, higher scores are counted by one pass for each label, otherwise by sorting."""
 
@@ -111,13 +115,18 @@ class CpuKernels(Kernels):
             values = looked_up(weights.on(CPU_DEVICE), entries.ids)
         assert values is not None  # ``best`` has handled gains that are all 1
 
+        # the table has one column in memory for each place, as formulas read columns
         starts = targets.starts.index_select(0, entries.rows)
         place = torch.arange(len(entries.rows), device="cpu").sub_(starts)
-        cell = entries.rows.mul(most).add_(place)
-        table = values.new_zeros(num_rows * most).scatter_(0, cell, values).view(num_rows, most)
-        ascending = np.sort(table.numpy(), axis=1)  # in a quarter of the time of torch's sort
-        # columns are contiguous, as formulas read columns
-        best = ascending.T[::-1][: max(k, DEEP)].copy()
+        cell = place.mul_(num_rows).add_(entries.rows)
+        table = values.new_zeros(num_rows * most).scatter_(0, cell, values)
+        columns = table.view(most, num_rows).numpy()
+        if num_rows >= MANY_ROWS and most <= FEW_COLUMNS:
+            sort_columns(columns)
+        else:
+            ascending = np.sort(columns.T.copy(), axis=1)  # in a quarter of the time of torch's sort
+            columns = ascending.T[::-1]
+        best = columns[: max(k, DEEP)].copy()
         return torch.from_numpy(best).t()
 
     # sums
@@ -133,6 +142,22 @@ class CpuKernels(Kernels):
         torch.sum(terms.floor(), dim=1, dtype=added.dtype, out=added[0])
         rest = terms.frac_().mul_(2.0**bits)
         torch.sum(rest.floor_(), dim=1, dtype=added.dtype, out=added[1])
+
+
+def sort_columns(columns: Any) -> None:
+    """Sort each row of a table, the largest value first, in place. The table is given as columns (W, N).
+
+    An odd-even transposition sort compares neighbouring columns: W times, each time every second pair of them.
+
+    Source: Knuth, The Art of Computer Programming 3, section 5.3.4, exercise 37.
+    """
+    width = len(columns)
+    for step in range(width):
+        for place in range(step % 2, width - 1, 2):
+            left, right = columns[place], columns[place + 1]
+            larger = np.maximum(left, right)
+            np.minimum(left, right, out=right)
+            left[:] = larger
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
