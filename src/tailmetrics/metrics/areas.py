@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import fsum
 from operator import mul
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
 from tailmetrics.metrics._aggregations import Aggregation, Denominators, Values
-from tailmetrics.metrics._arguments_of_metrics import LevelArguments, RelevanceArguments
+from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
 from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
 from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
@@ -232,26 +232,17 @@ class LabelAreas(Aggregation):
     """
 
     takes = ("average",)
-    averages = ("macro", "micro", "weighted", "none")
     not_in_key = ("bins",)
     needs = ("num_labels",)
     reading: AllScores
     can_be_weighted = False
 
-    def __init__(
-        self, *arguments: Any, average: AreaAverage, area: Area, peer: str, bins: int, **other_arguments: Any
-    ) -> None:
-        super().__init__(*arguments, average=average, **other_arguments)
+    def __init__(self, *arguments: Any, area: Area, peer: str, bins: int, **other_arguments: Any) -> None:
+        super().__init__(*arguments, **other_arguments)
         self.area: Area = area
         self.bins = bins
-        self.has_value_per_label = self.keeps_labels = average == "none"
         self._peer = peer
         self._warns_of_bins = True
-
-    @property
-    def depends_on_catalogue(self) -> bool:
-        """Whether cells count that no row retrieves."""
-        return self.average == "micro" and not self.reading.leaves_out
 
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
@@ -306,9 +297,7 @@ class LabelAreas(Aggregation):
     def _warn_of_bins(self, areas: Tensor) -> None:
         """Warn once where bins leave much open."""
         errors = (areas - areas[1]).abs().amax(dim=0)
-        largest = float(errors.nan_to_num().max())
-        if self.average == "none":
-            largest = float(errors.nanmean())
+        largest = self._error(errors)
         if not self._warns_of_bins or largest <= WIDE:
             return
 
@@ -323,14 +312,13 @@ class LabelAreas(Aggregation):
             "nothing."
         )
 
+    @abstractmethod
     def _areas(self, states: States) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
-        if self.average == "micro":
-            return self._areas_of_all_cells(states)
-        areas = self._areas_of_labels(states)
-        if self.average == "none":
-            return areas
-        return self._means(areas, states)
+
+    def _error(self, errors: Tensor) -> float:
+        """Return the error that is reported for the largest errors of areas (G,), or (L,) of labels."""
+        return float(errors.nan_to_num().max())
 
     def _assignment(self, num_labels: int) -> Tensor:
         """Return the bucket of each label, shape (L,); 0 without buckets."""
@@ -361,66 +349,19 @@ class LabelAreas(Aggregation):
             areas[:, labels] = AREAS[self.area](block_relevant, block_irrelevant, self._all_equal)
         return areas
 
-    def _areas_of_all_cells(self, states: States) -> Tensor:
-        """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
-        relevant = self._totals(states["relevant"])
-        scores = self._totals(states["scores"])
-        return AREAS[self.area](relevant, scores - relevant, self._all_equal)
-
-    def _totals(self, histograms: Tensor) -> Tensor:
-        """Return the sum of the histograms of the labels of each bucket, (G, B), on the CPU."""
-        totals = histograms.new_zeros(self.num_buckets, self.bins)
-        assignment = self._assignment(len(histograms)).to(histograms.device)
-        return totals.index_add_(0, assignment, histograms).cpu()
-
-    def _means(self, areas: Tensor, states: States) -> Tensor:
-        """Return the mean of the areas of the labels of each bucket, (3, G)."""
-        weights = torch.ones(areas.shape[1], dtype=torch.float64, device="cpu")
-        if self.average == "weighted":
-            weights = states["relevant"].sum(dim=1).double().cpu()
-        has_area = ~areas[0].isnan()
-        assignment = self._assignment(len(has_area))
-        means = []
-        for bucket in range(self.num_buckets):
-            is_averaged = has_area & (assignment == bucket)
-            means.append(_means(areas[:, is_averaged], weights[is_averaged]))
-        return torch.tensor(means, dtype=torch.float64, device="cpu").T
-
-    def denominators(self, states: States) -> Denominators | None:
-        """Return the number of labels that are averaged: those that have an area; None unless all weigh the same."""
-        if self.average != "macro":
-            return None
-        num_relevant = states["relevant"].sum(dim=1).cpu()
-        has_area = num_relevant > 0
-        if self.area == "roc":
-            has_area &= num_relevant < states["scores"].sum(dim=1).cpu()
-        assignment = self._assignment(len(num_relevant))
-        num_averaged = torch.bincount(assignment[has_area], minlength=self.num_buckets)
-        return "labels with an area", [num_averaged.tolist()]
-
-    def per_label(
-        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
-    ) -> dict[str, Tensor]:
-        """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
-        if self.average != "none":
-            return super().per_label(states, names, with_cutoffs, zero_division)
-        return {names[0]: self._areas(states)[1]}
-
     def bounds(self, states: States) -> tuple[Tensor, Tensor]:
         """Return the least and the largest value that scores in bins leave open, (1, G) or (1, L) each."""
         areas = self._areas(states)
         return areas[0:1], areas[2:3]
 
     def errors(self, states: States) -> Sequence[float]:
-        """Return the largest error of the value of each bucket that scores in bins leave open; empty for labels."""
-        if self.average == "none":
-            return ()
+        """Return the largest error of the value of each bucket that scores in bins leave open."""
         least, value, largest = self._areas(states).reshape(3, -1)
         return torch.maximum(largest - value, value - least).tolist()
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return the area, and its average over labels; None without an average."""
-        if self.average == "none" or self.reading.leaves_out:
+        """Return the area, and its average over labels."""
+        if self.reading.leaves_out:
             return None
         return {"area": self.area, "average": self.average}
 
@@ -445,6 +386,125 @@ class LabelAreas(Aggregation):
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
         return f"{self.reading.caption(k)} {self.bins} bins of its scores"
+
+
+class MeanOfAreas(LabelAreas):
+    """The mean over labels of the area of each label: ``average="macro"``."""
+
+    averages: tuple[Average, ...] = ("macro",)
+
+    def _areas(self, states: States) -> Tensor:
+        """Return the mean of the areas of the labels of each bucket, (3, G)."""
+        areas = self._areas_of_labels(states)
+        weights = self._weights(states["relevant"])
+        has_area = ~areas[0].isnan()
+        assignment = self._assignment(len(has_area))
+        means = []
+        for bucket in range(self.num_buckets):
+            is_averaged = has_area & (assignment == bucket)
+            means.append(_means(areas[:, is_averaged], weights[is_averaged]))
+        return torch.tensor(means, dtype=torch.float64, device="cpu").T
+
+    def _weights(self, relevant: Tensor) -> Tensor:
+        """Return the weight of each label, given its histogram of relevant rows, (L, B)."""
+        return torch.ones(len(relevant), dtype=torch.float64, device="cpu")
+
+    def denominators(self, states: States) -> Denominators | None:
+        """Return the number of labels that are averaged: those that have an area."""
+        num_relevant = states["relevant"].sum(dim=1).cpu()
+        has_area = num_relevant > 0
+        if self.area == "roc":
+            has_area &= num_relevant < states["scores"].sum(dim=1).cpu()
+        assignment = self._assignment(len(num_relevant))
+        num_averaged = torch.bincount(assignment[has_area], minlength=self.num_buckets)
+        return "labels with an area", [num_averaged.tolist()]
+
+
+class MeanOfAreasBySupport(MeanOfAreas):
+    """The mean over labels, each weighted by its number of relevant rows: ``average="weighted"``."""
+
+    averages = ("weighted",)
+
+    def _weights(self, relevant: Tensor) -> Tensor:
+        """Return the number of relevant rows of each label."""
+        return relevant.sum(dim=1).double().cpu()
+
+    def denominators(self, states: States) -> None:
+        """Return nothing: no label counts as much as another."""
+
+
+class AreaOfAllCells(LabelAreas):
+    """The area of the histogram of all labels of a bucket together: ``average="micro"``."""
+
+    averages = ("micro",)
+
+    @property
+    def depends_on_catalogue(self) -> bool:
+        """Whether cells count that no row retrieves."""
+        return not self.reading.leaves_out
+
+    def _areas(self, states: States) -> Tensor:
+        """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
+        relevant = self._totals(states["relevant"])
+        scores = self._totals(states["scores"])
+        return AREAS[self.area](relevant, scores - relevant, self._all_equal)
+
+    def _totals(self, histograms: Tensor) -> Tensor:
+        """Return the sum of the histograms of the labels of each bucket, (G, B), on the CPU."""
+        totals = histograms.new_zeros(self.num_buckets, self.bins)
+        assignment = self._assignment(len(histograms)).to(histograms.device)
+        return totals.index_add_(0, assignment, histograms).cpu()
+
+
+class AreaOfEachLabel(LabelAreas):
+    """The area of each label: ``average="none"``."""
+
+    averages = ("none",)
+    has_value_per_label = True
+    keeps_labels = True
+
+    def _areas(self, states: States) -> Tensor:
+        return self._areas_of_labels(states)
+
+    def _error(self, errors: Tensor) -> float:
+        return float(errors.nanmean())
+
+    def errors(self, states: States) -> Sequence[float]:
+        """Return nothing: errors are shown for one number."""
+        return ()
+
+    def per_label(
+        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
+    ) -> dict[str, Tensor]:
+        """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
+        return {names[0]: self._areas(states)[1]}
+
+    def label_terms(self) -> None:
+        """Return nothing: there is no average."""
+
+
+AREA_AVERAGES: Final[dict[AreaAverage, type[LabelAreas]]] = {
+    "macro": MeanOfAreas,
+    "micro": AreaOfAllCells,
+    "weighted": MeanOfAreasBySupport,
+    "none": AreaOfEachLabel,
+}
+
+
+@dataclass(frozen=True)
+class AreasByAverage:
+    """Makes the aggregation of areas by ``average``; see :class:`LabelAreas` for the arguments."""
+
+    area: Area
+    peer: str
+    bins: int
+    takes: tuple[str, ...] = ("average",)
+
+    def __call__(self, caller: str, reading: Reading, weighted: bool, *, average: AreaAverage) -> LabelAreas:
+        """Return the aggregation."""
+        check_choice(caller, "average", average, AREA_AVERAGES, " to this metric")
+        aggregation = AREA_AVERAGES[average]
+        return aggregation(caller, reading, weighted, average=average, area=self.area, peer=self.peer, bins=self.bins)
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
@@ -493,7 +553,7 @@ class _LabelAreaMetric(TopKMetric):
             None,
             WHOLE,
             reading=AllScores,
-            aggregation=partial(LabelAreas, area=self._area, peer=self._peer, bins=self.bins),
+            aggregation=AreasByAverage(self._area, self._peer, self.bins),
             average=average,
             not_retrieved=not_retrieved,
             **kwargs,
