@@ -338,11 +338,12 @@ class TopKCollection(MemberCollection):
                 vars(metric).update(attributes)  # the states that were, which no batch has changed
             raise
         vars(self)["_queries_seen"] = batch.queries_seen
-        scalars = []
+        scalars: dict[str, Any] = {}
         for name, metric in members.items():
             if metric.keys():
-                scalars.append(metric.scalars(values[name]))
-        return self._flat(scalars)
+                for key, value in metric.scalars(values[name]).items():
+                    scalars[self.named(key)] = value
+        return scalars
 
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
@@ -357,12 +358,13 @@ class TopKCollection(MemberCollection):
         """Return the scalars of all members in one flat dict; processes send the states of all members at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         metrics = [metric for _, metric in members if metric.keys()]
-        scalars: list[dict[str, Tensor]] = []
+        scalars: dict[str, Any] = {}
         most_ties = TiedShare(0.0, None, ())
         with self._sent_together(metrics):
             for metric in metrics:
                 with metric.over_all_processes():
-                    scalars.append(metric.scalars())
+                    for key, scalar in metric.scalars().items():
+                        scalars[self.named(key)] = scalar
                     value = metric._computed
                     for cutoff, share in metric.tied_shares().items():
                         if share > most_ties.share:
@@ -371,7 +373,7 @@ class TopKCollection(MemberCollection):
         if self._warns_of_ties and most_ties.share > MANY_TIED:
             self._warns_of_ties = False
             warn_outside(ties_in_words("TopKCollection", most_ties.share, most_ties.cutoff, most_ties.rules))
-        return self._flat(scalars)
+        return scalars
 
     def results(self) -> dict[str, Result]:
         """Return by name of a member its values with what is known of them, over all processes."""

@@ -95,14 +95,6 @@ class MemberCollection(Mergeable, LoggedCollection):
         """Refuse, as :meth:`clear` does; ``pop`` calls this method."""
         self.clear()
 
-    def _flat(self, scalars: Iterable[Mapping[str, Tensor]]) -> dict[str, Any]:
-        """Return the scalars of several metrics in one dict, with prefix and postfix in their keys."""
-        flat = {}
-        for metric_scalars in scalars:
-            for key, value in metric_scalars.items():
-                flat[self._set_name(key)] = value
-        return flat
-
     @property
     def reference_models(self) -> ReferenceModels:
         """The members, read from the rankings of reference models; none until all members are bound."""
@@ -166,11 +158,6 @@ class MemberCollection(Mergeable, LoggedCollection):
     @property
     def _is_synced(self) -> bool:
         return True in map(IS_SYNCED, self._modules.values())
-
-    @property
-    def adds_up_processes(self) -> bool:
-        """Whether a member adds up its states over processes: not if each has ``sync_on_compute=False``."""
-        return any(metric.sync_on_compute for metric in self.members().values())
 
     def _parts(self) -> Mapping[str, ExactMetric]:
         return {**self.members(), **self._alternative_states()}

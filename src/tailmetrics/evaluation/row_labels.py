@@ -172,9 +172,14 @@ def _listed_instead(lengths: Any, codes: Any, num_buckets: int, labels: Sequence
     return counts
 
 
+def adds_up_processes(collection: TopKCollection) -> bool:
+    """Whether a metric adds up its states over processes: not if each has ``sync_on_compute=False``."""
+    return any(metric.sync_on_compute for metric in collection.members().values())
+
+
 def from_all(value: Any, collection: TopKCollection) -> list[Any]:
     """Return the values of all processes, or the value of this one if the metrics add nothing up over processes."""
-    if not collection.adds_up_processes or num_processes() == 1:
+    if num_processes() == 1 or not adds_up_processes(collection):
         return [value]
     values: list[Any] = [None] * num_processes()
     torch.distributed.all_gather_object(values, value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -552,13 +553,13 @@ class Kernels(ScoreKernels):
         is_table = num_entries == num_rows * entries.width
         if is_table and entries.width < num_labels:
             shape = num_rows, entries.width
-            return self._counts_in_rows(scores, own.view(shape), labels.view(shape)).flatten(1)
+            return _counts_in_rows(self, scores, own.view(shape), labels.view(shape)).flatten(1)
         if is_table or num_entries > FEW_TARGETS * num_rows:
             return None
         height = rows_at_once(_matrices.SORTED_TOGETHER, num_labels)
         counts = []
         for block_rows, block_own, block_labels in in_blocks(height, rows, own[:, None], labels[:, None]):
-            counts.append(self._counts_one_by_one(scores[block_rows], block_own, block_labels))
+            counts.append(_counts_one_by_one(self, scores[block_rows], block_own, block_labels))
         return torch.cat(counts, dim=1).squeeze(2)
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
@@ -596,31 +597,8 @@ class Kernels(ScoreKernels):
         """
         width = int(torch.bincount(rows, minlength=1).max())
         padding = self.padding(rows, (len(scores),), width)
-        counts = self._counts_in_rows(scores, padding.place(own, torch.inf), padding.place(labels, 0))
+        counts = _counts_in_rows(self, scores, padding.place(own, torch.inf), padding.place(labels, 0))
         return counts[:, padding.filled]
-
-    def _counts_in_rows(self, scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-        """Return the counts of :meth:`counts_above`, shape (3, N, W), for tables (N, W) of given labels."""
-        count, cells = self._counts_one_by_one, _matrices.FLAGGED
-        if own.shape[1] > FEW_TARGETS:
-            count, cells = counts_by_sorting, _matrices.SORTED_TOGETHER
-        height = rows_at_once(cells, scores.shape[1])
-        return torch.cat([count(*blocks) for blocks in in_blocks(height, scores, own, labels)], dim=1)
-
-    def _counts_one_by_one(self, scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-        """Count in one pass over the scores for each column of ``own`` and ``labels``."""
-        columns = torch.arange(scores.shape[1], device=scores.device)
-        counts = []
-        for own_score, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
-            num_above = self.count_true(scores > own_score)
-            is_equal = scores == own_score
-            num_equal = self.count_true(is_equal)
-            if self.can_read_values and not bool((num_equal > 1).any()):
-                num_equal_before = num_equal * (label[:, 0] >= len(columns))  # a column equals itself alone
-            else:
-                num_equal_before = self.count_true(is_equal.logical_and_(columns < label))
-            counts.append(torch.stack([num_above, num_equal, num_equal_before]))
-        return torch.stack(counts, dim=2)
 
 
 def _table_of_hits(places: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:
@@ -701,6 +679,33 @@ def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
     if entries.gains is None:
         return is_hit, None
     return is_hit, entries.gains[order[nearest]]
+
+
+def _counts_in_rows(kernels: Kernels, scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W), for tables (N, W) of given labels."""
+    count: Any = counts_by_sorting
+    cells = _matrices.SORTED_TOGETHER
+    if own.shape[1] <= FEW_TARGETS:
+        count = partial(_counts_one_by_one, kernels)
+        cells = _matrices.FLAGGED
+    height = rows_at_once(cells, scores.shape[1])
+    return torch.cat([count(*blocks) for blocks in in_blocks(height, scores, own, labels)], dim=1)
+
+
+def _counts_one_by_one(kernels: Kernels, scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    """Count in one pass over the scores for each column of ``own`` and ``labels``."""
+    columns = torch.arange(scores.shape[1], device=scores.device)
+    counts = []
+    for own_score, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
+        num_above = kernels.count_true(scores > own_score)
+        is_equal = scores == own_score
+        num_equal = kernels.count_true(is_equal)
+        if kernels.can_read_values and not bool((num_equal > 1).any()):
+            num_equal_before = num_equal * (label[:, 0] >= len(columns))  # a column equals itself alone
+        else:
+            num_equal_before = kernels.count_true(is_equal.logical_and_(columns < label))
+        counts.append(torch.stack([num_above, num_equal, num_equal_before]))
+    return torch.stack(counts, dim=2)
 
 
 PLAIN = Kernels()

@@ -353,7 +353,7 @@ def _roc_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
 
 
 def _precision_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
-    """Return m times the slopes of each label's average precision in the relevant rows, and other rows, of each bin.
+    """Return m times the slopes of each label's average precision for the relevant rows, and other rows, of each bin.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above. Counts and
     slopes have shape (labels, bins). The slopes take m as fixed.
