@@ -155,6 +155,12 @@ class TopKCollection(MemberCollection):
         for metric in self.members().values():
             vars(metric.aggregation)["_warns_of_bins"] = False
 
+    def skip_checks_of_first_batch(self) -> None:
+        """Look for no likely mistakes in the next batch: it is not the first one of the data."""
+        self._warns = False
+        for metric in self.members().values():
+            metric._warns = False
+
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
         """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
 
