@@ -209,7 +209,7 @@ class LabelTree:
         return Level(LabelTree(parents, names, num_labels=len(labels)), places)
 
     def roll_up(
-        self, preds: Any, target: Any = None, *, level: int = 0, depth: int = DEFAULT_DEPTH, **more: Any
+        self, preds: Any, target: Any = None, *, level: int = 0, depth: int = DEFAULT_DEPTH, **arguments: Any
     ) -> Ranking:
         """Return a batch in which each label is its ancestor at a ``level``, for any metric of those labels.
 
@@ -221,7 +221,7 @@ class LabelTree:
             target: The relevant labels, as in :func:`tailmetrics.rank`; not beside a ranking.
             level: The depth of the ancestors, 0 for the roots.
             depth: The depth to which scores are ranked.
-            more: Further arguments of :func:`tailmetrics.rank`.
+            arguments: Further arguments of :func:`tailmetrics.rank`.
 
         Raises:
             ValueError: If the batch has another number of labels, or of documents without labels.
@@ -233,7 +233,7 @@ class LabelTree:
         if isinstance(preds, Ranking):
             ranking, depth = preds, preds.depth
         else:
-            ranking = rank(preds, target, num_labels=self.num_labels, **more)
+            ranking = rank(preds, target, num_labels=self.num_labels, **arguments)
         if ranking.num_labels not in (None, self.num_labels):
             raise ValueError(
                 f"LabelTree.roll_up: the ranking is of {ranking.num_labels} labels, the tree of {self.num_labels}; "

@@ -613,9 +613,9 @@ class _Search:
 
     def _known_keys(self, role: str) -> list[str]:
         """Return the columns that may be the query or the item; one with another use, if there is no other."""
-        known = self._known(self._scalars, ALIASES[role])
-        if known:
-            return known
+        known_names = self._known(self._scalars, ALIASES[role])
+        if known_names:
+            return known_names
         extra_columns = [name for name in self._opening.forms.extra_columns if name in self._names]
         return names_among(extra_columns, ALIASES[role])
 

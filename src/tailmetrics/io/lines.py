@@ -38,7 +38,7 @@ class Lines:
         shown_value: SQL of the text of the value, or of the line where it names no query.
         needed: What a value must be, in words.
         kept: The lines that count, as an SQL condition.
-        given: A function that returns the Arrow table or reader that statements call ``given``; None without one.
+        arrow_source: A function that returns the Arrow table or reader that statements call ``given``; or None.
         entries: The entries of rows, in blocks which statements call ``given`` one after another; None without rows.
         row_word: What a line is called in errors.
         hint: What to do about a line that lacks something; empty for the usual hint.
@@ -59,7 +59,7 @@ class Lines:
     shown_value: str = ""
     needed: str = "a number"
     kept: str = "true"
-    given: Callable[[], Any] | None = None
+    arrow_source: Callable[[], Any] | None = None
     entries: Callable[[], Iterable[Any]] | None = None
     row_word: str = "row"
     hint: str = ""
@@ -112,8 +112,8 @@ class Lines:
 
     def _register(self, database: Database) -> None:
         """Make the Arrow table known to a database."""
-        if self.given is not None:
-            database.register("given", self.given())
+        if self.arrow_source is not None:
+            database.register("given", self.arrow_source())
 
     def _insert(self, table: str) -> str:
         """Return the statement that adds the lines; a missing cell is an error."""

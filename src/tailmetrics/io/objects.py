@@ -276,7 +276,7 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         query=text_of("query"),
         item=text_of("item"),
         value=value,
-        given=lambda: table,
+        arrow_source=lambda: table,
         owner=table,
         reading=TableReading(opening=opening, value_role=value_role, content=description),
         may_lack_items=True,

@@ -27,12 +27,12 @@ def open_typed(opening: Opening, table: Table) -> Lines | Source:
         return ListSource(table, reading)
     check_keys(table.path, reading, columns)
     check_value(table.path, reading, columns)
-    given = None
+    arrow_source = None
     source = "given"
     if isinstance(table, ParquetTable) and isinstance(table.file, Path):
         source = f"read_parquet({named(table.file)}, hive_partitioning=false)"
     else:
-        given = partial(table.reader, reading.columns)
+        arrow_source = partial(table.reader, reading.columns)
     sql_type = "DOUBLE"
     if reading.has_single_precision(columns):
         sql_type = "FLOAT"
@@ -40,7 +40,7 @@ def open_typed(opening: Opening, table: Table) -> Lines | Source:
         path=table.path,
         source=source,
         sql_type=sql_type,
-        given=given,
+        arrow_source=arrow_source,
         first_row=0,
         owner=table,
         **cells_of(reading, quoted),
