@@ -159,7 +159,7 @@ class TopKCollection(MemberCollection):
         """Look for no likely mistakes in the next batch: it is not the first one of the data."""
         self._warns = False
         for metric in self.members().values():
-            metric._warns = False
+            vars(metric)["_warns"] = False
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
         """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
