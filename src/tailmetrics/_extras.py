@@ -46,6 +46,7 @@ def names_missing_extra(function: Callable[Parameters, Result]) -> Callable[Para
             hint = extra_hint(error)
             if hint is None:
                 raise
-            raise ImportError(f"{function.__name__} needs {hint}") from error
+            name = function.__qualname__.rpartition("<locals>.")[2]
+            raise ImportError(f"{name} needs {hint}") from error
 
     return named

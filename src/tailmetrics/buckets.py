@@ -469,9 +469,10 @@ def _names_of_buckets(caller: str, names: Any, usual_names: Sequence[str], lows:
         fitting_names: Sequence[str] = checked[::-1]
         if _contradicting_name(fitting_names, lows) is not None:
             fitting_names = usual_names
+        order = ", also where edges ascend" if lows else ""
         raise ValueError(
             f"{caller}: names={list(names)} gives the name {checked[wrong]!r} to the bucket {usual_names[wrong]}; "
-            f"names begin with the most frequent labels, also where edges ascend: pass {','.join(fitting_names)}."
+            f"names begin with the most frequent labels{order}: pass {','.join(fitting_names)}."
         )
     return all_names
 

@@ -82,7 +82,7 @@ def test_errors_in_files_name_file_and_row(data_set, config, tailmetrics, tmp_pa
 
 
 CONFIGS = {
-    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {kk: 3}\n": "PrecisionAtK: missing a required argument: 'k'",
+    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {kk: 3}\n": "PrecisionAtK takes no argument kk",
     "metrics:\n  - class_path: tailmetrics.Precision\n": "there is no class tailmetrics.Precision",
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 3, denominator: n}\n": "PrecisionAtK: denominator='n' is not known",
     "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: x}\n": (
@@ -110,8 +110,16 @@ def test_errors_in_configs_name_the_entry(data_set, tailmetrics, tmp_path, text)
     failed(tailmetrics("evaluate", "--config", path, *data_set.options), CONFIGS[text])
 
 
-def test_a_config_may_have_aliases(data_set, tailmetrics, tmp_path):
-    """A config with aliases is read: both metrics have the arguments of the first one."""
+def test_oversized_configs_are_refused(data_set, tailmetrics, tmp_path):
+    """A config with lists nested 3,000 deep, or with aliases that expand to 43 million values, is refused.
+
+    A config with a few aliases is read.
+    """
+    nested_aliases = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)]
+    for text in ("metrics: " + "[" * 3000 + "]" * 3000, "\n".join([*nested_aliases, "metrics: *a8"])):
+        path = write(tmp_path / "odd.yaml", text)
+        for option in (["--config", path], [f"--config={path}"]):
+            failed(tailmetrics("evaluate", *data_set.options, *option), "odd.yaml: is nested too deep, or too large")
     config_with_alias = write(tmp_path / "a.yaml", "metrics:\n  - {class_path: RecallAtK, init_args: &k {k: 2}}\n"
                     "  - {class_path: PrecisionAtK, init_args: *k}\n")  # fmt: skip
     status, out, _ = tailmetrics("evaluate", "--config", config_with_alias, *data_set.options)

@@ -114,6 +114,18 @@ def test_cross_entropy_compiles_without_a_graph_break(buckets: Any) -> None:
     assert_same_bits(compiled(rank(BATCH.scores, BATCH.target), buckets), expected)
 
 
+@pytest.mark.parametrize("name", ["recall_at_k", "ndcg_at_k", "hit_rate_at_k"])
+def test_formulas_of_arrays_run_in_compiled_code(name: str) -> None:
+    """A formula of predictions and targets has the same values in compiled code, where it may break the graph."""
+    function = getattr(functional, name)
+    scores = torch.arange(12.0).reshape(3, 4)
+    target = torch.tensor([[True, False, False, True], [False, True, False, False], [False, False, True, True]])
+
+    compiled = torch.compile(lambda preds, target: function(preds, target, k=2), backend="eager")
+
+    assert torch.equal(compiled(scores, target), function(scores, target, k=2))
+
+
 def test_ranking_used_by_compiled_code_can_be_used_again() -> None:
     """A ranking that compiled code has used gives every formula the bits that an unused ranking gives."""
     ranking, unused_ranking = rank(BATCH.scores, BATCH.target), rank(BATCH.scores, BATCH.target)

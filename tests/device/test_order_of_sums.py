@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cases import data
 from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
-from tailmetrics import Ranking, rank
+from tailmetrics import MRR, Ranking, rank
 from tailmetrics.ranking._device import force_plain, ordered_prefix_sums, ordered_sum
 
 TERMS = torch.rand(4096, 100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -108,3 +108,11 @@ def test_no_metric_depends_on_the_order_of_sums_of_a_device(graded: bool, depth:
         one_by_one = bits_of_each({str(case): metrics[str(case)] for case in fewer}, rows)
     for bits_by_case in (together, one_by_one):
         assert [case for case, value in bits_by_case.items() if value != expected[case]] == []
+
+
+def test_targets_without_a_column_have_no_ranks_on_a_device() -> None:
+    """Target ids of shape [N, 0] say that no label is relevant: the MRR is 0, on a device as on the CPU."""
+    metric = MRR()
+    with force_plain():
+        metric.update(torch.rand(6, 20), torch.empty(6, 0, dtype=torch.int64))
+    assert metric.compute() == 0

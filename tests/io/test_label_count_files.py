@@ -106,6 +106,7 @@ def test_a_label_with_a_no_break_space_is_another_label(write, labels):
         ("c.csv", "label,count\n1000000000000000,7\n", "counts the label 1000000000000000"),
         ("c.npy", np.array([2**63, 1, 1], np.uint64), "label 0: holds the count 9223372036854775808"),
         ("c.txt", "", "is empty"),
+        ("c.csv", "label,count\n", "holds no rows"),
         ("c.md", "3", "is of no format for label counts"),
     ],
 )

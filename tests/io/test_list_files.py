@@ -172,6 +172,18 @@ def test_late_values_of_another_type_are_names(write):
     assert list(dataset.label_names) == ["1", "1.5", "a", "true"]
 
 
+def test_late_fractions_are_no_whole_items(write):
+    """If all items are whole numbers in the first 25,000 lines and 7.0 later, which is another text than 7, the file is
+    refused: hits would be lost.
+    """
+    rows = [{"query": str(row), "item": 7 if row < 25_000 else 7.0, "score": 0.5} for row in range(30_000)]
+    answers = [{"query": str(row), "item": 7} for row in range(30_000)]
+
+    error = refusal(write("p.jsonl", lines(rows)), write("y.jsonl", lines(answers)))
+
+    assert "item" in error.problem
+
+
 def test_labels_in_braces_are_text(write, rows_of):
     """A string that looks like an object is a label, because it is a string in the file."""
     preds, target = [{"query": 1, "ids": ["b", '{"a": 1}']}], [{"query": 1, "labels": ['{"a": 1}']}]

@@ -38,7 +38,7 @@ def test_lines_that_end_in_different_ways_are_named(refusal, rows_of, write, suf
     name = f"p.{suffix}"
     error = refusal(text.replace("\n", "\r\n", 1), name=name)
     assert error.problem == "has lines that end in different ways"
-    assert error.hint == rf"give all lines the same end: sed -i 's/\r$//' {name} removes that of Windows."
+    assert error.hint == "give all lines the same end; dos2unix writes a file of text with the end of Linux."
     assert rows_of(read(write(name, text), write("y.csv", TARGET)))
 
 

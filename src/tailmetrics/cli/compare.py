@@ -68,7 +68,7 @@ def compare_runs(request: Request, messages: Messages) -> None:
     with Outputs(chain(inputs, *tables_of_models), output.overwrite) as outputs:
         folder = None
         if output.out is not None:
-            folder = outputs.claim(output.out, file_names("compare"))
+            folder = outputs.claim(output.out, file_names("compare", ComparisonReport.tables))
         if preds:
             tables_of_models = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
         models = {}

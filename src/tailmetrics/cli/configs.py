@@ -10,6 +10,11 @@ import yaml
 import tailmetrics
 from tailmetrics.cli.messages import CommandError
 
+DEEPEST = 50
+"""The deepest nesting of a config."""
+MOST_VALUES = 10**5
+"""The most values in a config, once its aliases are written out."""
+
 
 class _RepeatedKeyError(Exception):
     """A mapping of YAML has two values under one key."""
@@ -49,7 +54,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Return a config.
 
     Raises:
-        CommandError: If the file is not there, or is no YAML in UTF-8.
+        CommandError: If the file is not there, is no YAML in UTF-8, or is too large.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -69,12 +74,61 @@ def yaml_value(source: str, text: str) -> Any:
     """Return the value of a text in YAML.
 
     Raises:
-        CommandError: If the text is no YAML.
+        CommandError: If the text is no YAML, is nested too deep, or holds too many values.
     """
     try:
-        return _Loader(text).get_single_data()
+        if _is_too_deep(text):
+            raise _too_large(source)
+        value = _plain_value(text)
     except _RepeatedKeyError as error:
         hint = "give each key once; several metrics are entries of one list."
         raise CommandError(f"{source}: {error}", hint) from None
     except yaml.YAMLError as error:
         raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
+    if _is_too_large(value):
+        raise _too_large(source)
+    return value
+
+
+def _plain_value(text: str) -> Any:
+    """Return the value of a text in YAML; raise if a key is repeated."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def _too_large(source: str) -> CommandError:
+    problem = f"{source}: is nested too deep, or too large once its aliases are written out"
+    return CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether a text in YAML is nested deeper than :data:`DEEPEST`; it is read no further than that."""
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            return True
+    return False
+
+
+def _is_too_large(value: Any) -> bool:
+    """Whether a value of YAML holds more than :data:`MOST_VALUES` once its aliases are written out."""
+    num_values = 0
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        num_values += 1
+        if num_values > MOST_VALUES:
+            return True
+        if isinstance(part, dict):
+            waiting.extend(part.keys())
+            waiting.extend(part.values())
+        if isinstance(part, list):
+            waiting.extend(part)
+    return False

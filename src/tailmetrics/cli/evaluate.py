@@ -94,7 +94,7 @@ def evaluate(request: Request, messages: Messages) -> None:
     with Outputs(files, output.overwrite) as outputs:
         folder = None
         if output.out is not None:
-            folder = outputs.claim(output.out, [*file_names("report"), ROWS_FILE])
+            folder = outputs.claim(output.out, [*file_names("report", Report.tables), ROWS_FILE])
         table = _claim_row_table(options, output, outputs, folder)
 
         inputs = open_inputs([options.preds], data, messages, options.clusters, output.verbose)

@@ -492,7 +492,7 @@ def read_lines(path: str, axes: int = 1) -> list[str]:
     """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
     file = check_file(path)
     if suffix_of(file) == "npy":
-        array = load_array(file)
+        array = load_array(file, "give whole numbers or names, [N].")
         if array.ndim not in range(1, axes + 1) or array.dtype.kind not in "biuU":
             raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
         return list(map(str, array.ravel().tolist()))

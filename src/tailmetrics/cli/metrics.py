@@ -186,11 +186,15 @@ def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
     threshold = arguments.get("threshold")
     if isinstance(threshold, str) and threshold.endswith(".npy"):
         arguments["threshold"] = _array(threshold)
+    takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in called.parameters.values())
+    unknown = [name for name in arguments if name not in called.parameters]
+    if unknown and not takes_others:
+        hint = f"{did_you_mean(unknown, called.parameters)}--metrics.help {kind.__name__} lists its arguments."
+        raise CommandError(f"{spec.source}: {kind.__name__} takes no argument {unknown[0]}", hint)
     try:
         called.bind(**arguments)
     except TypeError as error:
-        hint = did_you_mean(arguments.keys() - called.parameters.keys(), called.parameters)
-        hint += f"set arguments by --metrics.NAME=VALUE behind --metrics+=, or as init_args in a config. {HELP}"
+        hint = f"set arguments by --metrics.NAME=VALUE behind --metrics+=, or as init_args in a config. {HELP}"
         raise CommandError(f"{spec.source}: {kind.__name__}: {error}", hint) from None
     try:
         return kind(**arguments)

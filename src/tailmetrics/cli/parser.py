@@ -177,7 +177,7 @@ def _read_words(words: Sequence[str], command: str, state: _State) -> list[str]:
             state.tables.append(word)
         elif not word.startswith("--"):
             unknown.append(word)
-        elif option == "print_config":
+        elif word.replace("_", "-") == "--print-config":
             state.prints_config = True
         elif option in state.options:
             _set_option(state, word, waiting)
@@ -317,7 +317,7 @@ def _value(word: str, waiting: deque[str]) -> str:
     name, equals, value = word.partition("=")
     if equals:
         return value
-    if not waiting or waiting[0].startswith("--"):
+    if not waiting or waiting[0].startswith("--") or waiting[0] == "-h":
         raise CommandError(f"{name}: has no value", f"write {name}=VALUE.")
     return waiting.popleft()
 

@@ -66,7 +66,7 @@ def accumulate(
 def accumulate_share(evaluation: Evaluation, share: Share, *, preds: str, files: Files) -> None:
     """Evaluate one share of the rows; as in one process, only the first batch of all rows is checked for mistakes."""
     dataset = files.run(preds, share)
-    if share.number > 0:
+    if dataset.start > 0:
         evaluation.collection.skip_checks_of_first_batch()
     accumulate(evaluation, dataset, read_row_groups(files, dataset), files.options)
 

@@ -85,7 +85,8 @@ def prepared_evaluation(
     order = None
     if num_labels is not None:
         order = order_of_names(inputs.files.names or (), num_labels)
-    evaluation = prepared(options.resolved(), groups and groups.names, num_labels, order)
+    group_names = None if groups is None else groups.names
+    evaluation = prepared(options.resolved(), group_names, num_labels, order)
     _check_facts(evaluation.members)
     return evaluation
 

@@ -70,7 +70,7 @@ class RowLabels:
             self._keep(columns_of_rows(ranking) | code_columns(self._metrics, self._named, ranking))
 
     def _keep(self, batch: dict[str, Any]) -> None:
-        """Add the columns of a batch; keep no longer the labels of metrics that have too many."""
+        """Add the columns of a batch; and drop the labels of metrics that have too many."""
         self._batches.append(batch)
         self._num_codes.update({name: column.size for name, column in batch.items()})
         for metric in list(self._metrics):
@@ -144,14 +144,14 @@ class RowLabels:
 
 
 def _sorted_by_content(columns: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return columns of codes, of groups and of rows that count: of these rows alone, sorted by their content."""
+    """Return columns of codes and of groups: of the rows that count alone, sorted by their content."""
     lists = {name: (columns[name + LENGTHS], columns[name]) for name in names}
     num_rows = len(columns[names[0] + LENGTHS])
     inside = columns.get(COUNTS, np.ones(num_rows, bool))
     groups = columns.get(GROUP, np.full(num_rows, -1))
     order = np.lexsort([groups, *(hashes(*name_lists) for name_lists in lists.values())])
     order = order[inside[order]]
-    result = {GROUP: groups[order], COUNTS: inside[order]}
+    result = {GROUP: groups[order]}
     for name, name_lists in lists.items():
         result[name + LENGTHS], result[name] = reordered(name_lists, order)
     return result

@@ -402,7 +402,7 @@ class ColumnError(DataFileError):
         problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
         if opening.in_memory:
             names = [NAMES_IN_MEMORY.get(question.role, question.role) for question in questions]
-            hint = f"rename columns, one to {', one to '.join(names)}, and drop others that may be it"
+            hint = f"name one column {', one '.join(names)}, and drop the other columns that may be it"
         else:
             hint = _hint(opening, questions, is_alone, len(columns))
         super().__init__(opening.path, problem, "", hint)

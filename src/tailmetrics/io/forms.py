@@ -157,7 +157,10 @@ class Opening:
     @property
     def delimiter(self) -> str | None:
         """The separator of the fields of text."""
-        return self.forms.delimiters.get(self.role) or self.forms.delimiters.get("")
+        own_delimiter = self.forms.delimiters.get(self.role)
+        if own_delimiter is not None:
+            return own_delimiter
+        return self.forms.delimiters.get("")
 
     @property
     def own_list_delimiter(self) -> str | None:
@@ -167,7 +170,9 @@ class Opening:
     @property
     def list_delimiter(self) -> str | None:
         """The separator of the entries of a list in text."""
-        return self.own_list_delimiter or self.forms.list_delimiters.get("")
+        if self.own_list_delimiter is not None:
+            return self.own_list_delimiter
+        return self.forms.list_delimiters.get("")
 
     @property
     def in_memory(self) -> bool:
@@ -193,17 +198,18 @@ class Opening:
         roles = COLUMN_ROLES[self.role]
         for role, name in self.own_columns.names().items():
             if role not in roles:
-                option = self.own_option("columns")
-                roles_text = ", ".join(f".{known_role}" for known_role in roles)
-                hint = f"leave --{option}.{role} out; there are --{option} {roles_text}."
-                raise DataFileError(self.path, f"has no {role}, which {name!r} is to be", hint=hint)
+                argument = f"{role}={name!r}"
+                if not self.in_memory:
+                    argument = f"--{self.own_option('columns')}.{role}"
+                problem = f"{name!r} is named as its {role}, which {self.role} do not have"
+                raise DataFileError(self.path, problem, hint=f"leave {argument} out; its roles are {', '.join(roles)}.")
 
         names = self.columns.names()
         orders = [role for role in SCORE_ROLES if role in names]
         if self.role == "preds" and len(orders) > 1:
             columns = " and ".join(f"the {role} {names[role]!r}" for role in orders)
             options = ", ".join(self.option_of(role) for role in orders)
-            problem = f"{columns} are named, but one of them orders the items"
+            problem = f"{columns} are named, but only one column can order the items"
             raise DataFileError(self.path, problem, hint=f"leave all but one of {options} out.")
 
     @property

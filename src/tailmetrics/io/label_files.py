@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.io.columns import ALIASES, names_among, names_in_words
-from tailmetrics.io.files import DataFileError, FilePath, Plain, check_file, file_errors, suffix_of
+from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, check_file, file_errors, suffix_of
 from tailmetrics.io.forms import Columns, Forms, Opening
 from tailmetrics.io.rows import UNKNOWN_HINT, Array, Ints
 from tailmetrics.io.text import LARGEST, TextTable, numbered_lines, parse_int64
@@ -83,7 +83,9 @@ class LabelCounts:
     def _check_id(self, label_id: int, line: int, num_labels: int | None) -> None:
         """Raise if a label id is out of range."""
         if label_id < 0 or (num_labels is not None and label_id >= num_labels):
-            hint = f"label ids run from 0 to the number of labels less one; there are {num_labels or 'any number of'}."
+            hint = "label ids start at 0."
+            if num_labels is not None:
+                hint += f" There are {num_labels} labels."
             raise DataFileError(self.path, f"counts the label {label_id}", f"line {line}", hint)
 
 
@@ -132,8 +134,8 @@ def counts_in(path: str | FilePath, columns: Columns) -> LabelCounts:
         return _counts_in_columns(path, suffix, columns)
 
 
-def load_array(path: FilePath) -> Array:
-    """Return the numpy array or the tensor of a file.
+def load_array(path: FilePath, hint: str = HINT) -> Array:
+    """Return the numpy array or the tensor of a file; ``hint`` says what another file should hold.
 
     Raises:
         DataFileError: If the file is damaged, or holds something else.
@@ -145,10 +147,10 @@ def load_array(path: FilePath) -> Array:
             array = np.load(plain.path, allow_pickle=False)
         else:
             array = torch.load(plain.path, "cpu", weights_only=True)
-    if isinstance(array, Tensor):
-        array = array.numpy()
+        if isinstance(array, Tensor):
+            array = array.detach().numpy()
     if not isinstance(array, np.ndarray):
-        raise DataFileError(path, f"holds {type(array).__name__}", hint=HINT)
+        raise DataFileError(path, f"holds {type(array).__name__}", hint=hint)
     return array
 
 
@@ -163,6 +165,8 @@ def _counts_in_columns(path: FilePath, form: str, columns: Columns) -> LabelCoun
     for line, (label_text, count_text) in enumerate(table.rows(label or count, count), first_line):
         labels.append(label_text)
         counts.append(parse_int64(path, "count", count_text, line))
+    if not counts:
+        raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
     array = np.array(counts, np.int64)
     if label is None:
         return LabelCounts(path, array)

@@ -190,7 +190,7 @@ def cells_of(reading: TableReading, column: Callable[[str], str], is_text: bool 
         name = column(reading.value)
         cells["shown_value"] = name
         number = f"try_cast({name} AS DOUBLE)"
-        if is_text and reading.value_role == "gain":  # pandas and JSON write True and true
+        if is_text:  # pandas and JSON write True and true
             number = f"CASE lower({name}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {number} END"
         cells["value"] = f"{reading.sign}{number}"
     if reading.second_order is not None:
@@ -209,7 +209,7 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
         problem = f"there are {counts[2]} fields, but {counts[1]} columns"
         return DataFileError(path, problem, where, "give every line a field for each column, or --delimiter.")
     if "reached an invalid state" in error.message:
-        hint = f"give all lines the same end: sed -i 's/\\r$//' {path.name} removes that of Windows."
+        hint = "give all lines the same end; dos2unix writes a file of text with the end of Linux."
         return DataFileError(path, "has lines that end in different ways", where, hint)
     if "unterminated quote" in error.message:
         hint = "a field in quotes begins and ends with one, with quotes inside it doubled; TSV has no quotes."

@@ -90,10 +90,15 @@ class Objects:
         """Whether all objects have these fields of texts and numbers; to search all for types takes twice as long.
 
         Where all fields are read, DuckDB refuses another field, and a text in the place of a number. It takes a list
-        or an object for a text, which is then told by its first letter.
+        or an object for a text, which is then told by its first letter, and rounds 1.5 to a whole number, so that the
+        spelling of whole numbers is checked.
         """
-        checks = []
+        checks, spellings = [], []
+        whole_types = {}
         for name, sql_type in types.items():
+            if sql_type == "BIGINT":
+                whole_types[name] = "VARCHAR"
+                spellings.append(f"bool_and(NOT regexp_matches({quoted(name)}, '[.eE]'))")
             if sql_type == "VARCHAR":
                 checks.append(f"bool_and({quoted(name)}[1] NOT IN ('[', '{{'))")
             elif sql_type in ("BIGINT", "DOUBLE"):
@@ -101,9 +106,12 @@ class Objects:
             else:
                 return False
         try:
-            return all(self.database.row(f"SELECT {', '.join(checks)} FROM read_json({self._options})"))
+            holds = all(self.database.row(f"SELECT {', '.join(checks)} FROM read_json({self._options})"))
+            if holds and spellings:
+                holds = all(self.database.row(f"SELECT {', '.join(spellings)} FROM {self.source(whole_types)}"))
         except DatabaseError:
             return False
+        return holds
 
     def source(self, sql_types: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""

@@ -125,6 +125,8 @@ class ParquetTable(Table):
 
     def entries(self, column: str) -> int:
         """Return the number of entries in the lists of a column; 0 for a file in a store."""
+        if not isinstance(self.file, Path):
+            return 0
         own = "path_in_schema = ? OR starts_with(path_in_schema, ? || ', ')"
         counts = f"SELECT sum(num_values) AS entries FROM parquet_metadata({named(self.file)}) WHERE {own}"
         most = f"SELECT coalesce(max(entries), 0) FROM ({counts} GROUP BY path_in_schema)"

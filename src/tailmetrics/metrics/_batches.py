@@ -181,6 +181,8 @@ def rows_of_one_grade(ranking: Ranking) -> Tensor:
     if not ranking.scores_all:
         hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
         has_one_grade = has_one_grade & (hits == length)
+    if ranking.binary:
+        return has_one_grade.sum()
     entries = ranking.targets.entries
     if entries.gains is not None:
         is_label = entries.ids >= 0

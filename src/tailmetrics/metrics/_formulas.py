@@ -48,7 +48,8 @@ def takes_arrays(
     def either(*args: Any, **kwargs: Any) -> Value:
         if "ranking" in kwargs:
             kwargs[public.ranking_name] = kwargs.pop("ranking")
-        if is_compiling():  # torch.compile follows neither signatures nor checks
+        has_ranks = public.ranking_name in kwargs or (len(args) > 0 and isinstance(args[0], TargetRanks))
+        if has_ranks and is_compiling():  # torch.compile follows neither signatures nor checks
             ranks = args[0] if args else kwargs[public.ranking_name]
             value = function(*args, **kwargs)
         else:
@@ -133,7 +134,7 @@ class _PublicFormula:
             deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
             depth = Depth(deepest, deepest)
         ranking = rank_batch(Context(self.name, warns=True), Batch(preds, target), depth)
-        if self.warns is not None:
+        if self.warns is not None and not is_compiling():
             self.warns(ranking)
         return ranking
 

@@ -403,7 +403,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 class _HitRateMetric(TopKMetric):
-    """The share of rows with a hit, under any name."""
+    """The share of rows with a hit: the base of two metrics that differ only in name."""
 
     higher_is_better = True
 

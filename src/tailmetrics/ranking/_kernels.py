@@ -550,6 +550,8 @@ class Kernels(ScoreKernels):
             return self.counts_above(scores, rows, own, labels)
 
         num_rows, num_labels = scores.shape
+        if not num_entries:
+            return rows.new_zeros(3, 0)
         is_table = num_entries == num_rows * entries.width
         if is_table and entries.width < num_labels:
             shape = num_rows, entries.width

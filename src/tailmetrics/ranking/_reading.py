@@ -174,14 +174,13 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
 def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
     """Raise if ids were passed as scores, or scores as ids."""
     is_scored = isinstance(preds, tuple) or preds.is_floating_point()
-    if context.scored and not is_scored:
+    if context.scored and isinstance(preds, Tensor) and not is_scored and preds.dtype != torch.bool:
         raise TypeError(
             f"{context.caller}: scores is {shape_of(preds)}; scores are floating. Ids go to Ranking.from_ids."
         )
     if is_scored and not context.scored:
-        raise TypeError(
-            f"{context.caller}: ids is {shape_of(preds)}; label ids are integers. Scores go to Ranking.from_scores."
-        )
+        kind = "a pair" if isinstance(preds, tuple) else shape_of(preds)
+        raise TypeError(f"{context.caller}: ids is {kind}; label ids are integers. Scores go to Ranking.from_scores.")
 
 
 def wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:

@@ -31,6 +31,7 @@ class ComparisonReport(ComparisonData, Rendered):
     """
 
     stem = "compare"
+    tables = ("curve",)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return the content that every renderer shows; if ``brief``, without the tables by bucket and drawings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from errno import EEXIST
 from io import StringIO
 from pathlib import Path
@@ -34,9 +35,9 @@ def check_replaceable(goal: Path) -> None:
         raise FileExistsError(EEXIST, f"is {kind}, where a file is to be written", str(goal))
 
 
-def file_names(stem: str) -> list[str]:
+def file_names(stem: str, tables: Sequence[str]) -> list[str]:
     """Return the names of the files that a report or a comparison may write, but for drawings alone."""
-    return [*(f"{stem}.{form}" for form in FORMS), *(_table_file(name, stem) for name in TABLES)]
+    return [*(f"{stem}.{form}" for form in FORMS), *(_table_file(name, stem) for name in tables)]
 
 
 def check_goal(goal: Path, stem: str) -> None:
@@ -44,7 +45,7 @@ def check_goal(goal: Path, stem: str) -> None:
     check_replaceable(goal)
     is_table = goal.name in [_table_file(name, stem) for name in TABLES]
     if is_table and goal.exists() and not goal.with_name(f"{stem}.json").exists():
-        text = f"is there without {stem}.json beside it, so that it may be of another program; move it"
+        text = f"is there without {stem}.json beside it, so that it may be of another program"
         raise FileExistsError(EEXIST, text, str(goal))
 
 
@@ -62,6 +63,8 @@ class Rendered(Shown):
 
     stem: ClassVar[str]
     """The name of the files, without their suffix."""
+    tables: ClassVar[Sequence[str]] = TABLES
+    """The tables beside the main one."""
 
     @names_missing_extra
     def write(self, folder: Path | str, stem: str | None = None, figures: Figures | None = None) -> list[Path]:
@@ -93,7 +96,7 @@ class Rendered(Shown):
             for name in names:
                 os.replace(Path(unfinished, name), folder / name)
             if has_earlier_report:
-                for name in set(file_names(stem)) - set(names):
+                for name in set(file_names(stem, self.tables)) - set(names):
                     if (folder / name).is_file():
                         (folder / name).unlink()
         return [folder / name for name in names]

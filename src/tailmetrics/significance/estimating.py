@@ -101,7 +101,7 @@ class Estimate:
         self._studentised: Studentised | None = None
         self.moments: Moments | None = None
         if isinstance(self._statistic, Ratios) and isfinite(self.value):
-            self._studentised = Studentised(self._statistic)
+            self._studentised = Studentised(self._statistic, are_clusters=clusters is not None)
             self.moments = self._studentised.moments
 
         self._are_shares = self._has_shares()

@@ -12,7 +12,7 @@ The first rule that fits decides. Quick and resampled intervals differ only in t
    rows do not tell the variance: no interval.
 5. A mean or ratio of sums of values x in [0, 1], of one run, where (Σx)² / Σx² is below 20 and below a quarter of the
    rows: the limits of Fay and Feuer; the same of 1 - x. Of a mean, x stands above its least value. Much larger rows may
-   be still to come where one row has most of Σx², but little of Σx, as among 1 / rank
+   still come where one row has most of Σx² but little of Σx, as among values of 1 / rank
    (:attr:`Shares.largest_expected`). Quick intervals under the same condition:
    a. Values x >= 0 without an upper bound, such as DCG: the same limits; no interval if (Σx)² / Σx² is below 2, which
       says that one row has more than half of the sum. Of a mean also the limits of a Poisson number of events with
@@ -223,7 +223,7 @@ class Shares:
     most: float | None = None
 
     @classmethod
-    def of_units(cls, top: Array, bottom: Array, most: float) -> Shares:
+    def of_units(cls, top: Array, bottom: Array, most: float | None) -> Shares:
         """Return the sums of numerators and denominators, shape (U,) each."""
         units = int((bottom != 0).sum())
         return cls(float(top.sum()), float((top**2).sum()), float(top.max()), float(bottom.sum()), units, most=most)

@@ -53,12 +53,14 @@ class Ratio:
     high: float
 
     @classmethod
-    def of_units(cls, top: Array, bottom: Array) -> Ratio:
-        """Return the sums of numerators and denominators, shape (U,) each."""
+    def of_units(cls, top: Array, bottom: Array, are_clusters: bool = False) -> Ratio:
+        """Return the sums of numerators and denominators, shape (U,) each, of rows or of clusters of rows."""
         values = top[bottom != 0] / bottom[bottom != 0]
-        most = float(top.max() + (bottom - top).max())
+        most: float | None = float(top.max() + (bottom - top).max())
         if np.isin(bottom, (0, 1)).all():
             most = 1.0
+        elif are_clusters:
+            most = None  # the sums of clusters differ by their sizes, too
         return cls(
             Shares.of_units(top, bottom, most),
             Shares.of_units(bottom - top, bottom, most),
@@ -193,11 +195,11 @@ class Moments:
     units: int
 
     @classmethod
-    def from_units(cls, terms: Sequence[Term]) -> Moments:
-        """Return the moments of values of units: numerators and denominators, shape (U,) each."""
+    def from_units(cls, terms: Sequence[Term], are_clusters: bool = False) -> Moments:
+        """Return the moments of values of units, rows or clusters: numerators and denominators, shape (U,) each."""
         ratios, residuals, has_bottom = [], [], np.zeros(terms[0][1].size, dtype=bool)
         for _, top, bottom in terms:
-            ratio = Ratio.of_units(top, bottom)
+            ratio = Ratio.of_units(top, bottom, are_clusters)
             ratios.append(ratio)
             residuals.append(top - ratio.value * bottom)
             has_bottom |= bottom != 0

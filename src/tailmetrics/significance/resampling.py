@@ -187,14 +187,15 @@ class Studentised:
 
     Args:
         ratios: The sum of ratios.
+        are_clusters: Whether the units are clusters of rows.
 
     Attributes:
         moments: The sums over all units.
         columns: The columns that are summed over the units of a resample, each of shape (U,).
     """
 
-    def __init__(self, ratios: Ratios) -> None:
-        self.moments = Moments.from_units(ratios.terms)
+    def __init__(self, ratios: Ratios, are_clusters: bool) -> None:
+        self.moments = Moments.from_units(ratios.terms, are_clusters)
         columns = []
         for term, ratio in zip(ratios.terms, self.moments.ratios, strict=True):
             columns += [term.top - ratio.value * term.bottom, term.bottom]
