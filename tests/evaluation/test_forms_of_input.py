@@ -411,7 +411,7 @@ def test_table_errors_offer_changes_to_the_table():
     member = pd.DataFrame({"member": [1, 2], "ids": [[2], [3]]})
     for preds, relevant, problem in (
         (lists, target, "no column is the score, rank or distance; its columns are 'user', 'item', 'scores'"),
-        (target, target, "its columns are 'user', 'item'; rename columns, one to score, rank or distance"),
+        (target, target, "its columns are 'user', 'item'; name one column score, rank or distance"),
         (
             target.assign(itemId=3, item_id=4).drop(columns="item"),
             target,
@@ -420,7 +420,7 @@ def test_table_errors_offer_changes_to_the_table():
         (
             target.assign(score=1.0),
             target.assign(clicked=1),
-            "rename columns, one to gain, and drop others that may be it",
+            "name one column gain, and drop the other columns that may be it",
         ),
         (member, pd.DataFrame({"user": [2, 1], "labels": [[3], [2]]}), "give both a column 'query', or neither"),
     ):

@@ -165,7 +165,7 @@ def test_files_with_no_or_two_known_names_for_a_role_are_refused(write, form):
     assert error.problem == "'qid' and 'query' could each be the query; its columns are 'qid', 'query', 'item', 'score'"
     assert target_error.problem.startswith("no column is the query; its columns are 'who', 'item'")
     if form in IN_MEMORY:
-        hint = "rename columns, one to query, and drop others that may be it"
+        hint = "name one column query, and drop the other columns that may be it"
         assert error.hint == target_error.hint == hint
     else:
         assert error.hint == "--preds-columns.query qid or --preds-columns.query query"
@@ -242,22 +242,22 @@ def test_an_unnamed_index_of_a_frame_is_ignored(write):
     [
         (
             {"target_columns": Columns(score="score")},
-            "has no score, which 'score' is to be",
-            "leave --target-columns.score out; there are --target-columns .query, .item, .labels, .gain.",
+            "'score' is named as its score, but targets have no score",
+            "leave --target-columns.score out; its roles are query, item, labels, gain.",
         ),
         (
             {"preds_columns": Columns(gain="score")},
-            "has no gain, which 'score' is to be",
-            "leave --preds-columns.gain out; there are --preds-columns .query, .item, .ids, .score, .rank, .distance.",
+            "'score' is named as its gain, but predictions have no gain",
+            "leave --preds-columns.gain out; its roles are query, item, ids, score, rank, distance.",
         ),
         (
             {"columns": Columns(score="score"), "preds_columns": Columns(distance="score")},
-            "the score 'score' and the distance 'score' are named, but one of them orders the items",
+            "the score 'score' and the distance 'score' are named, but only one column can order the items",
             "leave all but one of --columns.score, --preds-columns.distance out.",
         ),
         (
             {"columns": Columns(score="score", rank="order")},
-            "the score 'score' and the rank 'order' are named, but one of them orders the items",
+            "the score 'score' and the rank 'order' are named, but only one column can order the items",
             "leave all but one of --columns.score, --columns.rank out.",
         ),
     ],

@@ -201,7 +201,8 @@ class Opening:
                 argument = f"{role}={name!r}"
                 if not self.in_memory:
                     argument = f"--{self.own_option('columns')}.{role}"
-                problem = f"{name!r} is named as its {role}, which {self.role} do not have"
+                words = "predictions" if self.role == "preds" else "targets"
+                problem = f"{name!r} is named as its {role}, but {words} have no {role}"
                 raise DataFileError(self.path, problem, hint=f"leave {argument} out; its roles are {', '.join(roles)}.")
 
         names = self.columns.names()
