@@ -415,7 +415,7 @@ def test_table_errors_offer_changes_to_the_table():
         (
             target.assign(itemId=3, item_id=4).drop(columns="item"),
             target,
-            "could each be the item, .*one to item, one to score, rank or distance, and drop",
+            "could each be the item, .*one column item, one score, rank or distance, and drop",
         ),
         (
             target.assign(score=1.0),
