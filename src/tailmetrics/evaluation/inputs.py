@@ -56,33 +56,39 @@ def read_data(preds: Any, target: Any, options: Options) -> Data:
 def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequence[str]:
     """Return the names of the labels of all runs, whose catalogue is one; empty if no two runs are tables."""
     target = rows_of_names(as_lists(target))
-    tables = [preds for preds in map(as_lists, runs) if _have_names(preds, target, options)]
+    train_target = rows_of_names(as_lists(options.train_target))
+    tables = []
+    for preds in map(as_lists, runs):
+        if _are_tables(preds, _with_ids(preds, "target", target, options)):
+            tables.append(preds)
     if len(tables) < 2:
         return ()
-    train_target = rows_of_names(as_lists(options.train_target))
     for preds in tables:
         check_tables(preds, target, train_target)
     return label_names_of(tables, target, train_target, options)
 
 
-def _have_names(preds: Any, target: Any, options: Options) -> bool:
+def _are_tables(preds: Any, target: Any) -> bool:
     """Whether predictions and targets are read as tables of names, rather than as tensors."""
-    if options.label_names is not None and _has_columns(preds):
-        return False
     return any(is_table(value) or holds_names(value) for value in (preds, target))
 
 
-def _has_columns(preds: Any) -> bool:
-    """Whether predictions are a matrix or array without named columns."""
-    return hasattr(preds, "shape") and not is_table(preds)
+def _with_ids(preds: Any, argument: str, labels: Any, options: Options) -> Any:
+    """Return lists of names as ids beside an array of predictions, whose columns or ids ``label_names`` names.
+
+    Return any other value unchanged.
+    """
+    is_array = hasattr(preds, "shape") and not is_table(preds)
+    if options.label_names is None or not is_array:
+        return labels
+    return names_as_ids(argument, labels, options.label_names)
 
 
 def _data_in_any_form(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
     """Return predictions and targets as data, after arrays of names became lists."""
-    if options.label_names is not None and _has_columns(preds):  # the columns, or ids, have names
-        target = names_as_ids("target", target, options.label_names)
-        train_target = names_as_ids("train_target", train_target, options.label_names)
-    if any(is_table(value) or holds_names(value) for value in (preds, target)):
+    target = _with_ids(preds, "target", target, options)
+    train_target = _with_ids(preds, "train_target", train_target, options)
+    if _are_tables(preds, target):
         return data_of_tables(preds, target, train_target, options)
     return data_of_tensors(padded(preds), padded(target), padded(train_target), options)
 
