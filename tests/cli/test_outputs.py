@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -489,3 +490,30 @@ def test_an_error_removes_staged_files(tmp_path):
     with pytest.raises(ValueError, match="late"):
         fail()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_a_table_of_rows_is_closed_after_an_error(config, write_files, tailmetrics, tmp_path, monkeypatch, command):
+    """If a late batch is refused, the unfinished table of rows is closed, so that its folder can be deleted."""
+    files = []
+
+    class Recorded(pq.ParquetWriter):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            files.append(self)
+
+    monkeypatch.setattr(pq, "ParquetWriter", Recorded)
+    monkeypatch.setattr("tailmetrics.evaluation.row_tables.BUFFERED_CELLS", 1)
+    scores = np.random.default_rng(0).normal(size=(40, 6))
+    scores[30, 2] = np.nan
+    words = [*write_files(preds=scores, target=np.arange(40) % 6), "--config", config(("RecallAtK", "{k: 2}"))]
+    words += ["--batch-rows", 10, "--quiet"]
+    if command == "compare":
+        words += ["--preds", tmp_path / "preds.npy", "--names", "a", "b"]
+    else:
+        words += ["--out", tmp_path / "out"]
+    status, _, err = tailmetrics(command, *words)
+    assert status == 2
+    assert "row 30: holds the score nan" in err
+    assert files
+    assert not any(file.is_open for file in files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import chain
@@ -236,10 +237,10 @@ def _rows_of(dataset: Dataset) -> Sequence[Any]:
 def _write_table(path: Path, evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages) -> None:
     """Evaluate a run, and write its table of values per row."""
     evaluation.start()
-    writer = RowTableWriter(path, evaluation, run.dataset)
-    accumulate(evaluation, run.dataset, run.groups, data, write=writer.write)
-    report = report_of(evaluation, run, data, messages)
-    writer.close(report.scalars, notes_for_comparisons(report, run))
+    with closing(RowTableWriter(path, evaluation, run.dataset)) as writer:
+        accumulate(evaluation, run.dataset, run.groups, data, write=writer.write)
+        report = report_of(evaluation, run, data, messages)
+        writer.complete(report.scalars, notes_for_comparisons(report, run))
 
 
 # -- comparison -----------------------------------------------------------------------------------------------------

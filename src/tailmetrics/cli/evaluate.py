@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -91,7 +92,7 @@ def evaluate(request: Request, messages: Messages) -> None:
     if options.engine is not None:
         engine = Engine(options, data, messages)
 
-    with Outputs(files, output.overwrite) as outputs:
+    with Outputs(files, output.overwrite) as outputs, ExitStack() as open_files:
         folder = None
         if output.out is not None:
             folder = outputs.claim(output.out, [*file_names("report", Report.tables), ROWS_FILE])
@@ -114,6 +115,7 @@ def evaluate(request: Request, messages: Messages) -> None:
             if _keeps_rows(options, output):
                 value_options = options_of_values(data)
             writer = RowTableWriter(table, evaluation, run.dataset, value_options, run.clusters)
+            open_files.callback(writer.close)
         if engine is None:
             write = None if writer is None else writer.write
             accumulate(evaluation, run.dataset, run.groups, data, device, write)
@@ -122,7 +124,7 @@ def evaluate(request: Request, messages: Messages) -> None:
             evaluation = engine.total(evaluation, add)
         report = report_of(evaluation, run, data, messages)
         if writer is not None:
-            writer.close(report.scalars, notes_for_comparisons(report, run), request.words(report.words))
+            writer.complete(report.scalars, notes_for_comparisons(report, run), request.words(report.words))
 
         report = _with_note_on_catalogue(report, evaluation, run, data)
         report = _with_facts_of_the_command(report, request, inputs, run, messages)

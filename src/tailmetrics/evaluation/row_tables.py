@@ -239,7 +239,7 @@ def _read(path: Path, columns: list[str]) -> Any:
 
 
 class RowTableWriter:
-    """Writes a table of values per row, batch by batch; :meth:`close` completes the file.
+    """Writes a table of values per row, batch by batch; :meth:`complete` makes it a table that can be read.
 
     Args:
         path: Parquet file to write.
@@ -273,8 +273,8 @@ class RowTableWriter:
         self._file: Any = None
         self._pending: list[Any] = []
 
-    def close(self, scalars: Mapping[str, float], notes: Sequence[str], words: Sequence[str] = USUAL_WORDS) -> None:
-        """Complete the file with facts that are not in the columns.
+    def complete(self, scalars: Mapping[str, float], notes: Sequence[str], words: Sequence[str] = USUAL_WORDS) -> None:
+        """Complete the file with facts that are not in the columns, and close it.
 
         Args:
             scalars: The values of the run by key.
@@ -293,7 +293,12 @@ class RowTableWriter:
             "words": list(words),
         }
         self._file.add_key_value_metadata({METADATA: json.dumps(metadata)})
-        self._file.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, also after an error: it can then be deleted on every system."""
+        if self._file is not None:
+            self._file.close()
 
     def write(self, rows: Tensor, ranking: Ranking) -> None:
         """Add a batch: the numbers of its rows, and their ranking."""

@@ -65,10 +65,12 @@ class LoaderRows:
     def close(self, report: Report) -> None:
         """Complete the table with the values and the notes of a report."""
         if self._writer is not None:
-            self._writer.close(report.scalars, report.warnings_of_rows)
+            self._writer.complete(report.scalars, report.warnings_of_rows)
 
     def discard(self) -> None:
         """Delete the table."""
+        if self._writer is not None:
+            self._writer.close()
         rmtree(self._folder, ignore_errors=True)
 
     def write(self, path: Path) -> None:
