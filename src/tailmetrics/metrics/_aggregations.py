@@ -361,7 +361,9 @@ class MeanOfRows(_RowAggregation):
         ranks = ranks_read = reading.of(ranking)
         only_hits = reading.formula.zero_without_hits
         if only_hits and ranking.rows is PLAIN_ROWS and ranking.num_rows * reading.num_buckets >= MANY_ROWS:
-            ranks_read = ranks.with_hits or ranks
+            ranks_of_hits = ranks.with_hits
+            if ranks_of_hits is not None:
+                ranks_read = ranks_of_hits
         values = reading.values(ranking, ranks_read)
         if self.is_mean_of_counts:
             values = self._fractions(values)

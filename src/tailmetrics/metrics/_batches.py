@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._device import is_compiling
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 QUERIES_REMEMBERED = 2**16
@@ -181,17 +182,26 @@ def rows_of_one_grade(ranking: Ranking) -> Tensor:
     if not ranking.scores_all:
         hits = (ranking.hits.ranks <= ranking.depth).sum(dim=-1)
         has_one_grade = has_one_grade & (hits == length)
-    if ranking.binary:
-        return has_one_grade.sum()
-    entries = ranking.targets.entries
-    if entries.gains is not None:
-        is_label = entries.ids >= 0
-        lowest = torch.full(n_relevant.shape, torch.inf, dtype=entries.gains.dtype, device=n_relevant.device)
-        highest = torch.zeros_like(lowest)
-        lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
-        highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
-        has_one_grade = has_one_grade & (lowest == highest)
+    if not ranking.targets.binary:
+        has_one_grade = has_one_grade & _have_one_gain(ranking.targets)
     return has_one_grade.sum()
+
+
+def _have_one_gain(targets: Targets) -> Tensor:
+    """Return whether the relevant labels of each row have the same gain, shape (N,), for targets with gains."""
+    if targets.dense is not None:  # entries for all cells would take several times as much memory
+        highest = targets.dense.amax(dim=1)
+        lowest = targets.dense.where(targets.dense > 0, highest[:, None]).amin(dim=1)
+        return lowest == highest
+
+    entries = targets.entries
+    assert entries.gains is not None
+    is_label = entries.ids >= 0
+    lowest = torch.full((targets.num_rows,), torch.inf, dtype=entries.gains.dtype, device=entries.gains.device)
+    highest = torch.zeros_like(lowest)
+    lowest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, torch.inf), "amin")
+    highest.scatter_reduce_(0, entries.rows, entries.gains.where(is_label, 0), "amax")
+    return lowest == highest
 
 
 def warn_once(ranking: Ranking, what: object, text: str) -> None:

@@ -303,9 +303,8 @@ class RowCounts(TargetRanks):
         self.pair_of_row = pair_of_row.view(relevant.n.shape)
 
     @property
-    def with_hits(self) -> TargetRanks:
-        """These counts, which are those of all rows."""
-        return self
+    def with_hits(self) -> None:
+        """None: these are the counts of all rows."""
 
     def ranks_of(self, numbers: list[int]) -> ExpectedRanks:
         """Return the ranks of the relevant labels of one row for each of some ``pairs``, given their numbers.

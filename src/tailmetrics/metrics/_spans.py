@@ -259,19 +259,21 @@ def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None) -> Tenso
     is_hit = hits.ranks < NOT_RANKED
     counts = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=hits.ranks.device)
     counts[1] = 1  # a place without a hit has a span of one place
-    rows = is_hit.nonzero()[:, 0]
-    if not len(rows):
+    places = is_hit.flatten().nonzero()[:, 0]
+    if not len(places):
         return counts
 
     scores = ranking.scores
     if scores is None:
         return torch.where(is_hit, _counts_in_lists(ranking, hits.ranks, buckets), counts)
-    ids = hits.ids[is_hit]
+    rows = places // is_hit[0].numel()
+    ids = hits.ids.flatten()[places]
     own_scores = scores[rows, ids]
     if buckets is None:
-        counts[:, is_hit] = ranking.targets.kernels.counts_above(scores, rows, own_scores, ids)
+        counts_of_hits = ranking.targets.kernels.counts_above(scores, rows, own_scores, ids)
     else:
-        counts[:, is_hit] = counts_by_bucket(scores, rows, own_scores, ids, buckets)
+        counts_of_hits = counts_by_bucket(scores, rows, own_scores, ids, buckets)
+    counts.view(3, -1)[:, places] = counts_of_hits
     return counts
 
 

@@ -138,9 +138,8 @@ class ExpectedRanks(TargetRanks):
             self.most = int((self.above + self.equal).masked_fill(void, 0).max())
 
     @property
-    def with_hits(self) -> TargetRanks:
-        """These ranks: a mean over orders is not 0 where one order has no hit."""
-        return self
+    def with_hits(self) -> None:
+        """None: a mean over orders is not 0 where one order has no hit."""
 
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
         """Return the mean of a ``value`` of ranks, shape (K, ...), over the possible lengths of the lists of buckets.

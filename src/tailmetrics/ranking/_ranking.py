@@ -425,9 +425,8 @@ class ExactRanks(TargetRanks):
         self.max_k, self.deepest = EVERYTHING, self.num_labels
 
     @property
-    def with_hits(self) -> TargetRanks:
-        """The target ranks of all rows: to select the rows with hits would take all hits, not only the first ones."""
-        return self
+    def with_hits(self) -> None:
+        """None: to select the rows with hits would take all hits, not only the first ones."""
 
     @once
     def hits(self) -> Hits:
