@@ -18,6 +18,9 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._checks import check_batch
 from tailmetrics.ranking import Ranking, rank
 
+NEEDS_OF_COUNTS = frozenset({"buckets", "label_counts"})
+"""What a metric lacks as long as training counts are unknown."""
+
 
 def chosen_metrics(request: Request) -> list[TopKMetric]:
     """Return the metrics of the config, except the metrics that ``--without`` names by class or key.
@@ -105,7 +108,7 @@ def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[T
     by_bucket = []
     for metric in metrics:
         name = type(metric).__name__
-        if not {"buckets", "label_counts"} & {*metric.missing()}:
+        if NEEDS_OF_COUNTS.isdisjoint(metric.missing()):
             others.append(metric)
         elif metric.buckets is None:
             overall.append(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -32,6 +32,11 @@ from tailmetrics.ranking._reading import Depth
 
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values of."""
+
+
+def adds_up_processes(members: Iterable[TopKMetric]) -> bool:
+    """Whether a metric adds up its states over processes: not if each has ``sync_on_compute=False``."""
+    return any(metric.sync_on_compute for metric in members)
 
 
 class AlternativeStates(ExactMetric):
@@ -145,7 +150,7 @@ class Alternatives:
         Members are left out that were given a batch without values under these rankings.
         """
         states = self.states
-        states.sync_on_compute = any(member.sync_on_compute for member in self._members.values())
+        states.sync_on_compute = adds_up_processes(self._members.values())
         for member in self._members.values():
             states.process_group = member.process_group
         sending = []

@@ -14,6 +14,7 @@ from tailmetrics._exact_metric import ExactMetric, states_of
 from tailmetrics._transfer import digest_of, problem_with_states
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.collection._alternatives import adds_up_processes
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.description import (
@@ -36,7 +37,7 @@ from tailmetrics.evaluation.reporting import (
 )
 from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
 from tailmetrics.evaluation.row_groups import checked_numbers, names_for_all
-from tailmetrics.evaluation.row_labels import adds_up_processes, from_all
+from tailmetrics.evaluation.row_labels import from_all
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.evaluation.values import values_of
 from tailmetrics.frequency import LabelFrequency
@@ -140,7 +141,7 @@ class Evaluation:
         self.counts = self._row_counts().to(device)
         self.interval_values = IntervalValues(self.collection, self.confidence, device)
         for metric in (self.counts, self.interval_values.moments):
-            metric.sync_on_compute = adds_up_processes(self.collection)
+            metric.sync_on_compute = adds_up_processes(self.members)
         self.started = True
 
     def _start_once(self, device: torch.device | str = "cpu") -> None:

@@ -11,6 +11,7 @@ import torch
 
 from tailmetrics._transfer import num_processes
 from tailmetrics.collection import TopKCollection
+from tailmetrics.collection._alternatives import adds_up_processes
 from tailmetrics.evaluation.label_codes import (
     LENGTHS,
     MOST,
@@ -172,14 +173,9 @@ def _listed_instead(lengths: Any, codes: Any, num_buckets: int, labels: Sequence
     return counts
 
 
-def adds_up_processes(collection: TopKCollection) -> bool:
-    """Whether a metric adds up its states over processes: not if each has ``sync_on_compute=False``."""
-    return any(metric.sync_on_compute for metric in collection.members().values())
-
-
 def from_all(value: Any, collection: TopKCollection) -> list[Any]:
     """Return the values of all processes, or the value of this one if the metrics add nothing up over processes."""
-    if num_processes() == 1 or not adds_up_processes(collection):
+    if num_processes() == 1 or not adds_up_processes(collection.members().values()):
         return [value]
     values: list[Any] = [None] * num_processes()
     torch.distributed.all_gather_object(values, value)

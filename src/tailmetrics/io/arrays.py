@@ -21,9 +21,9 @@ NAMED_ROWS = 2**16
 HINTS = {
     "preds": (
         "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor, of at "
-        "most 64 bits; decisions are floats 0 and 1, and scores of lines of LETOR are text: numpy.savetxt."
+        "most 64 bits"
     ),
-    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor, of at most 64 bits.",
+    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor, of at most 64 bits",
 }
 
 
@@ -164,14 +164,20 @@ class ArraySource(Source):
         hint = HINTS[self.role]
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             types = ", ".join(type(part).__name__ for part in parts)
-            raise DataFileError(self.path, f"holds {types}, not an array", hint=hint)
+            if "dict" in types:
+                hint += "; save each tensor in a file of its own"
+            raise DataFileError(self.path, f"holds {types}, not an array", hint=f"{hint}.")
         if self._fits(parts):
             return
         content = " and ".join(map(_content, parts))
         if any(isinstance(part, Tensor) and part.layout is torch.sparse_coo for part in parts):
-            hint = "a sparse tensor becomes CSR by tensor.to_sparse_csr()."
+            hint = "a sparse tensor becomes CSR by tensor.to_sparse_csr()"
+        elif parts[0].ndim == 1:
+            hint += "; scores of lines of LETOR are text: numpy.savetxt"
+        elif self.role == "preds" and _kind(parts[0]) == "b":
+            hint += "; decisions are floats 0 and 1"
         words = "predictions" if self.role == "preds" else "targets"
-        raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=hint)
+        raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=f"{hint}.")
 
     def _fits(self, parts: tuple[Any, ...]) -> bool:
         """Whether arrays of these types and shapes are predictions or targets."""

@@ -107,9 +107,8 @@ class Files(Facts):
             if may_be_padded and isinstance(rows, Ragged) and rows.values is None:
                 is_padding = rows.ids == self.ignore_index
                 checked = rows.select(~is_padding)
-                rows = rows.select(
-                    ~is_padding | ~stands_before(rows.row_numbers, rows.ids)
-                )  # a row of padding alone keeps one
+                is_first = ~stands_before(rows.row_numbers, rows.ids)
+                rows = rows.select(~is_padding | is_first)  # a row of padding alone keeps one
             check_rows(checked, role, source, first, self.columns, repeats, lowest)
             yield rows, first
             first += len(rows)

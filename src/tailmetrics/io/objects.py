@@ -195,8 +195,7 @@ def _has_empty_lists_alone(objects: Objects, reading: TableReading) -> bool:
     if name not in objects.mixed:
         return False
     entry = f"SELECT 1 FROM {objects.source({name: 'JSON[]'})} WHERE len({quoted(name)}) > 0 LIMIT 1"
-    with file_errors(objects.path, "JSON"):
-        return objects.database.row(entry) is None
+    return objects.database.row(entry) is None
 
 
 def _list_types(reading: TableReading, columns: Sequence[Column]) -> dict[str, str]:

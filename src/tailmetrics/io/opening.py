@@ -78,8 +78,10 @@ class Input:
             texts = []
             for query, item, value in self.as_lines().parts[0].rows(Database(), 2):
                 text = f"{query!r}: {item!r}"
-                if value is not None:
-                    text += f" {-value if self.reading.least_first else value:g}"
+                if value is not None and self.reading.least_first:
+                    text += f" {-value:g}"
+                elif value is not None:
+                    text += f" {value:g}"
                 texts.append(text)
         return [f"{self.name}, {text}" for text in texts]
 

@@ -151,7 +151,7 @@ class ByAverage:
             "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
             "macro": mean_over_labels,
             "weighted": mean_over_labels,
-            "none": partial(OverLabels, ratio=self.ratio),
+            "none": partial(RatioOfEachLabel, ratio=self.ratio),
         }
         aggregation = aggregations[average]
         return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
@@ -276,7 +276,7 @@ class RatioOfCounts(_CountAggregation):
         return torch.stack(self.ratio(*counts.to(torch.float64).unbind(-1))).flatten(2).movedim(1, -1)
 
 
-class OverLabels(_CountAggregation):
+class RatioOfEachLabel(_CountAggregation):
     """The ratio of each label, ``average="none"``, from its hits, its predictions and its support.
 
     Args:
@@ -416,7 +416,7 @@ class OverLabels(_CountAggregation):
         raise ValueError(f"{self.caller}: average={self.average!r} is over labels; a row has no value of its own.")
 
 
-class MeanOverLabels(OverLabels):
+class MeanOverLabels(RatioOfEachLabel):
     """The mean over labels of the ratio of each label.
 
     It is the plain mean for ``average="macro"``; for ``"weighted"``, each label is weighted by the number of rows in

@@ -61,7 +61,7 @@ class _ListAggregation(Aggregation):
         return [[float("nan")] * self.num_buckets for _ in self.reading.ks]
 
     def by_bucket(self, function: Callable[..., float], *counts: Tensor, **arguments: Any) -> list[float]:
-        """Return a function of counts (L,) of the labels of each bucket; without buckets, of all labels."""
+        """Return the value of a function of the counts of labels, (L,), by bucket; without buckets, of all labels."""
         buckets = self.reading.buckets
         if buckets is None:
             return [function(*counts, **arguments)]

@@ -184,7 +184,7 @@ class ReportData:
         """Return a bucket by name."""
         return self._buckets[name]
 
-    def bucket_lines(self, metrics: Iterable[str]) -> list[BucketRow]:
+    def bucket_lines(self, metrics: Sequence[str]) -> list[BucketRow]:
         """Return the lines of a table of metrics by bucket: the buckets with a value, after a line of all labels.
 
         The name of the line of all labels is empty; it is left out if no metric has a value over all labels.

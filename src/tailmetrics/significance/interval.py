@@ -51,8 +51,8 @@ FEW = 10
 RARE = 20
 """Values are rare if (Σx)² / Σx² is smaller: Student's t then held the true value in .77 to .87, of 10,000 rows too."""
 FEW_LARGE = 4
-"""Values are also rare if their squares add up to those of fewer rows as large as the largest, and their sum to that of
-at least twice as many: of 250 to 1,000 values 1 / rank, Student's t held the true value in .77 to .86."""
+"""Values are also rare if Σx² is that of fewer than so many rows of the largest size, and Σx is that of at least twice
+as many: of 250 to 1,000 values 1 / rank, Student's t held the true value in .77 to .86."""
 GROWTH = 6
 """How fast the largest expected row grows with the inequality of rows. Intervals of 60 to 1,000 values 1 / rank then
 hold the true value in .90 to .98. Those of rows of equal size do not change, those of 25 exponential values by 7 %."""
