@@ -182,8 +182,8 @@ def _arguments_as_tensors(caller: str, batch: Batch) -> bool:
     if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
         check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OPTIONAL_ARGUMENTS)})
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
-        _check_lengths(caller, "preds[0]", preds[0], "preds[1]", preds[1])
-        batch.preds = as_tensor(caller, "preds[0]", preds[0]), as_tensor(caller, "preds[1]", preds[1])
+        scores, ids = _pair_of_arrays(caller, "preds[0]", preds[0], "preds[1]", preds[1])
+        batch.preds = as_tensor(caller, "preds[0]", scores), as_tensor(caller, "preds[1]", ids)
     else:
         batch.preds = as_tensor(caller, "preds", preds)
 
@@ -216,8 +216,8 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
 
 def _explicit_target(caller: str, target: ExplicitTarget) -> tuple[str, Tensor, Tensor | None]:
     """Return ``form``, ``target`` and ``gains`` of :class:`Batch` of a target in an explicit form."""
-    values = {"target_ids": target.ids, "target_mask": target.mask, "target_gains": target.gains}
-    _check_lengths(caller, "target_ids", target.ids, "target_gains", target.gains)
+    target_ids, target_gains = _pair_of_arrays(caller, "target_ids", target.ids, "target_gains", target.gains)
+    values = {"target_ids": target_ids, "target_mask": target.mask, "target_gains": target_gains}
     tensors = {}
     for argument, value in values.items():
         if value is not None:
@@ -695,6 +695,11 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
         The array, and whether its rows are lists of any length. Integers are then ids, never one number per label.
     """
     content = _content_of(caller, argument, column)
+    return _array_of(caller, argument, content), content.lengths is not None and content.any_length
+
+
+def _array_of(caller: str, argument: str, content: Column) -> Array:
+    """Return the numbers of a column as an array, as :func:`from_column` does."""
     if content.nulls.any():
         row = int(content.nulls.argmax())
         if content.lengths is not None:
@@ -704,16 +709,26 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
             "put -1 in its place."
         )
     if content.lengths is None:
-        return content.numbers, False
-    return _padded(caller, argument, content.numbers, content.lengths), content.any_length
+        return content.numbers
+    return _padded(caller, argument, content.numbers, content.lengths)
 
 
-def _check_lengths(caller: str, name: str, column: Any, other_name: str, other_column: Any) -> None:
-    """Raise if one of two columns of lists, of ids and of a number for each, has more entries in a row."""
+def _pair_of_arrays(caller: str, name: str, column: Any, other_name: str, other_column: Any) -> tuple[Any, Any]:
+    """Return two columns of lists, of ids and of a number for each, as arrays; return other values unchanged.
+
+    Raises:
+        ValueError: If one of them has more entries in a row.
+    """
     if not (is_column(column) and is_column(other_column)):
-        return
-    lengths = _content_of(caller, name, column).lengths
-    other_lengths = _content_of(caller, other_name, other_column).lengths
+        return column, other_column
+    content = _content_of(caller, name, column)
+    other_content = _content_of(caller, other_name, other_column)
+    _check_lengths(caller, name, content.lengths, other_name, other_content.lengths)
+    return _array_of(caller, name, content), _array_of(caller, other_name, other_content)
+
+
+def _check_lengths(caller: str, name: str, lengths: Array | None, other_name: str, other_lengths: Array | None) -> None:
+    """Raise if a list has another length than the list of the other column in its row."""
     if lengths is None or other_lengths is None or len(lengths) != len(other_lengths):
         return  # the shapes are checked later
     differs = lengths != other_lengths
