@@ -1,4 +1,6 @@
-"""Rehearse a release, write its notes, and see what it breaks: `make rehearsal`, `make api`, the workflow Release."""
+"""Rehearse a release, write its notes, and see what it breaks: `make rehearsal`,
+`make api`, the workflow Release.
+"""
 
 import os
 import re
@@ -14,68 +16,137 @@ TOOLS = ROOT / ".github" / "requirements" / "release.txt"
 
 def table_of(files: list[Path]) -> str:
     """Return size and checksum of each file, as Markdown."""
-    rows = (f"| {one.name} | {one.stat().st_size:,} | `{sha256(one.read_bytes()).hexdigest()}` |" for one in files)
+    rows = (
+        (
+            f"| {one.name} | {one.stat().st_size:,} | "
+            f"`{sha256(one.read_bytes()).hexdigest()}` |"
+        )
+        for one in files
+    )
     return "\n".join(["| file | bytes | SHA-256 |", "| --- | ---: | --- |", *rows])
 
 
 def notes(changelog: str, files: list[Path]) -> str:
-    """Return the notes of a release: its part of the changelog, with links to its tag, and its files.
+    """Return the notes of a release: its part of the changelog, with links to its tag,
+    and its files.
 
     Raises:
         SystemExit: If the changelog has no dated part for the version of the files.
     """
-    version = next(one.name for one in files if one.name.endswith(".tar.gz")).split("-")[1].removesuffix(".tar.gz")
-    part = re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$(.*?)(?=^## |\Z)", changelog, re.M | re.DOTALL)
+    version = (
+        next(one.name for one in files if one.name.endswith(".tar.gz"))
+        .split("-")[1]
+        .removesuffix(".tar.gz")
+    )
+    part = re.search(
+        rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$(.*?)(?=^## |\Z)",
+        changelog,
+        re.M | re.DOTALL,
+    )
     if part is None:
-        raise SystemExit(f"CHANGELOG.md: no '## {version} (YYYY-MM-DD)'; write the date in the place of 'unreleased'.")
-    repository = re.findall(r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)[0]
+        raise SystemExit(
+            f"CHANGELOG.md: no '## {version} (YYYY-MM-DD)'; write the date in the "
+            "place of 'unreleased'."
+        )
+    repository = re.findall(
+        r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M
+    )[0]
     text = re.sub(r"\]\((?!\w+:)", f"]({repository}/blob/v{version}/", part[1].strip())
-    verified = f"`gh attestation verify FILE --repo {repository.removeprefix('https://github.com/')}`"
-    return f"{text}\n\n### Files\n\n{table_of(files)}\n\n{verified} says whether a file was built here from this tag."
+    verified = (
+        "`gh attestation verify FILE --repo "
+        f"{repository.removeprefix('https://github.com/')}`"
+    )
+    return (
+        f"{text}\n\n### Files\n\n{table_of(files)}\n\n{verified} says whether a file "
+        "was built here from this tag."
+    )
 
 
 def built(folder: Path, python: Path) -> list[Path]:
-    """Clone the last commit into a folder, build all that this machine can build, and return the files."""
-    subprocess.run(["git", "clone", "--quiet", "--no-local", str(ROOT), str(folder)], check=True)
+    """Clone the last commit into a folder, build all that this machine can build, and
+    return the files.
+    """
+    subprocess.run(
+        ["git", "clone", "--quiet", "--no-local", str(ROOT), str(folder)], check=True
+    )
     log = ["git", "log", "-1", "--format=%ct"]
-    epoch = subprocess.run(log, cwd=folder, check=True, text=True, capture_output=True).stdout.strip()
+    epoch = subprocess.run(
+        log, cwd=folder, check=True, text=True, capture_output=True
+    ).stdout.strip()
     for native, *what in (("0",), ("1", "--wheel")):  # as the jobs of release.yml do
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": epoch, "TAILMETRICS_NATIVE": native}
+        environment = {
+            **os.environ,
+            "SOURCE_DATE_EPOCH": epoch,
+            "TAILMETRICS_NATIVE": native,
+        }
         build = [str(python), "-m", "build", "--no-isolation", *what]
-        subprocess.run(build, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            build, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL
+        )
     return sorted((folder / "dist").iterdir())
 
 
 def rehearse() -> None:
-    """Build in two fresh clones, see that all bytes are equal, and try each file in an empty environment."""
+    """Build in two fresh clones, see that all bytes are equal, and try each file in an
+    empty environment.
+    """
     with TemporaryDirectory() as place:
         tools = Path(place) / "tools"
         subprocess.run([sys.executable, "-m", "venv", str(tools)], check=True)
         python = tools / "bin" / "python"
         pip = [str(python), "-m", "pip", "install", "--quiet"]
-        subprocess.run([*pip, "--require-hashes", "--requirement", str(TOOLS)], check=True)
-        first, second = (built(Path(place) / name, python) for name in ("one", "another"))
+        subprocess.run(
+            [*pip, "--require-hashes", "--requirement", str(TOOLS)], check=True
+        )
+        first, second = (
+            built(Path(place) / name, python) for name in ("one", "another")
+        )
         if table_of(first) != table_of(second):
-            raise SystemExit(f"two clones gave other bytes:\n{table_of(first)}\n{table_of(second)}")
+            raise SystemExit(
+                f"two clones gave other bytes:\n{table_of(first)}\n{table_of(second)}"
+            )
         print(f"the same bytes from two clones:\n{table_of(first)}", flush=True)
-        subprocess.run([sys.executable, str(ROOT / "tests/docs/try_wheel.py"), *map(str, first)], check=True)
+        subprocess.run(
+            [sys.executable, str(ROOT / "tests/docs/try_wheel.py"), *map(str, first)],
+            check=True,
+        )
 
 
 def api() -> None:
-    """Say what of the public API is broken since the last release; end with 1 where a patch version breaks some."""
+    """Say what of the public API is broken since the last release; end with 1 where a
+    patch version breaks some.
+    """
     latest = ["git", "tag", "--list", "v*", "--sort=-v:refname"]
-    tags = subprocess.run(latest, cwd=ROOT, check=True, text=True, capture_output=True).stdout.split()
+    tags = subprocess.run(
+        latest, cwd=ROOT, check=True, text=True, capture_output=True
+    ).stdout.split()
     if not tags:
         print("no release yet: nothing to break")
         return
     tag = tags[0]
-    check = [sys.executable, "-m", "griffe", "check", "tailmetrics", "--search", "src", "--against", tag]
+    check = [
+        sys.executable,
+        "-m",
+        "griffe",
+        "check",
+        "tailmetrics",
+        "--search",
+        "src",
+        "--against",
+        tag,
+    ]
     broken = subprocess.run(check, cwd=ROOT).returncode
     source = (ROOT / "src/tailmetrics/__init__.py").read_text()
     version = re.findall(r'__version__ = "(\d+\.\d+)', source)[0]
     if broken and tag.startswith(f"v{version}."):
-        raise SystemExit(f"since {tag}: a version {version}.* may not break these; docs/stability.md says what may.")
-    print(f"since {tag}: {'broken as above; the changelog names each' if broken else 'nothing is broken'}")
+        raise SystemExit(
+            f"since {tag}: a version {version}.* may not break these; "
+            "docs/stability.md says what may."
+        )
+    print(
+        f"since {tag}: "
+        f"{'broken as above; the changelog names each' if broken else 'nothing is broken'}"
+    )
 
 
 if __name__ == "__main__":
@@ -85,6 +156,10 @@ if __name__ == "__main__":
         case ["api"]:
             api()
         case ["notes", folder]:
-            print(notes((ROOT / "CHANGELOG.md").read_text(), sorted(Path(folder).iterdir())))
+            print(
+                notes(
+                    (ROOT / "CHANGELOG.md").read_text(), sorted(Path(folder).iterdir())
+                )
+            )
         case _:
             raise SystemExit("release.py rehearse | api | notes FOLDER")

@@ -1,4 +1,6 @@
-"""Times competitors side by side: every round runs each of them once, so that all meet the same disturbances."""
+"""Times competitors side by side: every round runs each of them once, so that all meet
+the same disturbances.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ SHORTEST = 1e-2
 """Seconds that one sample lasts at least; shorter calls are repeated within it."""
 
 WARMED = 0.2
-"""Seconds below which a call runs once untimed before each sample: what the competitor before it left behind, memory to
-be taken anew or threads of another library that still spin, is not to be its own."""
+"""Seconds below which a call runs once untimed before each sample: what the competitor
+before it left behind, memory to be taken anew or threads of another library that still
+spin, is not to be its own.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Settings:
     """How to measure.
 
     Attributes:
-        quick: Tiny sizes and few rounds, to see that everything runs; the numbers say nothing.
+        quick: Tiny sizes and few rounds, to see that everything runs; the numbers say
+            nothing.
         device: Where tensors live.
         seconds: Time given to one comparison; slow competitors may take longer.
     """
@@ -48,7 +53,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Call:
-    """A competitor: what is timed, and by how much to multiply that when it is given a part of the rows only."""
+    """A competitor: what is timed, and by how much to multiply that when it is given a
+    part of the rows only.
+    """
 
     run: Callable[[], object]
     scale: float = 1.0
@@ -90,7 +97,9 @@ Sample = tuple[float, float]
 
 
 def sample(run: Callable[[], object], times: int, device: str) -> Sample:
-    """Return seconds per call, by the clock of the device and by CPU time of the process."""
+    """Return seconds per call, by the clock of the device and by CPU time of the
+    process.
+    """
     return _on_cuda(run, times) if device.startswith("cuda") else _on_cpu(run, times)
 
 
@@ -114,11 +123,15 @@ def _on_cuda(run: Callable[[], object], times: int) -> Sample:
     return start.elapsed_time(end) / 1e3 / times, cpu / times
 
 
-def compare(calls: Mapping[str, Call], reference: str, settings: Settings) -> dict[str, Timing]:
-    """Time every competitor in turn, round after round, the first place moving on by one each round.
+def compare(
+    calls: Mapping[str, Call], reference: str, settings: Settings
+) -> dict[str, Timing]:
+    """Time every competitor in turn, round after round, the first place moving on by
+    one each round.
 
     Args:
-        calls: Competitors by name; each runs twice before anything is measured, and short ones before each sample.
+        calls: Competitors by name; each runs twice before anything is measured, and
+            short ones before each sample.
         reference: The one that ratios are to.
         settings: How to measure.
     """
@@ -129,33 +142,55 @@ def compare(calls: Mapping[str, Call], reference: str, settings: Settings) -> di
     gc.collect()
     gc.disable()
     started = perf_counter()
-    while len(rounds) < fewest or (len(rounds) < most and perf_counter() - started < settings.seconds):
+    while len(rounds) < fewest or (
+        len(rounds) < most and perf_counter() - started < settings.seconds
+    ):
         first = len(rounds) % len(names)
         order = names[first:] + names[:first]
-        rounds.append({name: _in_turn(calls[name].run, *plans[name], settings.device) for name in order})
+        rounds.append(
+            {
+                name: _in_turn(calls[name].run, *plans[name], settings.device)
+                for name in order
+            }
+        )
     gc.enable()
-    return {name: _timing(name, call.scale, rounds, reference, calls) for name, call in calls.items()}
+    return {
+        name: _timing(name, call.scale, rounds, reference, calls)
+        for name, call in calls.items()
+    }
 
 
 def _plan(run: Callable[[], object], settings: Settings) -> tuple[int, bool]:
-    """Return how often a call is repeated within a sample, and whether it is warmed up before."""
+    """Return how often a call is repeated within a sample, and whether it is warmed up
+    before.
+    """
     run()
     shortest = SHORTEST / 10 if settings.quick else SHORTEST
     once = sample(run, 1, settings.device)[0]
     return max(1, min(1000, ceil(shortest / once))), once < WARMED
 
 
-def _in_turn(run: Callable[[], object], times: int, warmed: bool, device: str) -> Sample:
+def _in_turn(
+    run: Callable[[], object], times: int, warmed: bool, device: str
+) -> Sample:
     if warmed:
         run()
     return sample(run, times, device)
 
 
 def _timing(
-    name: str, scale: float, rounds: list[dict[str, Sample]], reference: str, calls: Mapping[str, Call]
+    name: str,
+    scale: float,
+    rounds: list[dict[str, Sample]],
+    reference: str,
+    calls: Mapping[str, Call],
 ) -> Timing:
-    wall, cpu = (median(seconds[name][index] for seconds in rounds) * scale for index in (0, 1))
-    ratio = median(seconds[name][0] / max(1e-9, seconds[reference][0]) for seconds in rounds)
+    wall, cpu = (
+        median(seconds[name][index] for seconds in rounds) * scale for index in (0, 1)
+    )
+    ratio = median(
+        seconds[name][0] / max(1e-9, seconds[reference][0]) for seconds in rounds
+    )
     return Timing(wall, cpu, ratio * scale / calls[reference].scale)
 
 

@@ -1,4 +1,6 @@
-"""How large the state of a metric is: ``python -m benchmarks.states`` writes the table of docs/distributed.md."""
+"""How large the state of a metric is: ``python -m benchmarks.states`` writes the table
+of docs/distributed.md.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,28 @@ def metrics(buckets: tm.LabelBuckets) -> Iterator[tm.TopKMetric]:
     """Yield metrics at three cut-offs, by bucket where they can be."""
     for kind in (tm.RecallAtK, tm.NDCGAtK):
         yield kind(k=K, buckets=buckets)
-    yield tm.PropensityScoredPrecisionAtK(k=K, label_counts=buckets.counts, num_train=10**7, buckets=buckets)
+    yield tm.PropensityScoredPrecisionAtK(
+        k=K, label_counts=buckets.counts, num_train=10**7, buckets=buckets
+    )
     yield tm.KForRecall(0.9, buckets=buckets)
     yield tm.F1AtK(k=K, average="macro", num_labels=LABELS)
     yield tm.CatalogCoverageAtK(k=K, num_labels=LABELS)
 
 
 def lines() -> Iterable[tuple[str, str, int, int]]:
-    """Yield of each metric its name, whether it is by bucket, the bytes of its states, and what a task sends."""
+    """Yield of each metric its name, whether it is by bucket, the bytes of its states,
+    and what a task sends.
+    """
     counts = torch.arange(LABELS).flip(0) // 1000
     buckets = tm.LabelBuckets.deciles(counts)
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(LABELS, (1000, 20), generator=generator)
     for metric in metrics(buckets):
         metric.update(ids, ids[:, ::7])
-        num_bytes = sum(state.numel() * state.element_size() for state in metric.metric_state.values())
+        num_bytes = sum(
+            state.numel() * state.element_size()
+            for state in metric.metric_state.values()
+        )
         by = "11 buckets" if metric.buckets is not None else "overall"
         metric.persistent(True)
         file = BytesIO()
@@ -44,8 +53,15 @@ def lines() -> Iterable[tuple[str, str, int, int]]:
 
 
 def main() -> None:
-    rows = [(f"`{name}`", by, f"{num_bytes:,}", f"{sent:,}") for name, by, num_bytes, sent in lines()]
-    replace_table(PAGE, "benchmarks.states", table(("metric", "", "bytes held", "bytes sent by a task"), rows))
+    rows = [
+        (f"`{name}`", by, f"{num_bytes:,}", f"{sent:,}")
+        for name, by, num_bytes, sent in lines()
+    ]
+    replace_table(
+        PAGE,
+        "benchmarks.states",
+        table(("metric", "", "bytes held", "bytes sent by a task"), rows),
+    )
 
 
 if __name__ == "__main__":

@@ -12,11 +12,15 @@ PAGE = Path(__file__).parent / "README.md"
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table; all but the first column are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(str(cell) for cell in line) + " |" for line in lines
+    )
 
 
 def replace_table(page: Path, command: str, text: str) -> None:
-    """Put ``text`` where a page says that ``command`` writes it, in place of what stood there."""
+    """Put ``text`` where a page says that ``command`` writes it, in place of what stood
+    there.
+    """
     start, stop = f"<!-- written by python -m {command} -->", "<!-- until here -->"
     head, behind = page.read_text().split(start)
     page.write_text(f"{head}{start}\n\n{text}\n\n{stop}{behind.split(stop, 1)[1]}")

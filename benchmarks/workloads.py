@@ -1,4 +1,6 @@
-"""Seeded data, the same in every run: dense scores, ranked lists with CSR targets, queries."""
+"""Seeded data, the same in every run: dense scores, ranked lists with CSR targets,
+queries.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ DENSE = ((4096, 10_000), (1024, 131_072), (256, 670_000))
 TINY = (32, 1000)
 NUM_TRAIN = 1_000_000
 SCRAMBLE = 48_611
-"""A prime: multiplying by it modulo the number of labels leaves ids distinct, and without an order."""
+"""A prime: multiplying by it modulo the number of labels leaves ids distinct, and
+without an order.
+"""
 
 
 def label_counts(num_labels: int) -> Tensor:
     """Return long-tailed training counts; the rarest labels were never seen."""
-    return (NUM_TRAIN / 2 / torch.arange(1, num_labels + 1, dtype=torch.float64)).to(torch.int64)
+    return (NUM_TRAIN / 2 / torch.arange(1, num_labels + 1, dtype=torch.float64)).to(
+        torch.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,8 @@ class Dense:
     """Scores of every label, and what is relevant.
 
     Attributes:
-        scores: Shape (N, L), float32, normally distributed; relevant labels score higher by 3.
+        scores: Shape (N, L), float32, normally distributed; relevant labels score
+            higher by 3.
         target: Shape (N,): one relevant label per row.
         targets: Shape (N, 5): five of them.
     """
@@ -47,12 +54,18 @@ class Dense:
         first = torch.randint(num_labels, (num_rows, 1), generator=generator)
         targets = (first + torch.arange(5) * (num_labels // 7)) % num_labels
         scores.scatter_add_(1, targets, torch.full(targets.shape, 3.0))
-        return cls(*(part.to(device) for part in (scores, targets[:, 0].contiguous(), targets)))
+        return cls(
+            *(part.to(device) for part in (scores, targets[:, 0].contiguous(), targets))
+        )
 
     @classmethod
     def all(cls, settings: Settings) -> list[tuple[int, int]]:
         """Return the shapes to measure."""
-        return [(rows // 64, labels) for rows, labels in DENSE] if settings.quick else list(DENSE)
+        return (
+            [(rows // 64, labels) for rows, labels in DENSE]
+            if settings.quick
+            else list(DENSE)
+        )
 
     @property
     def name(self) -> str:
@@ -62,7 +75,9 @@ class Dense:
     @cached_property
     def mask(self) -> Tensor:
         """The five relevant labels as bool (N, L)."""
-        mask = torch.zeros(self.scores.shape, dtype=torch.bool, device=self.scores.device)
+        mask = torch.zeros(
+            self.scores.shape, dtype=torch.bool, device=self.scores.device
+        )
         return mask.scatter_(1, self.targets, True)
 
     @cached_property
@@ -86,16 +101,30 @@ class Lists:
     num_labels: int
 
     @classmethod
-    def of(cls, num_rows: int, depth: int, num_labels: int, most: int = 9, device: str = "cpu") -> Lists:
+    def of(
+        cls,
+        num_rows: int,
+        depth: int,
+        num_labels: int,
+        most: int = 9,
+        device: str = "cpu",
+    ) -> Lists:
         """Draw lists of ``depth`` ids and 1 to ``most`` relevant labels per row."""
         rng = np.random.default_rng(num_rows + num_labels)
-        gaps = rng.integers(1, num_labels // (depth + most), size=(num_rows, depth + most))
+        gaps = rng.integers(
+            1, num_labels // (depth + most), size=(num_rows, depth + most)
+        )
         ids = gaps.cumsum(axis=1) * SCRAMBLE % num_labels
         steps = np.arange(most + 1)
-        edges = np.maximum(steps, steps**2 * depth // most**2)  # one relevant label in each stretch of the list
-        places = edges[:-1] + (rng.random((num_rows, most)) * np.diff(edges)).astype(np.int64)
+        # one relevant label in each stretch of the list
+        edges = np.maximum(steps, steps**2 * depth // most**2)
+        places = edges[:-1] + (rng.random((num_rows, most)) * np.diff(edges)).astype(
+            np.int64
+        )
         listed = rng.random((num_rows, most)) < 0.5
-        relevant = np.where(listed, np.take_along_axis(ids, places, axis=1), ids[:, depth:])
+        relevant = np.where(
+            listed, np.take_along_axis(ids, places, axis=1), ids[:, depth:]
+        )
         relevant[np.arange(most) >= rng.integers(1, most + 1, size=(num_rows, 1))] = -1
         first = torch.from_numpy(np.ascontiguousarray(ids[:, :depth]))
         return cls(first.to(device), torch.from_numpy(relevant).to(device), num_labels)
@@ -103,12 +132,16 @@ class Lists:
     @classmethod
     def xmc(cls, settings: Settings) -> Lists:
         """50,000 rows of 100 ids over 200,000 labels."""
-        return cls.of(500 if settings.quick else 50_000, 100, 200_000, device=settings.device)
+        return cls.of(
+            500 if settings.quick else 50_000, 100, 200_000, device=settings.device
+        )
 
     @classmethod
     def queries(cls, settings: Settings) -> Lists:
         """20,000 queries of 100 documents, about five relevant."""
-        return cls.of(200 if settings.quick else 20_000, 100, 100_000, device=settings.device)
+        return cls.of(
+            200 if settings.quick else 20_000, 100, 100_000, device=settings.device
+        )
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -127,13 +160,22 @@ class Lists:
     @cached_property
     def torch_csr(self) -> Tensor:
         """The same as a torch tensor."""
-        parts = (torch.from_numpy(part.astype(np.int64)) for part in (self.csr.indptr, self.csr.indices))
+        parts = (
+            torch.from_numpy(part.astype(np.int64))
+            for part in (self.csr.indptr, self.csr.indices)
+        )
         values = torch.from_numpy(self.csr.data)
-        matrix = torch.sparse_csr_tensor(*parts, values, size=self.csr.shape, check_invariants=True)
+        matrix = torch.sparse_csr_tensor(
+            *parts, values, size=self.csr.shape, check_invariants=True
+        )
         return matrix.to(self.ids.device)
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """Falling positive scores of the listed ids, shape (N, K), for peers that rank."""
+        """Falling positive scores of the listed ids, shape (N, K), for peers that
+        rank.
+        """
         depth = self.ids.shape[1]
-        return np.broadcast_to(np.arange(depth, 0, -1, dtype=np.float64), self.ids.shape)
+        return np.broadcast_to(
+            np.arange(depth, 0, -1, dtype=np.float64), self.ids.shape
+        )

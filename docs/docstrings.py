@@ -1,4 +1,6 @@
-"""What mkdocstrings makes of a docstring: roles become links that must resolve, doctests become blocks of code."""
+"""What mkdocstrings makes of a docstring: roles become links that must resolve,
+doctests become blocks of code.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ RENDERED = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 MEMBERS = dict.fromkeys(
     ("bind", "compute", "scalars", "update"), "tailmetrics.TopKMetric"
 )
-"""Members that docstrings name without their class, also where another class has them."""
+"""Members that docstrings name without their class, also where another class has them.
+"""
 ELSEWHERE = ("torchmetrics.Metric", "reset")
-"""Names of TorchMetrics, which are not linked: the documentation is built without a network."""
+"""Names of TorchMetrics, which are not linked: the documentation is built without a
+network.
+"""
 
 
 class Docstrings(Extension):
@@ -36,14 +41,18 @@ class Docstrings(Extension):
 
 
 def _whole(obj: Object) -> str:
-    """Return the docstring of an object with all arguments: those that it passes on are added when it is made."""
+    """Return the docstring of an object with all arguments: those that it passes on are
+    added when it is made.
+    """
     known = locate(obj.path) if obj.is_class or obj.is_function else None
     return obj.docstring.value if known is None else cleandoc(known.__doc__)
 
 
 @cache
 def _reference() -> dict[str, str]:
-    """Return the full name of everything that a page of the reference renders, by its last part."""
+    """Return the full name of everything that a page of the reference renders, by its
+    last part.
+    """
     pages = (Path(__file__).parent / "reference").glob("*.md")
     names = [name for page in pages for name in RENDERED.findall(page.read_text())]
     # of two that end alike the shorter one is what users import
@@ -52,7 +61,9 @@ def _reference() -> dict[str, str]:
 
 
 def _link(name: str, obj: Object) -> str:
-    """Return a reference to a name: a member of the class it stands in, or a name of the reference."""
+    """Return a reference to a name: a member of the class it stands in, or a name of
+    the reference.
+    """
     owner = obj if obj.is_class else obj.parent
     if name in ELSEWHERE:
         return f"`{name}`"

@@ -1,7 +1,9 @@
-"""Write the list of formulas, in the package and in the reference: `python -m docs.make_functional` from the root.
+"""Write the list of formulas, in the package and in the reference:
+`python -m docs.make_functional` from the root.
 
-A formula is a public function in a file of metrics. It is imported by name in ``tailmetrics/functional.py``, so that
-editors and mypy know its signature, and has an entry in ``docs/reference/functional.md``.
+A formula is a public function in a file of metrics. It is imported by name in
+``tailmetrics/functional.py``, so that editors and mypy know its signature, and has an
+entry in ``docs/reference/functional.md``.
 """
 
 import ast
@@ -14,7 +16,9 @@ MODULE = ROOT / "src" / "tailmetrics" / "functional.py"
 PAGE = ROOT / "docs" / "reference" / "functional.md"
 
 HEADING = '''\
-"""The formulas of the metrics: values per row of a :class:`tailmetrics.Ranking`, without any state."""
+"""The formulas of the metrics: values per row of a :class:`tailmetrics.Ranking`,
+without any state.
+"""
 
 # Written by `python -m docs.make_functional` from the files of metrics.
 '''
@@ -22,12 +26,14 @@ ENTRY = "::: tailmetrics.functional."
 
 
 def formulas() -> dict[str, list[str]]:
-    """Return the public functions of each file of metrics that has one, by the name of the file."""
-    found = {
+    """Return the public functions of each file of metrics that has one, by the name of
+    the file.
+    """
+    functions = {
         path.stem: sorted(functions_in(path))
         for path in sorted(METRICS.glob("[a-z]*.py"))
     }
-    return {name: functions for name, functions in found.items() if functions}
+    return {file: names for file, names in functions.items() if names}
 
 
 def functions_in(path: Path) -> Iterator[str]:
@@ -39,12 +45,12 @@ def functions_in(path: Path) -> Iterator[str]:
 
 def module() -> str:
     """Return the text of ``tailmetrics/functional.py``."""
-    imports = [
-        f"from tailmetrics.metrics.{file} import {name} as {name}\n"
-        for file, functions in formulas().items()
-        for name in functions
-    ]
-    return HEADING + "\n" + "".join(imports)
+    lines = []
+    for file, functions in formulas().items():
+        lines.append(f"from tailmetrics.metrics.{file} import (\n")
+        lines += [f"    {name} as {name},\n" for name in functions]
+        lines.append(")\n")
+    return HEADING + "\n" + "".join(lines)
 
 
 def names() -> list[str]:
@@ -53,7 +59,9 @@ def names() -> list[str]:
 
 
 def page() -> str:
-    """Return the text of the page: what stands above its entries, then an entry for each formula."""
+    """Return the text of the page: what stands above its entries, then an entry for
+    each formula.
+    """
     above = PAGE.read_text(encoding="utf-8").partition(ENTRY)[0]
     return above + "\n\n".join(ENTRY + name for name in names()) + "\n"
 

@@ -1,7 +1,9 @@
-"""Draw the pictures of the pages, for light and dark ones: `python -m docs.make_pictures` from the root, in 2 minutes.
+"""Draw the pictures of the pages, for light and dark ones:
+`python -m docs.make_pictures` from the root, in 2 minutes.
 
-The first is the report of the ICD-10-CM demo, the second shows how its labels are cut into deciles. The others, of
-"How to read the numbers", are reports of scores that are drawn at random.
+The first is the report of the ICD-10-CM demo, the second shows how its labels are cut
+into deciles. The others, of "How to read the numbers", are reports of scores that are
+drawn at random.
 """
 
 from collections.abc import Iterator
@@ -33,7 +35,9 @@ from tailmetrics.report.pictures import picture
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4
-"""Inches: so narrow that text can still be read where a phone shows the picture 350 pixels wide."""
+"""Inches: so narrow that text can still be read where a phone shows the picture 350
+pixels wide.
+"""
 SMALLEST_TEXT = 9
 LETTERS = 88
 """Letters of the smallest text that fit into a line."""
@@ -43,7 +47,8 @@ INK_ON_DARK, DARK_PAPER = "#d7dade", "#0b0c0f"
 def demo_report(counts: Tensor) -> Report:
     """Train the demo, and report recall in the one list of ten that a user sees.
 
-    With counts, for to count here would draw random numbers, and the demo would be trained on other batches.
+    With counts, for to count here would draw random numbers, and the demo would be
+    trained on other batches.
     """
     metrics = [RecallAtK(k=10), RecallAtK(k=10, buckets="deciles", scope="global")]
     cli = ICD10CLI(
@@ -84,7 +89,9 @@ def icd10_counts() -> Tensor:
 
 
 def deciles_figure(counts: Tensor) -> Figure:
-    """Draw the long tail cut into ten pieces of equal mass above, and how many labels that takes below."""
+    """Draw the long tail cut into ten pieces of equal mass above, and how many labels
+    that takes below.
+    """
     buckets = LabelBuckets.deciles(counts)
     colours = [
         shade(place, 11, name).light for place, name in enumerate(buckets.names[:10])
@@ -146,7 +153,9 @@ def _draw_sizes(
 
 
 def pictures_to_read() -> Iterator[tuple[str, Figure]]:
-    """Draw what scopes, chance, ties and intervals do: 3 labels for each row, of 2,000 that follow a power law."""
+    """Draw what scopes, chance, ties and intervals do: 3 labels for each row, of 2,000
+    that follow a power law.
+    """
     generator = torch.Generator().manual_seed(0)
     counts = (1e5 / torch.arange(1, 2001)).long()
     weights = counts.double().expand(2000, -1)
@@ -178,7 +187,9 @@ def pictures_to_read() -> Iterator[tuple[str, Figure]]:
 
 
 def _with_captions(report: Report, *captions: str) -> Figure:
-    """Draw a report that is half as high, with captions that fit where letters are large."""
+    """Draw a report that is half as high, with captions that fit where letters are
+    large.
+    """
     figure = picture(report)
     figure.set_size_inches(WIDTH, 2.9)
     figure.supxlabel("")
@@ -203,7 +214,9 @@ def write(figure: Figure, stem: str) -> None:
 
 
 def _darken(figure: Figure) -> None:
-    """Turn ink light, and the colours of buckets to those that the palette has for dark pages."""
+    """Turn ink light, and the colours of buckets to those that the palette has for dark
+    pages.
+    """
     shades = [
         shade(place, 11, name)
         for place, name in enumerate([*map(str, range(10)), "unseen"])

@@ -1,4 +1,6 @@
-"""Paths that the tests share, the order in which they run, and settings that keep them undisturbed."""
+"""Paths that the tests share, the order in which they run, and settings that keep them
+undisturbed.
+"""
 
 import gc
 import os
@@ -27,7 +29,9 @@ MANY_CASES = 20
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage while ten thousand tests are collected: all of them stay, and each pass would visit all."""
+    """Collect no garbage while ten thousand tests are collected: all of them stay, and
+    each pass would visit all.
+    """
     gc.disable()
     try:
         return (yield)
@@ -38,17 +42,23 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with slow tests first, so that of several workers none is left with a long file at the end.
+    """Run files with slow tests first, so that of several workers none is left with a
+    long file at the end.
 
-    A test of many cases, such as one with a parameter named ``case`` that goes through a table of metrics, keeps its
-    first case and about a fifth of the others for `make quick`. Which ones, differs from test to test, so that
-    `make quick` tries each metric by some tests and `make test` by all.
+    A test of many cases, such as one with a parameter named ``case`` that goes through
+    a table of metrics, keeps its first case and about a fifth of the others for
+    `make quick`. Which ones, differs from test to test, so that `make quick` tries each
+    metric by some tests and `make test` by all.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
     cases: dict[str, list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+        if (
+            isinstance(item, pytest.Function)
+            and hasattr(item, "callspec")
+            and not item.get_closest_marker("slow")
+        ):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test_cases in cases.values():
         if len(test_cases) >= MANY_CASES or "case" in test_cases[0].callspec.params:
@@ -59,8 +69,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Use one thread: small tensors gain nothing from several, and lose much if several test runs share the cores."""
-    import torch  # not above: beside the workers of pytest-xdist their master reads this file, and needs no torch
+    """Use one thread: small tensors gain nothing from several, and lose much if several
+    test runs share the cores.
+    """
+    # not above: beside the workers of pytest-xdist their master reads this file, and
+    # needs no torch
+    import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,7 +1,9 @@
-"""The share of small mistakes that the tests detect. ``make mutants`` prints it; ``N=60 SEED=1`` choose the sample.
+"""The share of small mistakes that the tests detect. ``make mutants`` prints it;
+``N=60 SEED=1`` choose the sample.
 
-A mutant is the package with one node of one file changed: another comparison, another sign, a number one larger, a
-condition negated. It survives if every test that runs its line passes. A line that runs at import is run by every test.
+A mutant is the package with one node of one file changed: another comparison, another
+sign, a number one larger, a condition negated. It survives if every test that runs its
+line passes. A line that runs at import is run by every test.
 """
 
 import ast
@@ -18,7 +20,15 @@ from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tailmetrics"
-PLACES = ("ranking", "metrics", "evaluation", "significance", "buckets.py", "frequency.py", "collection")
+PLACES = (
+    "ranking",
+    "metrics",
+    "evaluation",
+    "significance",
+    "buckets.py",
+    "frequency.py",
+    "collection",
+)
 TESTS = (
     "golden",
     "test_metrics_by_oracle.py",
@@ -47,12 +57,18 @@ PAIRS = [
     (ast.Mult, ast.Div),
     (ast.And, ast.Or),
 ]
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.Is: ast.IsNot}
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.FloorDiv: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.Is: ast.IsNot,
+}
 SWAPS |= {operator: other for pair in PAIRS for operator, other in (pair, pair[::-1])}
 
 
 def parsed(path: Path) -> ast.Module:
-    """Return the tree of a file, each operator a node of its own: ``ast.parse`` uses one for all places of a sign."""
+    """Return the tree of a file, each operator a node of its own: ``ast.parse`` uses
+    one for all places of a sign.
+    """
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         for name, value in ast.iter_fields(node):
@@ -70,14 +86,22 @@ def _own(sign: ast.AST, node: ast.AST) -> Any:
 
 
 def candidates(tree: ast.Module) -> list[ast.AST]:
-    """Return the nodes that can be changed; not those of messages, annotations or docstrings."""
+    """Return the nodes that can be changed; not those of messages, annotations or
+    docstrings.
+    """
     skipped: set[int] = set()
     for node in ast.walk(tree):
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
         if isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert)):
             parts.append(node)
-        skipped |= {id(inner) for part in parts if part is not None for inner in ast.walk(part)}
-    return [node for node in ast.walk(tree) if id(node) not in skipped and _changed(node) is not None]
+        skipped |= {
+            id(inner) for part in parts if part is not None for inner in ast.walk(part)
+        }
+    return [
+        node
+        for node in ast.walk(tree)
+        if id(node) not in skipped and _changed(node) is not None
+    ]
 
 
 def _changed(node: ast.AST) -> ast.AST | None:
@@ -98,13 +122,21 @@ class _Swap(ast.NodeTransformer):
         self.chosen = chosen
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        return _changed(node) or node if node is self.chosen else super().generic_visit(node)
+        return (
+            _changed(node) or node
+            if node is self.chosen
+            else super().generic_visit(node)
+        )
 
     visit = generic_visit
 
 
-def run(tests: list[str], *options: str, path: Path = SOURCE, text: str = "", folder: str) -> int:
-    """Return the exit status of some tests on the package, with another text of one file."""
+def run(
+    tests: list[str], *options: str, path: Path = SOURCE, text: str = "", folder: str
+) -> int:
+    """Return the exit status of some tests on the package, with another text of one
+    file.
+    """
     copy = Path(folder, "src", "tailmetrics")
     shutil.copytree(SOURCE, copy, dirs_exist_ok=True)
     Path(folder, "configs").unlink(missing_ok=True)
@@ -112,22 +144,51 @@ def run(tests: list[str], *options: str, path: Path = SOURCE, text: str = "", fo
     if text:
         Path(copy, path.relative_to(SOURCE)).write_text(text)
     Path(folder, "tests").write_text("\n".join(tests))
-    command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-m", "not slow", *options]
-    environment = {**os.environ, "PYTHONPATH": str(copy.parent), "COVERAGE_FILE": str(Path(folder, "lines"))}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-xq",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *options,
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy.parent),
+        "COVERAGE_FILE": str(Path(folder, "lines")),
+    }
     try:
         return subprocess.run(
-            [*command, f"@{folder}/tests"], cwd=ROOT, env=environment, capture_output=True, timeout=1800
+            [*command, f"@{folder}/tests"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            timeout=1800,
         ).returncode
     except subprocess.TimeoutExpired:
         return 1
 
 
 def tests_of_lines(folder: str) -> dict[tuple[str, int], list[str]]:
-    """Return the tests that run each line, by file and number; raise if a test fails without a mistake."""
-    tests = [f"tests/{name}" for name in dict.fromkeys((*TESTS, *TESTS_OF_SIGNIFICANCE))]
-    configuration = Path(folder, "coveragerc")  # all folders, unlike the measurement of coverage
+    """Return the tests that run each line, by file and number; raise if a test fails
+    without a mistake.
+    """
+    tests = [
+        f"tests/{name}" for name in dict.fromkeys((*TESTS, *TESTS_OF_SIGNIFICANCE))
+    ]
+    # all folders, unlike the measurement of coverage
+    configuration = Path(folder, "coveragerc")
     configuration.write_text("[run]\nsource = tailmetrics\n")
-    options = ["--numprocesses=2", f"--cov-config={configuration}", "--cov", "--cov-context=test", "--cov-report="]
+    options = [
+        "--numprocesses=2",
+        f"--cov-config={configuration}",
+        "--cov",
+        "--cov-context=test",
+        "--cov-report=",
+    ]
     if run(tests, *options, folder=folder):
         raise SystemExit("The tests fail without a mistake: repair that first.")
     data = CoverageData(str(Path(folder, "lines")))
@@ -137,23 +198,37 @@ def tests_of_lines(folder: str) -> dict[tuple[str, int], list[str]]:
         for line, contexts in data.contexts_by_lineno(file).items():
             # a name is FILE::TEST[CASE]|PHASE; "" is what runs at import
             names = {name.partition("|")[0].partition("[")[0] for name in contexts}
-            tests_by_line[file.rpartition("tailmetrics/")[2], line] = tests if "" in names else sorted(names)
+            tests_by_line[file.rpartition("tailmetrics/")[2], line] = (
+                tests if "" in names else sorted(names)
+            )
     return tests_by_line
 
 
 def main() -> None:
     """Make mutants, test each, and print which survive and how many die."""
-    chance, count = random.Random(int(os.environ.get("SEED", "0"))), int(os.environ.get("N", "30"))
+    chance, count = (
+        random.Random(int(os.environ.get("SEED", "0"))),
+        int(os.environ.get("N", "30")),
+    )
     files = [SOURCE / place for place in PLACES if place.endswith(".py")]
-    files += [path for place in PLACES for path in sorted((SOURCE / place).rglob("*.py"))]
+    files += [
+        path for place in PLACES for path in sorted((SOURCE / place).rglob("*.py"))
+    ]
     with TemporaryDirectory() as folder:
         tests_by_line = tests_of_lines(folder)
-    nodes = [(path, place) for path in files for place in range(len(candidates(parsed(path))))]
+    nodes = [
+        (path, place)
+        for path in files
+        for place in range(len(candidates(parsed(path))))
+    ]
     survived = 0
     for path, place in chance.sample(nodes, count):
         tree = parsed(path)
         chosen = candidates(tree)[place]
-        description, line = ast.unparse(chosen) or type(chosen).__name__, getattr(chosen, "lineno", 0)
+        description, line = (
+            ast.unparse(chosen) or type(chosen).__name__,
+            getattr(chosen, "lineno", 0),
+        )
         text = ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree)))
         tests = tests_by_line.get((str(path.relative_to(SOURCE)), line), [])
         with TemporaryDirectory() as folder:

@@ -1,4 +1,6 @@
-"""Blank pictures of reports, for tests about something else: drawing takes longer than everything else."""
+"""Blank pictures of reports, for tests about something else: drawing takes longer than
+everything else.
+"""
 
 from typing import Any
 
@@ -17,7 +19,9 @@ def _small_picture(shown: Any) -> Any:
 
 
 def leave_blank(patched: pytest.MonkeyPatch) -> None:
-    """Give each report a small picture of nothing, and let matplotlib draw on no other one."""
+    """Give each report a small picture of nothing, and let matplotlib draw on no other
+    one.
+    """
     pytest.importorskip("matplotlib")
     patched.setattr("tailmetrics.report.pictures.picture", _small_picture)
     patched.setattr("matplotlib.figure.Figure.draw", _draw_nothing)
@@ -31,6 +35,8 @@ def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def most_pictures_blank(request: pytest.FixtureRequest) -> None:
-    """Leave pictures blank in folders whose conftest.py imports this fixture, except in tests marked ``drawn``."""
+    """Leave pictures blank in folders whose conftest.py imports this fixture, except in
+    tests marked ``drawn``.
+    """
     if request.node.get_closest_marker("drawn") is None:
         request.getfixturevalue("blank_pictures")

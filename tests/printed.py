@@ -9,7 +9,9 @@ from tailmetrics.report import print_report
 
 
 def in_full(shown: Any, width: int = 80, verbose: bool = True, **options: Any) -> str:
-    """Return what is printed: all tables and notes, or without ``verbose`` the first look."""
+    """Return what is printed: all tables and notes, or without ``verbose`` the first
+    look.
+    """
     console = Console(width=width, file=StringIO(), record=True, legacy_windows=False)
     print_report(shown, console, verbose=verbose, **options)
     return console.export_text()

@@ -1,4 +1,6 @@
-"""Processes of their own for tests: a server that forks has loaded torch and TorchMetrics, and nothing of ours."""
+"""Processes of their own for tests: a server that forks has loaded torch and
+TorchMetrics, and nothing of ours.
+"""
 
 import gc
 import io
@@ -18,11 +20,14 @@ from typing import Any
 
 
 def context() -> BaseContext:
-    """Return the start method of processes: forked from a server, or spawned where the system has no such server."""
+    """Return the start method of processes: forked from a server, or spawned where the
+    system has no such server.
+    """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["torchmetrics", "torch._dynamo"])  # the second is most of what Lightning loads
+    # the second is most of what Lightning loads
+    server.set_forkserver_preload(["torchmetrics", "torch._dynamo"])
     return server
 
 
@@ -32,9 +37,11 @@ def pool(workers: int) -> ProcessPoolExecutor:
 
 
 def run_in_process(code: str, source: str | None = None) -> Any:
-    """Run code in a process that has not imported the library, and return its variable ``result``.
+    """Run code in a process that has not imported the library, and return its variable
+    ``result``.
 
-    The library is imported from the folder ``source`` if given. An error of the code is raised here.
+    The library is imported from the folder ``source`` if given. An error of the code is
+    raised here.
     """
     with pool(1) as process:
         return process.submit(_run, code, source).result()
@@ -58,7 +65,9 @@ def free_port() -> int:
 
 
 def results(futures: list[Future[Any]]) -> list[Any]:
-    """Return the results of processes. If one fails, kill all, because others may wait for it without end."""
+    """Return the results of processes. If one fails, kill all, because others may wait
+    for it without end.
+    """
     done, _ = wait(futures, return_when=FIRST_EXCEPTION)
     for future in done:
         if future.exception() is not None:
@@ -70,15 +79,26 @@ def results(futures: list[Future[Any]]) -> list[Any]:
 
 def as_rank(rank: int, port: int) -> dict[str, str]:
     """Return the environment that torchrun gives to one of two processes."""
-    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    place = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": 2,
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": port,
+    }
     return {name: str(value) for name, value in place.items()}
 
 
 def printed_by_ranks(script: str, folder: Path) -> list[str]:
-    """Run a script on two processes in a folder, as torchrun does, and return what each prints."""
+    """Run a script on two processes in a folder, as torchrun does, and return what each
+    prints.
+    """
     port = free_port()
     with pool(2) as processes:
-        futures = [processes.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
+        futures = [
+            processes.submit(_printed, script, folder, as_rank(rank, port))
+            for rank in (0, 1)
+        ]
         return results(futures)
 
 
@@ -90,13 +110,20 @@ def _printed(script: str, folder: Path, environment: dict[str, str]) -> str:
     return output.getvalue()
 
 
-def run_on_ranks(work: Callable[[int, int], Any], world: int, folder: Path) -> list[Any]:
-    """Call a function of rank and world size on several gloo processes, which meet in a folder; return its results.
+def run_on_ranks(
+    work: Callable[[int, int], Any], world: int, folder: Path
+) -> list[Any]:
+    """Call a function of rank and world size on several gloo processes, which meet in a
+    folder; return its results.
 
-    The function is defined in a file, and returns no tensors, whose memory would end with its process.
+    The function is defined in a file, and returns no tensors, whose memory would end
+    with its process.
     """
     with pool(world) as ranks:
-        futures = [ranks.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
+        futures = [
+            ranks.submit(_in_group, work, rank, world, f"file://{folder}/meet")
+            for rank in range(world)
+        ]
         return results(futures)
 
 
@@ -107,7 +134,9 @@ def _in_group(work: Callable[[int, int], Any], rank: int, world: int, meet: str)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     patience = timedelta(seconds=90)
-    distributed.init_process_group("gloo", init_method=meet, rank=rank, world_size=world, timeout=patience)
+    distributed.init_process_group(
+        "gloo", init_method=meet, rank=rank, world_size=world, timeout=patience
+    )
     result = work(rank, world)
     distributed.destroy_process_group()
     return result

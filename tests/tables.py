@@ -11,11 +11,16 @@ SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 def objects_of(columns):
     """Return the lines of a table, one dict for each."""
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def write_table(path, columns, form):
-    """Write columns, a dict of lists, to a file. In text, blanks separate the labels of a list."""
+    """Write columns, a dict of lists, to a file. In text, blanks separate the labels of
+    a list.
+    """
     frame = pd.DataFrame(columns)
     if form in SEPARATORS:
         for name, cells in columns.items():

@@ -44,11 +44,21 @@ def _padded() -> dict[str, torch.Tensor]:
 
 
 def _shares(k: int, labels: Any = None, scope: str = "global") -> list[float]:
-    """Return the share of each list by a loop; within a bucket rows without a list are left out."""
+    """Return the share of each list by a loop; within a bucket rows without a list are
+    left out.
+    """
     shares = []
     for row, ranked in enumerate(LISTS):
-        listed = [label for label in ranked if labels is None or scope == "global" or label in labels][:k]
-        judged = [label for label in listed if JUDGED[row, label] and (labels is None or label in labels)]
+        listed = [
+            label
+            for label in ranked
+            if labels is None or scope == "global" or label in labels
+        ][:k]
+        judged = [
+            label
+            for label in listed
+            if JUDGED[row, label] and (labels is None or label in labels)
+        ]
         if listed or labels is None:
             shares.append(len(judged) / len(listed) if listed else 0.0)
     return shares
@@ -61,8 +71,8 @@ def _preds() -> torch.Tensor:
 @pytest.mark.parametrize("form", ["csr", "ids", "flat"])
 @pytest.mark.parametrize("plain", [False, True])
 def test_judged_labels_are_those_with_an_entry(form: str, plain: bool) -> None:
-    """A label is judged if the target has an entry for it: a stored zero of CSR, an id with a gain of 0, or any
-    document of a flat query.
+    """A label is judged if the target has an entry for it: a stored zero of CSR, an id
+    with a gain of 0, or any document of a flat query.
     """
     metric = tm.JudgedAtK(KS)
     expected = [np.mean(_shares(k)) for k in KS]
@@ -82,35 +92,50 @@ def test_judged_labels_are_those_with_an_entry(form: str, plain: bool) -> None:
 
 @pytest.mark.parametrize("scope", ["bucket", "global"])
 def test_judged_share_by_bucket(scope: Any) -> None:
-    """By bucket, JudgedAtK is the share of listed labels that are judged and in the bucket: of the bucket's own list,
-    or with scope="global" of the whole list.
+    """By bucket, JudgedAtK is the share of listed labels that are judged and in the
+    bucket: of the bucket's own list, or with scope="global" of the whole list.
     """
     metric = tm.JudgedAtK(3, buckets=BUCKETS, scope=scope)
     metric.update(_preds(), _csr())
-    expected = [np.mean(_shares(3, range(5), scope)), np.mean(_shares(3, range(5, 12), scope))]
+    expected = [
+        np.mean(_shares(3, range(5), scope)),
+        np.mean(_shares(3, range(5, 12), scope)),
+    ]
     assert metric.compute().tolist() == pytest.approx(expected)
 
 
 def test_judged_share_of_run_and_qrels() -> None:
-    """evaluate of a run and qrels has JudgedAtK as in ir_measures: a list shorter than k divides by its length."""
+    """evaluate of a run and qrels has JudgedAtK as in ir_measures: a list shorter than
+    k divides by its length.
+    """
     run = {
-        f"q{row}": {f"d{label}": SCORES[row, label] for label in ranked} for row, ranked in enumerate(LISTS) if ranked
+        f"q{row}": {f"d{label}": SCORES[row, label] for label in ranked}
+        for row, ranked in enumerate(LISTS)
+        if ranked
     }
     qrels = {
-        f"q{row}": {f"d{label}": int(GAINS[row, label]) for label in JUDGED[row].nonzero()[0]}
+        f"q{row}": {
+            f"d{label}": int(GAINS[row, label]) for label in JUDGED[row].nonzero()[0]
+        }
         for row in range(NUM_ROWS)
     }
-    report = tm.evaluate(run, qrels, metrics=[tm.JudgedAtK(KS), tm.RecallAtK(3)], intervals=False)
+    report = tm.evaluate(
+        run, qrels, metrics=[tm.JudgedAtK(KS), tm.RecallAtK(3)], intervals=False
+    )
     for k in KS:
         shares = []
         for query, scores in run.items():
             top = sorted(scores, key=lambda document: -scores[document])[:k]
             shares.append(sum(document in qrels[query] for document in top) / len(top))
-        assert report.scalars[f"judged@{k}"] == pytest.approx(np.sum(shares) / report.rows)
+        assert report.scalars[f"judged@{k}"] == pytest.approx(
+            np.sum(shares) / report.rows
+        )
 
 
 def test_relevance_does_not_depend_on_judgments_of_other_metrics() -> None:
-    """Beside JudgedAtK other metrics have the values that they have alone, also with min_gain."""
+    """Beside JudgedAtK other metrics have the values that they have alone, also with
+    min_gain.
+    """
     metrics = [tm.RecallAtK(3), tm.RecallAtK(3, min_gain=2), tm.NDCGAtK(3)]
     alone = []
     for metric in metrics:
@@ -123,14 +148,19 @@ def test_relevance_does_not_depend_on_judgments_of_other_metrics() -> None:
 
 
 def test_judged_share_of_a_matrix_counts_relevant_labels_with_a_warning() -> None:
-    """A dense target does not say which labels were judged: JudgedAtK counts its relevant labels, with a warning in the
-    first batch. The function of CSR gives the shares of the loop.
+    """A dense target does not say which labels were judged: JudgedAtK counts its
+    relevant labels, with a warning in the first batch. The function of CSR gives the
+    shares of the loop.
     """
     metric = tm.JudgedAtK(3)
-    with pytest.warns(UserWarning, match="target is a matrix, which does not tell labels that were judged"):
+    with pytest.warns(
+        UserWarning,
+        match="target is a matrix, which does not tell labels that were judged",
+    ):
         metric.update(_preds(), torch.tensor(GAINS))
     precision = tm.functional.precision_at_k(_preds(), torch.tensor(GAINS), k=3)
     assert float(metric.compute()) == pytest.approx(float(precision.mean()))
     torch.testing.assert_close(
-        tm.functional.judged_at_k(_preds(), _csr(), k=3), torch.tensor(_shares(3), dtype=torch.float64)
+        tm.functional.judged_at_k(_preds(), _csr(), k=3),
+        torch.tensor(_shares(3), dtype=torch.float64),
     )

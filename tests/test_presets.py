@@ -1,4 +1,6 @@
-"""Every preset opens with its command, loads by class path, and computes the metrics of its field."""
+"""Every preset opens with its command, loads by class path, and computes the metrics of
+its field.
+"""
 
 import re
 from pathlib import Path
@@ -12,8 +14,24 @@ from tailmetrics.evaluation.description import with_values_over_all
 from tailmetrics.metrics import TopKMetric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-PRESETS = ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12", "medical_coding", "language_model"]
-COUNTED = ("next_location", "head_to_tail", "xmc", "recsys", "medical_coding", "language_model")
+PRESETS = [
+    "head_to_tail",
+    "xmc",
+    "retrieval",
+    "recsys",
+    "next_location",
+    "map12",
+    "medical_coding",
+    "language_model",
+]
+COUNTED = (
+    "next_location",
+    "head_to_tail",
+    "xmc",
+    "recsys",
+    "medical_coding",
+    "language_model",
+)
 NUM_LABELS = 1200
 DECILES = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
 
@@ -25,8 +43,11 @@ def load(name: str) -> list[TopKMetric]:
     parser.add_argument("--headline", type=str)
     parser.add_argument("--words", type=str)
     parser.add_argument("--metrics", type=list[TopKMetric])
-    instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # renamed in 4.49
-    loaded: list[TopKMetric] = instantiate(parser.parse_args(["--config", str(CONFIGS / f"{name}.yaml")])).metrics
+    # renamed in 4.49
+    instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes
+    loaded: list[TopKMetric] = instantiate(
+        parser.parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
+    ).metrics
     return loaded
 
 
@@ -34,13 +55,19 @@ def evaluate(name: str) -> dict[str, float]:
     """Return the values of a preset for 100 rows of scores, after training on 400."""
     generator = torch.Generator().manual_seed(0)
     popularity = torch.rand(NUM_LABELS, generator=generator) ** 4
-    training, target = (torch.rand(rows, NUM_LABELS, generator=generator) < popularity * 0.1 for rows in (400, 100))
+    training, target = (
+        torch.rand(rows, NUM_LABELS, generator=generator) < popularity * 0.1
+        for rows in (400, 100)
+    )
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(training)
     collection = TopKCollection(load(name)).bind(frequency)
     one_each = torch.multinomial(popularity, 100, generator=generator)
     noise = torch.rand(target.shape, generator=generator)
-    collection.update(popularity.log() + noise, one_each if name in ("next_location", "language_model") else target)
+    collection.update(
+        popularity.log() + noise,
+        one_each if name in ("next_location", "language_model") else target,
+    )
     return {key: float(value) for key, value in collection.compute().items()}
 
 
@@ -70,24 +97,32 @@ def at_cutoffs(text: str) -> list[str]:
 def keys(name: str) -> list[str]:
     """Return the keys of a preset."""
     overall, _, by_decile = KEYS[name].partition(" / ")
-    return [*at_cutoffs(overall), *(f"{stem}/{bucket}" for stem in at_cutoffs(by_decile) for bucket in DECILES)]
+    return [
+        *at_cutoffs(overall),
+        *(f"{stem}/{bucket}" for stem in at_cutoffs(by_decile) for bucket in DECILES),
+    ]
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_opens_with_its_command(name: str) -> None:
-    """The first line of a preset is its command, except for the files; it asks for training targets exactly if a metric
-    needs counts.
+    """The first line of a preset is its command, except for the files; it asks for
+    training targets exactly if a metric needs counts.
     """
     first = (CONFIGS / f"{name}.yaml").read_text().splitlines()[0]
     files = "--preds … --target …" + (" --train-target …" if name in COUNTED else "")
     assert first == f"# tailmetrics evaluate --config configs/{name}.yaml {files}"
-    counts_open = [bool({"buckets", "label_counts"} & set(metric.missing())) for metric in load(name)]
+    counts_open = [
+        bool({"buckets", "label_counts"} & set(metric.missing()))
+        for metric in load(name)
+    ]
     assert any(counts_open) == (name in COUNTED)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_has_the_documented_keys_within_bounds(name: str) -> None:
-    """A preset has the keys of the table, and values lie within the bounds of their class, except for unseen labels."""
+    """A preset has the keys of the table, and values lie within the bounds of their
+    class, except for unseen labels.
+    """
     values = evaluate(name)
     assert list(values) == keys(name)
     for metric in load(name):
@@ -98,8 +133,15 @@ def test_preset_has_the_documented_keys_within_bounds(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_has_no_value_twice(name: str) -> None:
-    """No two overall values of a preset differ only in how they count rows without a label."""
+    """No two overall values of a preset differ only in how they count rows without a
+    label.
+    """
     collection, _ = with_values_over_all(TopKCollection(load(name)))
-    keys = [key for metric in collection.members().values() if metric.buckets is None for key in list(metric.keys())]
+    keys = [
+        key
+        for metric in collection.members().values()
+        if metric.buckets is None
+        for key in list(metric.keys())
+    ]
     stems = [re.sub("_(skip|neg|pos)(?=@|$)", "", key) for key in keys]
     assert sorted(stems) == sorted(set(stems))

@@ -14,7 +14,9 @@ COUNTS = [9, 4, 4, 4, 1]
 ASSIGNMENT = [0, 0, 1, 1, 1]
 BUCKETS = tm.LabelBuckets.from_assignment(ASSIGNMENT, ["head", "tail"], COUNTS)
 ORDERS = list(permutations(range(NUM_LABELS)))
-POPULAR_ORDERS = [order for order in ORDERS if all(COUNTS[a] >= COUNTS[b] for a, b in pairwise(order))]
+POPULAR_ORDERS = [
+    order for order in ORDERS if all(COUNTS[a] >= COUNTS[b] for a, b in pairwise(order))
+]
 SCORES = torch.tensor(
     [
         [0.9, 0.1, 0.5, 0.4, 0.2],
@@ -25,10 +27,32 @@ SCORES = torch.tensor(
     ]
 )
 GAINS = {
-    "ones": torch.tensor([[1, 0, 0, 1, 0], [0, 1, 1, 0, 0], [0, 0, 1, 0, 0], [1, 1, 1, 0, 1], [0, 0, 0, 0, 0]]).float(),
-    "twos": torch.tensor([[2, 0, 0, 0, 0], [1, 0, 0, 1, 0], [0, 2, 0, 0, 0], [2, 0, 2, 2, 0], [0, 0, 0, 0, 1]]).float(),
+    "ones": torch.tensor(
+        [
+            [1, 0, 0, 1, 0],
+            [0, 1, 1, 0, 0],
+            [0, 0, 1, 0, 0],
+            [1, 1, 1, 0, 1],
+            [0, 0, 0, 0, 0],
+        ]
+    ).float(),
+    "twos": torch.tensor(
+        [
+            [2, 0, 0, 0, 0],
+            [1, 0, 0, 1, 0],
+            [0, 2, 0, 0, 0],
+            [2, 0, 2, 2, 0],
+            [0, 0, 0, 0, 1],
+        ]
+    ).float(),
     "grades": torch.tensor(
-        [[3, 0, 1, 0, 2], [1, 1, 0, 0, 0], [0, 0, 0, 2, 1], [1, 2, 3, 1, 2], [0, 0, 0, 0, 2]]
+        [
+            [3, 0, 1, 0, 2],
+            [1, 1, 0, 0, 0],
+            [0, 0, 0, 2, 1],
+            [1, 2, 3, 1, 2],
+            [0, 0, 0, 0, 2],
+        ]
     ).float(),
 }
 
@@ -38,12 +62,20 @@ def _dcg(gains: list[float], k: int) -> float:
 
 
 def _average_precision(hits: list[bool], k: int, n: int) -> float:
-    precisions = [sum(hits[: place + 1]) / (place + 1) for place in range(min(k, len(hits))) if hits[place]]
+    precisions = [
+        sum(hits[: place + 1]) / (place + 1)
+        for place in range(min(k, len(hits)))
+        if hits[place]
+    ]
     return sum(precisions) / n if n else 0.0
 
 
-def _row_value(name: str, ranked: list[int], gains: dict[int, float], k: int, size: int) -> float:
-    """Return the value of one list, by the table of docs/definitions.md; ``size`` is the number of labels."""
+def _row_value(
+    name: str, ranked: list[int], gains: dict[int, float], k: int, size: int
+) -> float:
+    """Return the value of one list, by the table of docs/definitions.md; ``size`` is
+    the number of labels.
+    """
     hits = [label in gains for label in ranked]
     num_hits, n, length = sum(hits[:k]), len(gains), min(k, len(ranked))
     listed_gains = [gains.get(label, 0.0) for label in ranked]
@@ -103,9 +135,16 @@ def _mean(values: list[float]) -> float:
 
 
 def _row_references(
-    name: str, scores: list[float], relevant: dict[int, float], inside: list[int], scope: str | None, depth: int
+    name: str,
+    scores: list[float],
+    relevant: dict[int, float],
+    inside: list[int],
+    scope: str | None,
+    depth: int,
 ) -> dict[str, float]:
-    """Return chance, popularity and the attainable value of one row, for the labels ``inside`` a bucket."""
+    """Return chance, popularity and the attainable value of one row, for the labels
+    ``inside`` a bucket.
+    """
     within = inside if scope == "bucket" else list(range(NUM_LABELS))
 
     def cut(order: Any) -> list[int]:
@@ -117,7 +156,10 @@ def _row_references(
         return _row_value(name, ranked, relevant, 2, len(within))
 
     retrieved = [label for label in range(NUM_LABELS) if scores[label] > -torch.inf]
-    length = max(len(cut(sorted(retrieved, key=lambda label: -scores[label]))), min(len(relevant), depth))
+    length = max(
+        len(cut(sorted(retrieved, key=lambda label: -scores[label]))),
+        min(len(relevant), depth),
+    )
     return {
         "chance": _mean([value(cut(order)) for order in ORDERS]),
         "popularity": _mean([value(cut(order)) for order in POPULAR_ORDERS]),
@@ -126,31 +168,55 @@ def _row_references(
 
 
 def _expected(
-    name: str, gains: torch.Tensor, min_gain: float | None, scope: str | None, depth: int
+    name: str,
+    gains: torch.Tensor,
+    min_gain: float | None,
+    scope: str | None,
+    depth: int,
 ) -> dict[str, list[float]]:
-    """Return the references of each bucket, or over all labels, by loops over all orders of the labels."""
+    """Return the references of each bucket, or over all labels, by loops over all
+    orders of the labels.
+    """
     least = 0.0 if min_gain is None or name in READS_GAINS else min_gain
-    references: dict[str, list[float]] = {"chance": [], "popularity": [], "attainable": []}
+    references: dict[str, list[float]] = {
+        "chance": [],
+        "popularity": [],
+        "attainable": [],
+    }
     for bucket in [None] if scope is None else [0, 1]:
         rows = []
-        inside = [label for label in range(NUM_LABELS) if bucket in (None, ASSIGNMENT[label])]
+        inside = [
+            label for label in range(NUM_LABELS) if bucket in (None, ASSIGNMENT[label])
+        ]
         for row_scores, row_gains in zip(SCORES.tolist(), gains.tolist(), strict=True):
-            relevant = {label: row_gains[label] for label in inside if row_gains[label] > 0}
-            relevant = {label: gain for label, gain in relevant.items() if gain >= least}
+            relevant = {
+                label: row_gains[label] for label in inside if row_gains[label] > 0
+            }
+            relevant = {
+                label: gain for label, gain in relevant.items() if gain >= least
+            }
             size = len(inside) if scope == "bucket" else NUM_LABELS
             has_value = len(relevant) < size if name == "fall_out" else bool(relevant)
             if has_value or scope is None:  # other rows are skipped within buckets
-                rows.append(_row_references(name, row_scores, relevant, inside, scope, depth))
+                rows.append(
+                    _row_references(name, row_scores, relevant, inside, scope, depth)
+                )
         for reference, values in references.items():
             values.append(_mean([row[reference] for row in rows]))
     return references
 
 
-@pytest.mark.parametrize(("scope", "depth"), [(None, NUM_LABELS), ("bucket", NUM_LABELS), ("bucket", 3), ("global", 5)])
+@pytest.mark.parametrize(
+    ("scope", "depth"),
+    [(None, NUM_LABELS), ("bucket", NUM_LABELS), ("bucket", 3), ("global", 5)],
+)
 @pytest.mark.parametrize("kind", GAINS)
-def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth: int) -> None:
-    """References equal loops over all orders of labels, for every metric and ``min_gain``, by bucket and over all
-    labels, in batches of any size, with all metrics in one collection.
+def test_references_are_those_of_all_orders(
+    kind: str, scope: str | None, depth: int
+) -> None:
+    """References equal loops over all orders of labels, for every metric and
+    ``min_gain``, by bucket and over all labels, in batches of any size, with all
+    metrics in one collection.
     """
     arguments: dict[str, Any] = {"num_labels": NUM_LABELS}
     if scope is not None:
@@ -164,10 +230,14 @@ def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth:
 
     references_of_batches = []
     for size in (1, 2, len(SCORES)):
-        collection = tm.TopKCollection(metrics, references=["chance", "popularity", "attainable"])
+        collection = tm.TopKCollection(
+            metrics, references=["chance", "popularity", "attainable"]
+        )
         collection.bind(tm.LabelFrequency.from_counts(COUNTS, 20))
         for start in range(0, len(SCORES), size):
-            collection.update(SCORES[start : start + size], GAINS[kind][start : start + size])
+            collection.update(
+                SCORES[start : start + size], GAINS[kind][start : start + size]
+            )
         references_of_batches.append(collection.references())
         metrics = {name: metric.clone() for name, metric in metrics.items()}
         for metric in metrics.values():
@@ -181,17 +251,32 @@ def test_references_are_those_of_all_orders(kind: str, scope: str | None, depth:
                     continue
                 for references in references_of_batches:
                     actual = float(references[reference][key])
-                    assert actual == pytest.approx(value, abs=1e-12, nan_ok=True), (reference, key)
-                    assert isnan(actual) or actual == float(references_of_batches[0][reference][key])
+                    assert actual == pytest.approx(value, abs=1e-12, nan_ok=True), (
+                        reference,
+                        key,
+                    )
+                    assert isnan(actual) or actual == float(
+                        references_of_batches[0][reference][key]
+                    )
 
 
 def test_attainable_relevance_at_a_rank_beyond_a_short_list_is_zero() -> None:
-    """The attainable relevance at rank 2 is 0 for a list of one place and one relevant label; with two relevant labels
-    the best list has two places.
+    """The attainable relevance at rank 2 is 0 for a list of one place and one relevant
+    label; with two relevant labels the best list has two places.
     """
-    collection = tm.TopKCollection([tm.RelevanceAtK(k=[1, 2])], references=["attainable"])
-    collection.update(torch.tensor([[1, -torch.inf, -torch.inf]]), torch.tensor([[0, 1, 0]]))
-    assert [float(value) for value in collection.references()["attainable"].values()] == [1.0, 0.0]
+    collection = tm.TopKCollection(
+        [tm.RelevanceAtK(k=[1, 2])], references=["attainable"]
+    )
+    collection.update(
+        torch.tensor([[1, -torch.inf, -torch.inf]]), torch.tensor([[0, 1, 0]])
+    )
+    assert [
+        float(value) for value in collection.references()["attainable"].values()
+    ] == [1.0, 0.0]
     collection.reset()
-    collection.update(torch.tensor([[1, -torch.inf, -torch.inf]]), torch.tensor([[0, 1, 1]]))
-    assert [float(value) for value in collection.references()["attainable"].values()] == [1.0, 1.0]
+    collection.update(
+        torch.tensor([[1, -torch.inf, -torch.inf]]), torch.tensor([[0, 1, 1]])
+    )
+    assert [
+        float(value) for value in collection.references()["attainable"].values()
+    ] == [1.0, 1.0]

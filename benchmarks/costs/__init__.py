@@ -1,1 +1,3 @@
-"""What an update costs on a device, counted without one: launches, bytes, memory, waits and copies."""
+"""What an update costs on a device, counted without one: launches, bytes, memory, waits
+and copies.
+"""

@@ -8,12 +8,19 @@ from benchmarks.costs.lines import LINES, Line
 
 def table() -> str:
     """Return the costs of each line; what they may be is in lines.py."""
-    return tables.table(("update", "launches", "GB moved", "peak MB"), map(_cells, LINES))
+    return tables.table(
+        ("update", "launches", "GB moved", "peak MB"), map(_cells, LINES)
+    )
 
 
 def _cells(line: Line) -> tuple[str, ...]:
     costs, _, _ = line.count()
-    return str(line), str(costs.launches), f"{costs.gigabytes:.3g}", f"{costs.megabytes:.3g}"
+    return (
+        str(line),
+        str(costs.launches),
+        f"{costs.gigabytes:.3g}",
+        f"{costs.megabytes:.3g}",
+    )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""A dispatch mode that counts what the operations of a program would cost on a device."""
+"""A dispatch mode that counts what the operations of a program would cost on a
+device.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,32 @@ WAITS = {
     *("nonzero", "nonzero_numpy", "argwhere", "bincount", "masked_select"),
     *("_unique", "_unique2", "unique_dim", "unique_consecutive"),
 }
-"""Operations whose result, or its size, the program can only go on with when the device has finished."""
+"""Operations whose result, or its size, the program can only go on with when the device
+has finished.
+"""
 
 NO_KERNEL = {
-    *("detach", "alias", "expand", "view", "reshape", "_unsafe_view", "_reshape_alias", "as_strided"),
-    *("t", "transpose", "permute", "squeeze", "unsqueeze", "select", "slice", "unbind", "split"),
+    *(
+        "detach",
+        "alias",
+        "expand",
+        "view",
+        "reshape",
+        "_unsafe_view",
+        "_reshape_alias",
+        "as_strided",
+    ),
+    *(
+        "t",
+        "transpose",
+        "permute",
+        "squeeze",
+        "unsqueeze",
+        "select",
+        "slice",
+        "unbind",
+        "split",
+    ),
     *("crow_indices", "col_indices", "values"),
     *("empty", "empty_strided", "empty_like", "new_empty", "resize_"),
 }
@@ -30,7 +53,9 @@ LAUNCHES = Counter({"sort": 6, "topk": 10, "_unique2": 8, "nonzero": 4})
 """How many kernels CUDA launches for one operation, where it is not one."""
 
 SORTED_AT_ONCE = 4096
-"""Up to this width CUDA sorts a row in one pass; wider ones in a pass for every byte or so, with a copy beside them."""
+"""Up to this width CUDA sorts a row in one pass; wider ones in a pass for every byte or
+so, with a copy beside them.
+"""
 
 PASSES = {1: 2, 2: 3, 4: 6, 8: 11}
 """Passes that sorting wider rows takes, by the bytes of a number."""
@@ -53,7 +78,9 @@ class CountedCosts(TorchDispatchMode):
         self.launches = self.bytes = self.peak = self.waits = self.copies = 0
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = func.overloadpacket.__name__
         inputs = _tensors((args, kwargs))
         input_storages = {_storage(tensor) for tensor in inputs}
@@ -61,11 +88,17 @@ class CountedCosts(TorchDispatchMode):
         outputs = _tensors(out)
         self.waits += _waits(name, args, kwargs or {})
         self.copies += name == "lift_fresh" or (
-            name in ("_to_copy", "copy_") and len({tensor.device.type for tensor in (*inputs, *outputs)}) > 1
+            name in ("_to_copy", "copy_")
+            and len({tensor.device.type for tensor in (*inputs, *outputs)}) > 1
         )
         if any(tensor.device.type == self.device for tensor in outputs):
-            written = any(argument.alias_info and argument.alias_info.is_write for argument in func._schema.arguments)
-            new = [tensor for tensor in outputs if _storage(tensor) not in input_storages]
+            written = any(
+                argument.alias_info and argument.alias_info.is_write
+                for argument in func._schema.arguments
+            )
+            new = [
+                tensor for tensor in outputs if _storage(tensor) not in input_storages
+            ]
             self._hold(new, _scratch_bytes(name, inputs))
             if (new or written) and name not in NO_KERNEL:
                 self.launches += LAUNCHES[name] or 1
@@ -73,17 +106,27 @@ class CountedCosts(TorchDispatchMode):
         return out
 
     def _hold(self, new: list[Tensor], scratch: int) -> None:
-        """Add the memory of new tensors to that of those that live still, and of what an operation takes for itself."""
-        self._live = {key: kept for key, kept in self._live.items() if not kept[0].expired()}
+        """Add the memory of new tensors to that of those that live still, and of what
+        an operation takes for itself.
+        """
+        self._live = {
+            key: kept for key, kept in self._live.items() if not kept[0].expired()
+        }
         for tensor in new:
             storage = tensor.untyped_storage()
             self._live[_storage(tensor)] = StorageWeakRef(storage), storage.nbytes()
-        self.peak = max(self.peak, sum(size for _, size in self._live.values()) + scratch)
+        self.peak = max(
+            self.peak, sum(size for _, size in self._live.values()) + scratch
+        )
 
 
 def _tensors(values: Any) -> list[Tensor]:
     leaves = tree_leaves(values)
-    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
+    return [
+        leaf
+        for leaf in leaves
+        if isinstance(leaf, Tensor) and leaf.layout == torch.strided
+    ]
 
 
 def _storage(tensor: Tensor) -> int:
@@ -100,13 +143,20 @@ def _size(tensor: Tensor) -> int:
 
 def _waits(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
     if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
-        return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
-    return name in WAITS or (name == "repeat_interleave" and kwargs.get("output_size") is None)
+        return any(
+            index is not None and index.dtype in (torch.bool, torch.uint8)
+            for index in args[1]
+        )
+    return name in WAITS or (
+        name == "repeat_interleave" and kwargs.get("output_size") is None
+    )
 
 
 def _scratch_bytes(name: str, inputs: list[Tensor]) -> int:
     """Return the bytes that sorting wide rows takes beside its results."""
-    wide = name == "sort" and inputs[0].ndim > 0 and inputs[0].shape[-1] > SORTED_AT_ONCE
+    wide = (
+        name == "sort" and inputs[0].ndim > 0 and inputs[0].shape[-1] > SORTED_AT_ONCE
+    )
     return inputs[0].numel() * (16 + inputs[0].element_size()) if wide else 0
 
 
@@ -124,5 +174,10 @@ def _moved(name: str, inputs: list[Tensor], outputs: list[Tensor], writes: bool)
             passes = PASSES[size]
         return inputs[0].numel() * passes * (2 * size + 8 + size + 8)
     if name == "topk":
-        return inputs[0].numel() * inputs[0].element_size() * (inputs[0].element_size() + 1) + written
+        return (
+            inputs[0].numel()
+            * inputs[0].element_size()
+            * (inputs[0].element_size() + 1)
+            + written
+        )
     return sum({id(tensor): _size(tensor) for tensor in inputs}.values()) + written

@@ -28,7 +28,11 @@ class Costs:
 
     def within(self, most: Costs) -> bool:
         """Whether none is more than allowed."""
-        return self.launches <= most.launches and self.gigabytes <= most.gigabytes and self.megabytes <= most.megabytes
+        return (
+            self.launches <= most.launches
+            and self.gigabytes <= most.gigabytes
+            and self.megabytes <= most.megabytes
+        )
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,23 @@ class Line:
 
     def __str__(self) -> str:
         """Return the metrics, the predictions and the target."""
-        dtype = "" if self.dtype is None else f" {str(self.dtype).removeprefix('torch.')}"
+        dtype = (
+            "" if self.dtype is None else f" {str(self.dtype).removeprefix('torch.')}"
+        )
         return f"{self.what}, {list(self.shape)}{dtype}, {self.target}"
 
     def count(self) -> tuple[Costs, int, int]:
-        """Return what the second update costs, behind one that makes the tables, and its waits and copies."""
+        """Return what the second update costs, behind one that makes the tables, and
+        its waits and copies.
+        """
         rows, columns = self.shape
         metrics = self.metrics(self.num_labels or columns).to("meta")
         target = _target(self.target, rows, columns)
-        preds = [] if self.dtype is None else [torch.empty(self.shape, dtype=self.dtype, device="meta")]
+        preds = (
+            []
+            if self.dtype is None
+            else [torch.empty(self.shape, dtype=self.dtype, device="meta")]
+        )
         metrics.update(*preds, target)
         with CountedCosts() as counted:
             metrics.update(*preds, target)
@@ -74,12 +86,20 @@ class Line:
 def _target(kind: Kind, rows: int, columns: int) -> Tensor:
     shapes: dict[Kind, tuple[int, ...]] = {"class": (rows,), "ids": (rows, 5)}
     dtypes = {"mask": torch.bool, "gains": torch.float32}
-    return torch.zeros(shapes.get(kind, (rows, columns)), dtype=dtypes.get(kind, torch.int64), device="meta")
+    return torch.zeros(
+        shapes.get(kind, (rows, columns)),
+        dtype=dtypes.get(kind, torch.int64),
+        device="meta",
+    )
 
 
 def _by_bucket(depth: int) -> Callable[[int], Metrics]:
     def make(num_labels: int) -> Metrics:
-        return ten_metrics(LabelBuckets.deciles(label_counts(num_labels)), depth=depth, validate_args=False)
+        return ten_metrics(
+            LabelBuckets.deciles(label_counts(num_labels)),
+            depth=depth,
+            validate_args=False,
+        )
 
     return make
 
@@ -93,7 +113,9 @@ def _alone(metric: Any) -> Callable[[int], Metrics]:
 
 
 def _tokens(num_labels: int) -> Metrics:
-    return token_metrics(LabelBuckets.deciles(label_counts(num_labels)), validate_args=False)
+    return token_metrics(
+        LabelBuckets.deciles(label_counts(num_labels)), validate_args=False
+    )
 
 
 def _frequency(num_labels: int) -> Metrics:
@@ -114,12 +136,36 @@ LINES = [
     Line(BY_BUCKET, _by_bucket(500), MIDDLE, FLOAT, "ids", Costs(150, 3.5, 300)),
     Line(BY_BUCKET, _by_bucket(500), WIDE, FLOAT, "ids", Costs(150, 4.5, 256)),
     Line(BY_BUCKET, _by_bucket(500), TINY, FLOAT, "ids", Costs(120, 0.05, 8)),
-    Line(BY_BUCKET, _by_bucket(100), (20000, 100), IDS, "ids", Costs(150, 4.0, 300), num_labels=100_000),
+    Line(
+        BY_BUCKET,
+        _by_bucket(100),
+        (20000, 100),
+        IDS,
+        "ids",
+        Costs(150, 4.0, 300),
+        num_labels=100_000,
+    ),
     Line(OVERALL, _overall, BIG, FLOAT, "ids", Costs(100, 1.7, 96)),
     Line(OVERALL, _overall, TINY, FLOAT, "class", Costs(80, 0.01, 4)),
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "class", Costs(60, 3.0, 200)),
-    Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "mask", Costs(200, 40.0, 600)),
-    Line("CrossEntropy()", _alone(CrossEntropy), BIG, FLOAT, "class", Costs(400, 16.0, 128)),
-    Line("accuracy, MRR, perplexity × 11 buckets", _tokens, TOKENS, HALF, "class", Costs(800, 25.0, 200)),
+    Line(
+        "MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "mask", Costs(200, 40.0, 600)
+    ),
+    Line(
+        "CrossEntropy()",
+        _alone(CrossEntropy),
+        BIG,
+        FLOAT,
+        "class",
+        Costs(400, 16.0, 128),
+    ),
+    Line(
+        "accuracy, MRR, perplexity × 11 buckets",
+        _tokens,
+        TOKENS,
+        HALF,
+        "class",
+        Costs(800, 25.0, 200),
+    ),
     Line("LabelFrequency", _frequency, BIG, None, "mask", Costs(10, 0.3, 64)),
 ]

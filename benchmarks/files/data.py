@@ -1,8 +1,9 @@
-"""Files of generated runs and judgements: ``python -m benchmarks.files.data FOLDER QUERIES``.
+"""Files of generated runs and judgements:
+``python -m benchmarks.files.data FOLDER QUERIES``.
 
-A query has 100 ranked items of 300,000, and ten relevant ones, of which half are retrieved. The same numbers are
-written in every format but for list columns, which hold four times as many: they are read in a fraction of the time.
-Nothing ties.
+A query has 100 ranked items of 300,000, and ten relevant ones, of which half are
+retrieved. The same numbers are written in every format but for list columns, which hold
+four times as many: they are read in a fraction of the time. Nothing ties.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 ITEMS, DEPTH, STEP = 300_000, 100, 48_611
-"""STEP is a prime that does not divide ITEMS: items of a query are distinct, and lie in no order."""
+"""STEP is a prime that does not divide ITEMS: items of a query are distinct, and lie in
+no order.
+"""
 MORE_LISTS = 4
 
 RUN = f"""
@@ -29,12 +32,21 @@ FROM (
 """
 LINES = "(DELIMITER ' ', HEADER false, QUOTE '')"
 WRITTEN = {
-    "run.run": f"COPY (SELECT query, 'Q0', item, 1, score, 'run' FROM run) TO '{{path}}' {LINES}",
-    "judged.qrels": f"COPY (SELECT query, 0, item, gain FROM judged) TO '{{path}}' {LINES}",
+    "run.run": (
+        "COPY (SELECT query, 'Q0', item, 1, score, 'run' FROM run) TO "
+        f"'{{path}}' {LINES}"
+    ),
+    "judged.qrels": (
+        f"COPY (SELECT query, 0, item, gain FROM judged) TO '{{path}}' {LINES}"
+    ),
     **{
         f"{name}.{suffix}": f"COPY {name} TO '{{path}}' (FORMAT {form})"
         for name in ("run", "judged")
-        for suffix, form in (("csv", "CSV, HEADER"), ("jsonl", "JSON"), ("parquet", "PARQUET"))
+        for suffix, form in (
+            ("csv", "CSV, HEADER"),
+            ("jsonl", "JSON"),
+            ("parquet", "PARQUET"),
+        )
     },
 }
 """Name of a file -> the statement that writes it."""
@@ -54,7 +66,9 @@ def write(folder: Path, queries: int) -> None:
 
 
 def write_lists(folder: Path, queries: int) -> None:
-    """Write list columns of numbers, best first, that compress no better than those of a model."""
+    """Write list columns of numbers, best first, that compress no better than those of
+    a model.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -71,7 +85,9 @@ def write_lists(folder: Path, queries: int) -> None:
     labels = lists(ids[:, DEPTH // 2 :: 10].astype(np.int32))
     plain: dict[str, Any] = {"row_group_size": 10_000, "use_dictionary": False}
     pq.write_table(pa.table(columns), folder / "run.lists.parquet", **plain)
-    pq.write_table(pa.table({"labels": labels}), folder / "judged.lists.parquet", **plain)
+    pq.write_table(
+        pa.table({"labels": labels}), folder / "judged.lists.parquet", **plain
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Recall and nDCG at 10 of files by others, reading included: ``python -m benchmarks.files.rivals WHO FORM FOLDER``.
+"""Recall and nDCG at 10 of files by others, reading included:
+``python -m benchmarks.files.rivals WHO FORM FOLDER``.
 
 Prints both numbers; pyarrow only reads.
 """
@@ -13,8 +14,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-SUFFIXES = {"TREC": ("run", "qrels"), "CSV": ("csv", "csv"), "JSON Lines": ("jsonl", "jsonl")}
-SUFFIXES |= {"long Parquet": ("parquet", "parquet"), "Parquet lists": ("lists.parquet", "lists.parquet")}
+SUFFIXES = {
+    "TREC": ("run", "qrels"),
+    "CSV": ("csv", "csv"),
+    "JSON Lines": ("jsonl", "jsonl"),
+}
+SUFFIXES |= {
+    "long Parquet": ("parquet", "parquet"),
+    "Parquet lists": ("lists.parquet", "lists.parquet"),
+}
 """Format -> suffixes of the run and of the judgements."""
 
 
@@ -28,10 +36,16 @@ def by_duckdb(form: str, run: Path, judged: Path) -> Iterable[float]:
     """One statement, on one thread, with as much memory as it wants."""
     import duckdb
 
-    fields = "delim=' ', header=false, quote='', columns={'query': 'VARCHAR', 'x': 'VARCHAR', 'item': 'VARCHAR', "
+    fields = (
+        "delim=' ', header=false, quote='', columns={'query': 'VARCHAR', 'x': "
+        "'VARCHAR', 'item': 'VARCHAR', "
+    )
     readers = {
         "TREC": (
-            f"read_csv('{run}', {fields}'rank': 'INTEGER', 'score': 'FLOAT', 'tag': 'VARCHAR'}})",
+            (
+                f"read_csv('{run}', {fields}'rank': 'INTEGER', 'score': 'FLOAT', "
+                "'tag': 'VARCHAR'})"
+            ),
             f"read_csv('{judged}', {fields}'gain': 'INTEGER'}})",
         ),
         "JSON Lines": (f"read_json('{run}')", f"read_json('{judged}')"),
@@ -56,7 +70,9 @@ def by_duckdb(form: str, run: Path, judged: Path) -> Iterable[float]:
     SELECT avg(coalesce(hits, 0) / relevant), avg(coalesce(found.dcg, 0) / ideal.dcg)
     FROM ideal LEFT JOIN found USING (query) WHERE query IN (SELECT query FROM run)
     """
-    return tuple(duckdb.connect(config={"threads": 1}).execute(statement).fetchone() or ())
+    return tuple(
+        duckdb.connect(config={"threads": 1}).execute(statement).fetchone() or ()
+    )
 
 
 def by_pytrec_eval(form: str, run: Path, judged: Path) -> Iterable[float]:
@@ -67,9 +83,17 @@ def by_pytrec_eval(form: str, run: Path, judged: Path) -> Iterable[float]:
         with judged.open() as qrels, run.open() as lines:
             target, preds = pytrec_eval.parse_qrel(qrels), pytrec_eval.parse_run(lines)
     else:
-        target, preds = _nested(form, judged, "gain", int), _nested(form, run, "score", float)
-    found = pytrec_eval.RelevanceEvaluator(target, {"recall_10", "ndcg_cut_10"}).evaluate(preds)
-    return [sum(one[name] for one in found.values()) / len(found) for name in ("recall_10", "ndcg_cut_10")]
+        target, preds = (
+            _nested(form, judged, "gain", int),
+            _nested(form, run, "score", float),
+        )
+    found = pytrec_eval.RelevanceEvaluator(
+        target, {"recall_10", "ndcg_cut_10"}
+    ).evaluate(preds)
+    return [
+        sum(one[name] for one in found.values()) / len(found)
+        for name in ("recall_10", "ndcg_cut_10")
+    ]
 
 
 def _nested(form: str, path: Path, value: str, kind: type) -> dict[str, dict[str, Any]]:
@@ -101,7 +125,10 @@ def by_ranx(_: str, run: Path, judged: Path) -> Iterable[float]:
     """Its own reader of TREC."""
     from ranx import Qrels, Run, evaluate
 
-    target, preds = Qrels.from_file(str(judged), kind="trec"), Run.from_file(str(run), kind="trec")
+    target, preds = (
+        Qrels.from_file(str(judged), kind="trec"),
+        Run.from_file(str(run), kind="trec"),
+    )
     return evaluate(target, preds, ["recall@10", "ndcg@10"]).values()  # type: ignore[no-any-return]
 
 
@@ -111,11 +138,19 @@ def by_pyarrow(_: str, run: Path, judged: Path) -> Iterable[float]:
 
     for path in (run, judged):
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-            sum(len(batch) for batch in file.iter_batches(batch_size=8192, use_threads=False))
+            sum(
+                len(batch)
+                for batch in file.iter_batches(batch_size=8192, use_threads=False)
+            )
     return ()
 
 
-WHO = {"DuckDB's SQL": by_duckdb, "pytrec_eval": by_pytrec_eval, "ranx": by_ranx, "pyarrow, reading alone": by_pyarrow}
+WHO = {
+    "DuckDB's SQL": by_duckdb,
+    "pytrec_eval": by_pytrec_eval,
+    "ranx": by_ranx,
+    "pyarrow, reading alone": by_pyarrow,
+}
 
 if __name__ == "__main__":
     who, form, folder = sys.argv[1:]

@@ -9,7 +9,9 @@ from benchmarks.peers.contest import hold
 
 
 def table(settings: Settings) -> str:
-    """Return the table: how long each competitor takes, relative to this library on as many threads."""
+    """Return the table: how long each competitor takes, relative to this library on as
+    many threads.
+    """
     rows: list[list[str]] = []
     for group in (scores.contests, queries.contests, labels.contests):
         for contest in group(settings):
@@ -19,5 +21,10 @@ def table(settings: Settings) -> str:
                 ratios = [tables.number(ratio) for ratio in line.to_ours.values()]
                 rows.append([task, line.who, tables.seconds(line.seconds), *ratios])
                 print(" · ".join([*rows[-1], line.note]), flush=True)
-            heads = ["task", "who", "time", *(f"÷ ours, {where}" for where in lines[0].to_ours)]
+            heads = [
+                "task",
+                "who",
+                "time",
+                *(f"÷ ours, {where}" for where in lines[0].to_ours),
+            ]
     return tables.table(heads, rows)

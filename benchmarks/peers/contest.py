@@ -1,4 +1,6 @@
-"""A task that several libraries do on the same data, timed beside each other; values that should agree must."""
+"""A task that several libraries do on the same data, timed beside each other; values
+that should agree must.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ class Peer:
 
     Attributes:
         name: Library and function.
-        run: What is timed; returns values by the keys of this library, those of other conventions left out.
-        rows: How many rows it is given where all would take minutes; its time is multiplied up. None: all.
+        run: What is timed; returns values by the keys of this library, those of other
+            conventions left out.
+        rows: How many rows it is given where all would take minutes; its time is
+            multiplied up. None: all.
         note: What its time leaves out, or how it differs.
     """
 
@@ -42,7 +46,8 @@ class Contest:
         rows: How many rows it has.
         ours: This library's values of the first so many rows.
         peers: Who else does it.
-        references: Hardware limits to show beside, the first one being what ratios are to; or none.
+        references: Hardware limits to show beside, the first one being what ratios are
+            to; or none.
     """
 
     workload: str
@@ -75,23 +80,39 @@ class Line:
 
 
 def hold(contest: Contest, settings: Settings) -> list[Line]:
-    """Check that all compute the same, then time them on 1, 2 and all threads, and beside another program."""
+    """Check that all compute the same, then time them on 1, 2 and all threads, and
+    beside another program.
+    """
     notes = {peer.name: _checked(peer, contest) for peer in contest.peers}
-    calls: dict[str, Any] = {name: Call(run) for name, run in contest.references.items()}
+    calls: dict[str, Any] = {
+        name: Call(run) for name, run in contest.references.items()
+    }
     calls[OURS] = Call(lambda: contest.ours(contest.rows))
-    calls |= {peer.name: Call(peer.run, contest.rows / (peer.rows or contest.rows)) for peer in contest.peers}
+    calls |= {
+        peer.name: Call(peer.run, contest.rows / (peer.rows or contest.rows))
+        for peer in contest.peers
+    }
     times = {}
-    for threads in numbers_of_threads() if settings.device == "cpu" else [torch.get_num_threads()]:
+    for threads in (
+        numbers_of_threads() if settings.device == "cpu" else [torch.get_num_threads()]
+    ):
         torch.set_num_threads(threads)
-        times[f"{threads} thread{'s' if threads > 1 else ''}"] = timings = compare(calls, OURS, settings)
+        times[f"{threads} thread{'s' if threads > 1 else ''}"] = timings = compare(
+            calls, OURS, settings
+        )
     if settings.device == "cpu":
         with beside_torch():
             times["beside torch"] = compare(calls, OURS, settings)
     work = contest.workload, contest.task
     ratios = {}
     for name in calls:
-        ratios[name] = {where: timings_at[name].ratio for where, timings_at in times.items()}
-    return [Line(*work, name, timings[name].seconds, ratios[name], notes.get(name, "")) for name in calls]
+        ratios[name] = {
+            where: timings_at[name].ratio for where, timings_at in times.items()
+        }
+    return [
+        Line(*work, name, timings[name].seconds, ratios[name], notes.get(name, ""))
+        for name in calls
+    ]
 
 
 def _checked(peer: Peer, contest: Contest) -> str:
@@ -100,8 +121,13 @@ def _checked(peer: Peer, contest: Contest) -> str:
     for key, value in peer.run().items():
         if not isclose(value, ours[key], rel_tol=2e-5, abs_tol=2e-6):
             raise ValueError(
-                f"{contest.task} on {contest.workload}: {peer.name} gives {key} = {value}, here it is {ours[key]}; "
+                f"{contest.task} on {contest.workload}: {peer.name} gives {key} = "
+                f"{value}, here it is {ours[key]}; "
                 "times of different values say nothing."
             )
-    rows_given = f"given {peer.rows} of {contest.rows} rows" if peer.rows and peer.rows < contest.rows else ""
+    rows_given = (
+        f"given {peer.rows} of {contest.rows} rows"
+        if peer.rows and peer.rows < contest.rows
+        else ""
+    )
     return "; ".join(part for part in (rows_given, peer.note) if part)

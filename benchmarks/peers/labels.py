@@ -12,7 +12,9 @@ from benchmarks.workloads import Lists
 
 
 def contests(settings: Settings) -> Iterator[Contest]:
-    """Yield the task on ranked ids; its peers read memory of this machine, so there is none elsewhere."""
+    """Yield the task on ranked ids; its peers read memory of this machine, so there is
+    none elsewhere.
+    """
     if settings.device != "cpu":
         return
     data = Lists.xmc(settings)
@@ -20,10 +22,15 @@ def contests(settings: Settings) -> Iterator[Contest]:
     metrics = xmc_metrics(data.num_labels)
 
     def ours(rows: int) -> Values:
-        return evaluate(metrics, data.ids[:rows], data.csr if rows == len(data) else data.csr[:rows])
+        return evaluate(
+            metrics, data.ids[:rows], data.csr if rows == len(data) else data.csr[:rows]
+        )
 
     num_rows = min(len(data), 1000)
-    kernels = [Peer(name, lambda kernel=kernel: kernel(judged)) for name, kernel in KERNELS.items()]
+    kernels = [
+        Peer(name, lambda kernel=kernel: kernel(judged))
+        for name, kernel in KERNELS.items()
+    ]
     workload = f"{len(data)} × 100 ids, {data.num_labels:,} labels"
     task = "precision, nDCG, PSP at 1, 3, 5"
     peers = [*kernels, _napkinxc(judged, num_rows)]
@@ -42,6 +49,10 @@ def _napkinxc(judged: Judged, rows: int) -> Peer:
             "ndcg": metrics.ndcg_at_k(target, ranked, k=KS[-1]),
             "psp": metrics.psprecision_at_k(target, ranked, judged.weights, k=KS[-1]),
         }
-        return {f"{name}@{k}": float(value[k - 1]) for name, value in values.items() for k in KS}
+        return {
+            f"{name}@{k}": float(value[k - 1])
+            for name, value in values.items()
+            for k in KS
+        }
 
     return Peer("napkinXC", run, rows, "lists made beforehand")

@@ -15,14 +15,26 @@ from benchmarks.workloads import Lists
 Judgements = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
 
-RANX = {"precision@10": "precision_k@10", "recall@10": "recall@10", "ndcg@10": "ndcg@10", "map@10": "map@10"}
+RANX = {
+    "precision@10": "precision_k@10",
+    "recall@10": "recall@10",
+    "ndcg@10": "ndcg@10",
+    "map@10": "map@10",
+}
 RANX |= {"mrr": "mrr"}
-TREC = {"P_10": "precision_k@10", "recall_10": "recall@10", "ndcg_cut_10": "ndcg@10", "map_cut_10": "map@10"}
+TREC = {
+    "P_10": "precision_k@10",
+    "recall_10": "recall@10",
+    "ndcg_cut_10": "ndcg@10",
+    "map_cut_10": "map@10",
+}
 TREC |= {"recip_rank": "mrr"}
 
 
 def contests(settings: Settings) -> Iterator[Contest]:
-    """Yield the task on queries; its peers read memory of this machine, so there is none elsewhere."""
+    """Yield the task on queries; its peers read memory of this machine, so there is
+    none elsewhere.
+    """
     if settings.device != "cpu":
         return
     data = Lists.queries(settings)
@@ -39,20 +51,34 @@ def contests(settings: Settings) -> Iterator[Contest]:
 
 
 def _dicts(data: Lists) -> tuple[Judgements, Run]:
-    """Return judgements and run as dicts by query and document, as files are read into."""
-    relevant, ids, scores = data.relevant.tolist(), data.ids.tolist(), data.scores.tolist()
-    qrels = {f"q{row}": {f"d{label}": 1 for label in labels if label >= 0} for row, labels in enumerate(relevant)}
+    """Return judgements and run as dicts by query and document, as files are read
+    into.
+    """
+    relevant, ids, scores = (
+        data.relevant.tolist(),
+        data.ids.tolist(),
+        data.scores.tolist(),
+    )
+    qrels = {
+        f"q{row}": {f"d{label}": 1 for label in labels if label >= 0}
+        for row, labels in enumerate(relevant)
+    }
     pairs = enumerate(zip(ids, scores, strict=True))
-    run = {f"q{row}": {f"d{i}": s for i, s in zip(*lists, strict=True)} for row, lists in pairs}
+    run = {
+        f"q{row}": {f"d{i}": s for i, s in zip(*lists, strict=True)}
+        for row, lists in pairs
+    }
     return qrels, run
 
 
 def _ranx(data: Lists, qrels: Judgements, run: Run, num_queries: int) -> list[Peer]:
     from numba.typed import List
-    from ranx import Qrels, evaluate
-    from ranx import Run as RanxRun
+    from ranx import Qrels, Run as RanxRun, evaluate
 
-    judged = [[(label, 1) for label in labels if label >= 0] for labels in data.relevant.tolist()]
+    judged = [
+        [(label, 1) for label in labels if label >= 0]
+        for labels in data.relevant.tolist()
+    ]
     arrays = List([np.array(row, dtype=np.float64) for row in judged])
     lists = np.stack([data.ids.numpy().astype(np.float64), data.scores], axis=2)
 
@@ -62,12 +88,26 @@ def _ranx(data: Lists, qrels: Judgements, run: Run, num_queries: int) -> list[Pe
     few = list(qrels)[:num_queries]
 
     def by_dicts() -> Values:
-        qrels_and_run = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
-        return _renamed(evaluate(*qrels_and_run, list(RANX), save_results_in_run=False), RANX)
+        qrels_and_run = (
+            Qrels({query: qrels[query] for query in few}),
+            RanxRun({query: run[query] for query in few}),
+        )
+        return _renamed(
+            evaluate(*qrels_and_run, list(RANX), save_results_in_run=False), RANX
+        )
 
     return [
-        Peer("ranx, arrays", by_arrays, note="arrays made beforehand, compiled beforehand"),
-        Peer("ranx, Qrels and Run from dicts", by_dicts, num_queries, "compiled beforehand"),
+        Peer(
+            "ranx, arrays",
+            by_arrays,
+            note="arrays made beforehand, compiled beforehand",
+        ),
+        Peer(
+            "ranx, Qrels and Run from dicts",
+            by_dicts,
+            num_queries,
+            "compiled beforehand",
+        ),
     ]
 
 
@@ -78,7 +118,10 @@ def _trec_eval(qrels: Judgements, run: Run) -> list[Peer]:
     evaluator = RelevanceEvaluator(qrels, measures)
 
     def means(values: dict[str, dict[str, float]]) -> Values:
-        return {key: float(np.mean([query[name] for query in values.values()])) for name, key in TREC.items()}
+        return {
+            key: float(np.mean([query[name] for query in values.values()]))
+            for name, key in TREC.items()
+        }
 
     def from_lists() -> Values:
         run_of_dicts = {query: dict(listed.items()) for query, listed in run.items()}
@@ -86,7 +129,11 @@ def _trec_eval(qrels: Judgements, run: Run) -> list[Peer]:
         return means(RelevanceEvaluator(judged, measures).evaluate(run_of_dicts))
 
     return [
-        Peer("pytrec_eval, evaluator made", lambda: means(evaluator.evaluate(run)), note="dicts made beforehand"),
+        Peer(
+            "pytrec_eval, evaluator made",
+            lambda: means(evaluator.evaluate(run)),
+            note="dicts made beforehand",
+        ),
         Peer("pytrec_eval, dicts built", from_lists),
     ]
 

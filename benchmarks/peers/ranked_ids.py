@@ -1,7 +1,8 @@
 """The well-known ways to score ranked ids against sparse targets with numpy alone.
 
-This is what the fastest evaluation scripts of extreme classification do: flags of the first five ids, then cumulative
-sums; the best attainable propensity-scored precision from the sorted weights of each row's relevant labels.
+This is what the fastest evaluation scripts of extreme classification do: flags of the
+first five ids, then cumulative sums; the best attainable propensity-scored precision
+from the sorted weights of each row's relevant labels.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ KERNELS = {"numpy, searching": by_searching, "numpy, comparing": by_comparing}
 
 
 def _values(flags: np.ndarray, top: np.ndarray, judged: Judged) -> Values:
-    """Return precision, nDCG and propensity-scored precision at 1, 3 and 5 from the flags of the first five ids."""
+    """Return precision, nDCG and propensity-scored precision at 1, 3 and 5 from the
+    flags of the first five ids.
+    """
     counts = np.diff(judged.target.indptr)
     discounts = 1 / np.log2(np.arange(2, KS[-1] + 2))
     ideal = np.concatenate([[0.0], discounts.cumsum()])
@@ -76,13 +79,19 @@ def _values(flags: np.ndarray, top: np.ndarray, judged: Judged) -> Values:
     for k in KS:
         best = ideal[np.minimum(counts, k)]
         values[f"precision_k@{k}"] = float(hits[:, k - 1].mean() / k)
-        values[f"ndcg@{k}"] = float(np.divide(gains[:, k - 1], best, out=np.zeros(len(best)), where=best > 0).mean())
+        values[f"ndcg@{k}"] = float(
+            np.divide(
+                gains[:, k - 1], best, out=np.zeros(len(best)), where=best > 0
+            ).mean()
+        )
         values[f"psp@{k}"] = float(scored[k - 1] / attainable[k - 1])
     return values
 
 
 def _largest_weights(judged: Judged, counts: np.ndarray) -> np.ndarray:
-    """Return the five largest weights of each row's relevant labels, largest first, shape (N, 5)."""
+    """Return the five largest weights of each row's relevant labels, largest first,
+    shape (N, 5).
+    """
     width = max(KS[-1], int(counts.max()))
     table = np.zeros((len(counts), width))
     table[np.arange(width) < counts[:, None]] = judged.weights[judged.target.indices]

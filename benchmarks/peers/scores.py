@@ -33,7 +33,10 @@ def contests(settings: Settings) -> Iterator[Contest]:
 
 
 def _references(scores: Tensor) -> dict[str, Any]:
-    return {f"torch.topk, k = {K}": lambda: torch.topk(scores, K), "amax": lambda: scores.amax(1)}
+    return {
+        f"torch.topk, k = {K}": lambda: torch.topk(scores, K),
+        "amax": lambda: scores.amax(1),
+    }
 
 
 def _some(data: Dense, elements: int) -> int:
@@ -52,18 +55,35 @@ def _hit_rate(data: Dense) -> Contest:
     scores, target = data.scores[:many], data.target[:many]
     part, few = scores[:num_rows], target[:num_rows]
     peers = [
-        Peer("torcheval hit_rate", lambda: {key: float(hit_rate(scores, target, k=K).mean())}, many),
-        Peer("torcheval multiclass_accuracy", lambda: {key: float(multiclass_accuracy(scores, target, k=K))}, many),
+        Peer(
+            "torcheval hit_rate",
+            lambda: {key: float(hit_rate(scores, target, k=K).mean())},
+            many,
+        ),
+        Peer(
+            "torcheval multiclass_accuracy",
+            lambda: {key: float(multiclass_accuracy(scores, target, k=K))},
+            many,
+        ),
         Peer(
             "TorchMetrics multiclass_accuracy",
-            lambda: {key: float(accuracy(part, few, num_labels, average="micro", top_k=K))},
+            lambda: {
+                key: float(accuracy(part, few, num_labels, average="micro", top_k=K))
+            },
             num_rows,
         ),
     ]
     if data.scores.device.type == "cpu":
         peers.append(_top_k_accuracy(data, _some(data, 2**19), key))
     ours = one_batch([HitRateAtK(K)], data.scores, data.target)
-    return Contest(data.name, f"hit rate at {K}, one target", num_rows, ours, peers, _references(data.scores))
+    return Contest(
+        data.name,
+        f"hit rate at {K}, one target",
+        num_rows,
+        ours,
+        peers,
+        _references(data.scores),
+    )
 
 
 def _top_k_accuracy(data: Dense, rows: int, key: str) -> Peer:
@@ -72,7 +92,11 @@ def _top_k_accuracy(data: Dense, rows: int, key: str) -> Peer:
     scores, target = data.scores[:rows].numpy(), data.target[:rows].numpy()
     labels = np.arange(scores.shape[1])
     name = "scikit-learn top_k_accuracy_score"
-    return Peer(name, lambda: {key: float(top_k_accuracy_score(target, scores, k=K, labels=labels))}, rows)
+    return Peer(
+        name,
+        lambda: {key: float(top_k_accuracy_score(target, scores, k=K, labels=labels))},
+        rows,
+    )
 
 
 def _reciprocal_rank(data: Dense) -> Contest:
@@ -80,10 +104,16 @@ def _reciprocal_rank(data: Dense) -> Contest:
 
     many = _some(data, 2**26)
     scores, target = data.scores[:many], data.target[:many]
-    peer = Peer("torcheval reciprocal_rank", lambda: {"mrr": float(reciprocal_rank(scores, target).mean())}, many)
+    peer = Peer(
+        "torcheval reciprocal_rank",
+        lambda: {"mrr": float(reciprocal_rank(scores, target).mean())},
+        many,
+    )
     ours = one_batch([MRR()], data.scores, data.target)
     references = dict(reversed(_references(data.scores).items()))
-    return Contest(data.name, "MRR of exact ranks", len(data.scores), ours, [peer], references)
+    return Contest(
+        data.name, "MRR of exact ranks", len(data.scores), ours, [peer], references
+    )
 
 
 def _graded(data: Dense) -> Contest:
@@ -91,7 +121,9 @@ def _graded(data: Dense) -> Contest:
     peers = [_retrieval(data, _some(data, 2**18)), _retrieval_precision(data)]
     if data.scores.device.type == "cpu":
         peers.append(_ndcg_score(data, _some(data, 2**19)))
-    ours = one_batch([PrecisionAtK(K, denominator="k"), NDCGAtK(K)], data.scores, data.mask)
+    ours = one_batch(
+        [PrecisionAtK(K, denominator="k"), NDCGAtK(K)], data.scores, data.mask
+    )
     task = f"precision and nDCG at {K}, bool targets"
     return Contest(data.name, task, num_rows, ours, peers, _references(data.scores))
 
@@ -100,10 +132,14 @@ def _retrieval(data: Dense, rows: int) -> Peer:
     from torchmetrics import MetricCollection
     from torchmetrics.retrieval import RetrievalNormalizedDCG, RetrievalPrecision
 
-    collection = MetricCollection([RetrievalPrecision(top_k=K), RetrievalNormalizedDCG(top_k=K)])
+    collection = MetricCollection(
+        [RetrievalPrecision(top_k=K), RetrievalNormalizedDCG(top_k=K)]
+    )
     collection = collection.to(data.scores.device)
     preds, target = data.scores[:rows].sigmoid().flatten(), data.mask[:rows].flatten()
-    indexes = torch.arange(rows, device=preds.device).repeat_interleave(data.scores.shape[1])
+    indexes = torch.arange(rows, device=preds.device).repeat_interleave(
+        data.scores.shape[1]
+    )
 
     def run() -> dict[str, float]:
         collection.reset()
@@ -112,7 +148,12 @@ def _retrieval(data: Dense, rows: int) -> Peer:
         precision, ndcg = values["RetrievalPrecision"], values["RetrievalNormalizedDCG"]
         return {f"precision_k@{K}": float(precision), f"ndcg@{K}": float(ndcg)}
 
-    return Peer("TorchMetrics RetrievalPrecision, RetrievalNormalizedDCG", run, rows, "flattened beforehand")
+    return Peer(
+        "TorchMetrics RetrievalPrecision, RetrievalNormalizedDCG",
+        run,
+        rows,
+        "flattened beforehand",
+    )
 
 
 def _retrieval_precision(data: Dense) -> Peer:
@@ -122,7 +163,11 @@ def _retrieval_precision(data: Dense) -> Peer:
     scores, mask = data.scores[:rows], data.mask[:rows].long()
 
     def run() -> dict[str, float]:
-        return {f"precision_k@{K}": float(retrieval_precision(scores, mask, k=K, num_tasks=rows).mean())}
+        return {
+            f"precision_k@{K}": float(
+                retrieval_precision(scores, mask, k=K, num_tasks=rows).mean()
+            )
+        }
 
     return Peer("torcheval retrieval_precision", run, rows, "precision only")
 
@@ -130,7 +175,10 @@ def _retrieval_precision(data: Dense) -> Peer:
 def _ndcg_score(data: Dense, rows: int) -> Peer:
     from sklearn.metrics import ndcg_score
 
-    scores, target = data.scores[:rows].numpy(), data.mask[:rows].numpy().astype(np.int64)
+    scores, target = (
+        data.scores[:rows].numpy(),
+        data.mask[:rows].numpy().astype(np.int64),
+    )
 
     def run() -> dict[str, float]:
         return {f"ndcg@{K}": float(ndcg_score(target, scores, k=K, ignore_ties=True))}
@@ -158,7 +206,8 @@ def _updates_of_small_batches(data: Dense) -> Contest:
     idle = Idle().to(data.scores.device)
 
     def update_listed() -> dict[str, float]:
-        listed.reset()  # it keeps every row; thousands of rounds would measure a growing list
+        # it keeps every row; thousands of rounds would measure a growing list
+        listed.reset()
         return update(listed)()
 
     peers = [
@@ -168,7 +217,9 @@ def _updates_of_small_batches(data: Dense) -> Contest:
     ]
     task = f"hit rate at {K}: update alone"
     references = _references(data.scores)
-    references["nothing, as a TorchMetrics update"] = lambda: idle.update(data.scores, data.target)
+    references["nothing, as a TorchMetrics update"] = lambda: idle.update(
+        data.scores, data.target
+    )
     return Contest(data.name, task, num_rows, update(ours), peers, references)
 
 

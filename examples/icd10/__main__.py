@@ -1,4 +1,6 @@
-"""Fit, test, compare: `python -m examples.icd10 --config configs/icd10.yaml` from the root of the repository."""
+"""Fit, test, compare: `python -m examples.icd10 --config configs/icd10.yaml` from the
+root of the repository.
+"""
 
 import torch
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
@@ -17,21 +19,35 @@ class ICD10CLI(LightningCLI):
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Link the sizes, so that a config cannot contradict the data."""
         for size in ("num_features", "num_labels"):
-            parser.link_arguments(f"data.{size}", f"model.{size}", apply_on="instantiate")
+            parser.link_arguments(
+                f"data.{size}", f"model.{size}", apply_on="instantiate"
+            )
 
 
 def main() -> None:
     """Run the command line."""
-    torch.set_num_threads(1)  # sums, and so the numbers, do not depend on the number of cores
+    # sums, and so the numbers, do not depend on the number of cores
+    torch.set_num_threads(1)
     cli = ICD10CLI(BagOfFeatures, ICD10Data, run=False)
     cli.trainer.fit(cli.model, datamodule=cli.datamodule)
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     if not cli.trainer.is_global_zero or cli.trainer.fast_dev_run:
         return
-    folder = next(callback.folder for callback in cli.trainer.callbacks if isinstance(callback, HeadToTailReport))
+    folder = next(
+        callback.folder
+        for callback in cli.trainer.callbacks
+        if isinstance(callback, HeadToTailReport)
+    )
     assert folder is not None
-    if cli.trainer.world_size == 1:  # several processes would add up what one of them evaluates
-        print(*(f"wrote {path}" for path in write_comparison(cli.model, cli.datamodule, folder)), sep="\n")
+    # several processes would add up what one of them evaluates
+    if cli.trainer.world_size == 1:
+        print(
+            *(
+                f"wrote {path}"
+                for path in write_comparison(cli.model, cli.datamodule, folder)
+            ),
+            sep="\n",
+        )
     print(headline(folder))
 
 

@@ -1,4 +1,6 @@
-"""The trained model beside two others that cost nothing, with intervals: writes `report.*` and `compare.*`."""
+"""The trained model beside two others that cost nothing, with intervals: writes
+`report.*` and `compare.*`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tailmetrics import LabelBuckets, LabelFrequency, NDCGAtK, NearMissAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import (
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    NearMissAtK,
+    PrecisionAtK,
+    RecallAtK,
+    evaluate,
+)
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.metrics import TopKMetric
 
@@ -16,11 +26,15 @@ from .model import BagOfFeatures
 
 RESAMPLES = 2000
 ADJUSTMENT = 0.5
-"""How much of the logarithm of a label's training count is taken off its logit, for the sake of rare labels."""
+"""How much of the logarithm of a label's training count is taken off its logit, for the
+sake of rare labels.
+"""
 
 
 def metrics(chapters: LabelBuckets) -> list[TopKMetric]:
-    """Return what the models are compared by: one list of ten, overall, by decile and by chapter."""
+    """Return what the models are compared by: one list of ten, overall, by decile and
+    by chapter.
+    """
     return [
         PrecisionAtK(k=[1, 5]),
         NDCGAtK(k=10),
@@ -36,7 +50,10 @@ def scores_and_target(model: BagOfFeatures, data: ICD10Data) -> tuple[Tensor, Te
     batches = list(data.test_dataloader())
     width = max(batch["target"].shape[1] for batch in batches)
     pads = [(0, width - batch["target"].shape[1]) for batch in batches]
-    padded = [torch.nn.functional.pad(batch["target"], pad, value=-1) for batch, pad in zip(batches, pads, strict=True)]
+    padded = [
+        torch.nn.functional.pad(batch["target"], pad, value=-1)
+        for batch, pad in zip(batches, pads, strict=True)
+    ]
     with torch.inference_mode():
         logits = [model(batch["features"], batch["offsets"]) for batch in batches]
     return torch.cat(logits), torch.cat(padded)
@@ -51,12 +68,18 @@ def training_frequency(data: ICD10Data) -> LabelFrequency:
 
 
 def write_comparison(model: BagOfFeatures, data: ICD10Data, folder: Path) -> list[Path]:
-    """Write the report of the model with intervals, and the comparison of all three; return their paths."""
+    """Write the report of the model with intervals, and the comparison of all three;
+    return their paths.
+    """
     frequency = training_frequency(data)
     scores, target = scores_and_target(model.eval(), data)
     popularity = frequency.compute().float()
     chapters = LabelBuckets.from_tree(data.label_tree)
-    common = {"metrics": metrics(chapters), "label_counts": frequency, "label_tree": data.label_tree}
+    common = {
+        "metrics": metrics(chapters),
+        "label_counts": frequency,
+        "label_tree": data.label_tree,
+    }
     report = evaluate(
         scores,
         target,

@@ -1,11 +1,15 @@
-"""Disease names and their ICD-10-CM codes, from the package `simple-icd-10-cm` 1.5.0 (public-domain CDC/NCHS data).
+"""Disease names and their ICD-10-CM codes, from the package `simple-icd-10-cm` 1.5.0
+(public-domain CDC/NCHS data).
 
-An instance is one "inclusion term" or "includes" note of a code: `Typhoid endocarditis` stands under A01.02. Its labels
-are that code and the code's ancestors: A01.02, A01.0, A01. Blocks, chapters and extended subcategories (those with a
-seventh character) are no labels; the package counts a category that is alone in its block, such as B20, as a block.
+An instance is one "inclusion term" or "includes" note of a code: `Typhoid endocarditis`
+stands under A01.02. Its labels are that code and the code's ancestors: A01.02, A01.0,
+A01. Blocks, chapters and extended subcategories (those with a seventh character) are no
+labels; the package counts a category that is alone in its block, such as B20, as a
+block.
 
-13,457 instances, 10,283 labels, 2.51 labels per instance. 83 % of the labels occur fewer than 5 times (87 % when only
-the training split is counted), and 16.6 % of the test split's positives are labels that training never shows.
+13,457 instances, 10,283 labels, 2.51 labels per instance. 83 % of the labels occur
+fewer than 5 times (87 % when only the training split is counted), and 16.6 % of the
+test split's positives are labels that training never shows.
 """
 
 from typing import NamedTuple, TypedDict
@@ -29,12 +33,16 @@ class Term(NamedTuple):
 
     @property
     def is_test(self) -> bool:
-        """Whether the name is in the fixed fifth that is held out, under whichever code it stands."""
+        """Whether the name is in the fixed fifth that is held out, under whichever code
+        it stands.
+        """
         return crc32(self.text.encode()) % 5 == 4
 
 
 class Example(NamedTuple):
-    """One instance as ids: features of any number, labels without padding, and its number in its split."""
+    """One instance as ids: features of any number, labels without padding, and its
+    number in its split.
+    """
 
     features: Tensor
     labels: Tensor
@@ -42,7 +50,9 @@ class Example(NamedTuple):
 
 
 class Batch(TypedDict):
-    """Bags of features end to end, where each bag starts, label ids [N, M] padded with -1, and rows [N]."""
+    """Bags of features end to end, where each bag starts, label ids [N, M] padded with
+    -1, and rows [N].
+    """
 
     features: Tensor
     offsets: Tensor
@@ -52,7 +62,11 @@ class Batch(TypedDict):
 
 def read_terms() -> list[Term]:
     """All instances, in the order of the classification."""
-    codes = [code for code in icd.get_all_codes() if _is_label(code) and not icd.is_extended_subcategory(code)]
+    codes = [
+        code
+        for code in icd.get_all_codes()
+        if _is_label(code) and not icd.is_extended_subcategory(code)
+    ]
     return [
         Term(text, (code, *filter(_is_label, icd.get_ancestors(code))))
         for code in codes
@@ -61,7 +75,9 @@ def read_terms() -> list[Term]:
 
 
 def hashed_features(text: str, num_features: int) -> list[int]:
-    """Ids of the words and the character 5-grams of a text, the same in every process."""
+    """Ids of the words and the character 5-grams of a text, the same in every
+    process.
+    """
     text = f" {text.lower()} "
     grams = [text[start : start + 5] for start in range(len(text) - 4)]
     return [crc32(piece.encode()) % num_features for piece in (*text.split(), *grams)]
@@ -73,7 +89,9 @@ def collate(examples: list[Example]) -> Batch:
     return {
         "features": torch.cat([example.features for example in examples]),
         "offsets": lengths.cumsum(0),
-        "target": pad_sequence([example.labels for example in examples], batch_first=True, padding_value=-1),
+        "target": pad_sequence(
+            [example.labels for example in examples], batch_first=True, padding_value=-1
+        ),
         "row_ids": torch.tensor([example.number for example in examples]),
     }
 
@@ -81,7 +99,9 @@ def collate(examples: list[Example]) -> Batch:
 class TermSet(Dataset[Example]):
     """Terms as ids, hashed and numbered once rather than in every epoch."""
 
-    def __init__(self, terms: list[Term], label_ids: dict[str, int], num_features: int) -> None:
+    def __init__(
+        self, terms: list[Term], label_ids: dict[str, int], num_features: int
+    ) -> None:
         self._examples = [
             Example(
                 torch.tensor(hashed_features(term.text, num_features)),
@@ -101,8 +121,8 @@ class TermSet(Dataset[Example]):
 class ICD10Data(LightningDataModule):
     """ICD-10-CM terms and their codes: 80 % to train on, the rest to test on.
 
-    Validation shows the test split, so nothing may be chosen by it. The terms are read at construction, not in `setup`,
-    because the model takes its sizes from the data.
+    Validation shows the test split, so nothing may be chosen by it. The terms are read
+    at construction, not in `setup`, because the model takes its sizes from the data.
 
     Args:
         num_features: Number of ids that words and 5-grams are hashed to.
@@ -114,18 +134,26 @@ class ICD10Data(LightningDataModule):
         self.num_features = num_features
         self.batch_size = batch_size
         terms = read_terms()
-        codes = list(dict.fromkeys(code for term in terms for code in reversed(term.codes)))
+        codes = list(
+            dict.fromkeys(code for term in terms for code in reversed(term.codes))
+        )
         self.label_names = [_name(code) for code in codes]
-        self.label_tree = LabelTree.from_edges([(_name(code), _above(code)) for code in codes], self.label_names)
+        self.label_tree = LabelTree.from_edges(
+            [(_name(code), _above(code)) for code in codes], self.label_names
+        )
         label_ids = {code: label for label, code in enumerate(codes)}
-        self.train_set = TermSet([term for term in terms if not term.is_test], label_ids, num_features)
+        self.train_set = TermSet(
+            [term for term in terms if not term.is_test], label_ids, num_features
+        )
         tested = [term for term in terms if term.is_test]
         self.test_set = TermSet(tested, label_ids, num_features)
         self.row_names = [term.text for term in tested]
 
     @property
     def num_labels(self) -> int:
-        """Labels of both splits: the classification is known in full, its use is not."""
+        """Labels of both splits: the classification is known in full, its use is
+        not.
+        """
         return len(self.label_names)
 
     def train_dataloader(self) -> DataLoader[Example]:

@@ -1,1 +1,3 @@
-"""Example: how good is a language model at rare words? A neural network against counts, from head to tail."""
+"""Example: how good is a language model at rare words? A neural network against counts,
+from head to tail.
+"""

@@ -1,7 +1,8 @@
-"""Text that every scientific Python installation holds: the docstrings of installed packages, word by word.
+"""Text that every scientific Python installation holds: the docstrings of installed
+packages, word by word.
 
-The sources are those of packages that tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed fifth of
-the files is held out whole.
+The sources are those of packages that tailmetrics' `dev` extra draws in; they are
+parsed, never run. A fixed fifth of the files is held out whole.
 """
 
 import ast
@@ -18,10 +19,14 @@ from torch import Tensor
 
 PACKAGES = ("networkx",)
 MOST = 120_000
-"""Words of training that are read, and a quarter of that to be guessed: enough to learn from in seconds."""
+"""Words of training that are read, and a quarter of that to be guessed: enough to learn
+from in seconds.
+"""
 WORD = re.compile(r"[a-z_]+|[0-9]+|[^\sa-z_0-9]")
 OTHER = "<other>"
-"""Stands for every word that the training files hold once or not at all; it is never to be guessed."""
+"""Stands for every word that the training files hold once or not at all; it is never to
+be guessed.
+"""
 END = "<end>"
 """Stands behind a docstring."""
 
@@ -45,12 +50,16 @@ def read_text(packages: tuple[str, ...] = PACKAGES) -> Text:
     splits: tuple[list[str], list[str]] = ([], [])
     for package in packages:
         for path, docstring in _docstrings(package):
-            splits[crc32(path.encode()) % 5 == 4].extend([*WORD.findall(docstring.lower()), END])
+            splits[crc32(path.encode()) % 5 == 4].extend(
+                [*WORD.findall(docstring.lower()), END]
+            )
     del splits[0][MOST:], splits[1][MOST // 4 :]
     counts = Counter(splits[0])
     words = [OTHER, *(word for word in sorted(counts) if counts[word] > 1)]
     number = {word: place for place, word in enumerate(words)}
-    train, test = (torch.tensor([number.get(word, 0) for word in split]) for split in splits)
+    train, test = (
+        torch.tensor([number.get(word, 0) for word in split]) for split in splits
+    )
     return Text(train, test, words)
 
 
@@ -61,8 +70,12 @@ def _docstrings(package: str) -> Iterator[tuple[str, str]]:
         raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    for path in sorted(path for path in root.rglob("*.py") if "tests" not in path.parts):
+    for path in sorted(
+        path for path in root.rglob("*.py") if "tests" not in path.parts
+    ):
         for node in ast.walk(ast.parse(path.read_bytes())):
-            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+            docstring = (
+                ast.get_docstring(node) if isinstance(node, documented) else None
+            )
             if docstring:
                 yield path.relative_to(root.parent).as_posix(), docstring

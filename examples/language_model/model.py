@@ -1,4 +1,6 @@
-"""Two models of the next word: how often each word occurs, and a small neural network that reads the last words."""
+"""Two models of the next word: how often each word occurs, and a small neural network
+that reads the last words.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +10,8 @@ WIDTH = 64
 
 
 class NextWord(nn.Module):
-    """The feed-forward language model of Bengio et al. (2003), with one table of words at both ends.
+    """The feed-forward language model of Bengio et al. (2003), with one table of words
+    at both ends.
 
     Args:
         num_words: Size of the vocabulary.
@@ -17,22 +20,37 @@ class NextWord(nn.Module):
     def __init__(self, num_words: int) -> None:
         super().__init__()
         self.words = nn.Embedding(num_words, WIDTH)
-        self.hidden = nn.Sequential(nn.Linear(CONTEXT * WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH))
+        self.hidden = nn.Sequential(
+            nn.Linear(CONTEXT * WIDTH, 2 * WIDTH),
+            nn.Tanh(),
+            nn.Linear(2 * WIDTH, WIDTH),
+        )
         self.bias = nn.Parameter(torch.zeros(num_words))
 
     def forward(self, context: Tensor) -> Tensor:
-        """Return the logits of the next word, shape (..., num_words), for the last words, shape (..., CONTEXT)."""
-        return self.hidden(self.words(context).flatten(-2)) @ self.words.weight.T + self.bias
+        """Return the logits of the next word, shape (..., num_words), for the last
+        words, shape (..., CONTEXT).
+        """
+        return (
+            self.hidden(self.words(context).flatten(-2)) @ self.words.weight.T
+            + self.bias
+        )
 
 
 def contexts(text: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the words in front of each word (n, CONTEXT), and the words themselves (n,)."""
+    """Return the words in front of each word (n, CONTEXT), and the words themselves
+    (n,).
+    """
     windows = text.unfold(0, CONTEXT + 1, 1)
     return windows[:, :-1], windows[:, -1]
 
 
-def train(text: Tensor, num_words: int, epochs: int = 2, batch_size: int = 512) -> NextWord:
-    """Return a model that has read a text; words outside the vocabulary are context, and no target."""
+def train(
+    text: Tensor, num_words: int, epochs: int = 2, batch_size: int = 512
+) -> NextWord:
+    """Return a model that has read a text; words outside the vocabulary are context,
+    and no target.
+    """
     torch.manual_seed(0)
     model = NextWord(num_words)
     with torch.no_grad():
@@ -50,7 +68,9 @@ def train(text: Tensor, num_words: int, epochs: int = 2, batch_size: int = 512) 
 
 
 def unigram(text: Tensor, num_words: int) -> Tensor:
-    """Return the logarithm of how often each word occurs; of the word that stands for all others it is small."""
+    """Return the logarithm of how often each word occurs; of the word that stands for
+    all others it is small.
+    """
     counts = torch.bincount(text, minlength=num_words).float()
     counts[0] = 0.5
     return (counts / counts.sum()).log()

@@ -1,1 +1,3 @@
-"""Example: which function will be called next? Popularity against Markov chains, from head to tail."""
+"""Example: which function will be called next? Popularity against Markov chains, from
+head to tail.
+"""

@@ -1,8 +1,10 @@
-"""Sequences that every scientific Python installation holds: the calls in a function, in the order of its source.
+"""Sequences that every scientific Python installation holds: the calls in a function,
+in the order of its source.
 
-A "session" is a function or method, an "item" the name of what it calls: `np.asarray(x).sum()` gives asarray, sum. The
-sources are those of installed packages that tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed
-fifth of the files is held out whole, and of each held-out session the last call is to be named.
+A "session" is a function or method, an "item" the name of what it calls:
+`np.asarray(x).sum()` gives asarray, sum. The sources are those of installed packages
+that tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed fifth of the
+files is held out whole, and of each held-out session the last call is to be named.
 """
 
 import ast
@@ -21,7 +23,8 @@ class Sessions(NamedTuple):
     Attributes:
         train: Sessions to learn from.
         test: Sessions of held-out files, whose last call is the target.
-        names: Names called in either split: what can be called is known, how often is not.
+        names: Names called in either split: what can be called is known, how often is
+            not.
     """
 
     train: list[list[int]]
@@ -30,27 +33,46 @@ class Sessions(NamedTuple):
 
 
 def read_sessions(packages: tuple[str, ...] = PACKAGES) -> Sessions:
-    """Return the sessions of all functions in the packages' files, but for their tests."""
+    """Return the sessions of all functions in the packages' files, but for their
+    tests.
+    """
     splits: tuple[list[list[str]], list[list[str]]] = ([], [])
     for package in packages:
         for path, session in _calls(package):
             splits[crc32(path.encode()) % 5 == 4].append(session)
-    names = sorted({name for sessions in splits for session in sessions for name in session})
+    names = sorted(
+        {name for sessions in splits for session in sessions for name in session}
+    )
     number = {name: place for place, name in enumerate(names)}
-    train, test = ([[number[name] for name in session] for session in sessions] for sessions in splits)
+    train, test = (
+        [[number[name] for name in session] for session in sessions]
+        for sessions in splits
+    )
     return Sessions(train, test, names)
 
 
 def _calls(package: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield file and calls of each function that stands in a module or class and calls at least twice."""
+    """Yield file and calls of each function that stands in a module or class and calls
+    at least twice.
+    """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
-    for path in sorted(path for path in root.rglob("*.py") if "tests" not in path.parts):
+    for path in sorted(
+        path for path in root.rglob("*.py") if "tests" not in path.parts
+    ):
         module = ast.parse(path.read_bytes())
-        blocks = [module.body, *(node.body for node in module.body if isinstance(node, ast.ClassDef))]
-        for function in (node for block in blocks for node in block if isinstance(node, ast.FunctionDef)):
+        blocks = [
+            module.body,
+            *(node.body for node in module.body if isinstance(node, ast.ClassDef)),
+        ]
+        for function in (
+            node
+            for block in blocks
+            for node in block
+            if isinstance(node, ast.FunctionDef)
+        ):
             calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
             calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
             names = [name for call in calls if (name := _name(call.func))]

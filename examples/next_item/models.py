@@ -1,4 +1,6 @@
-"""Two models of the next item: the probability of every item, shape (L,) or (N, L), after what came before."""
+"""Two models of the next item: the probability of every item, shape (L,) or (N, L),
+after what came before.
+"""
 
 from itertools import pairwise
 
@@ -6,14 +8,22 @@ import torch
 from torch import Tensor
 
 
-def popularity(train: list[list[int]], num_items: int, pseudo_count: float = 0.1) -> Tensor:
-    """Return the share of each item in all sessions, with a pseudo-count so that none is impossible."""
-    counts = torch.bincount(torch.tensor([item for session in train for item in session]), minlength=num_items)
+def popularity(
+    train: list[list[int]], num_items: int, pseudo_count: float = 0.1
+) -> Tensor:
+    """Return the share of each item in all sessions, with a pseudo-count so that none
+    is impossible.
+    """
+    counts = torch.bincount(
+        torch.tensor([item for session in train for item in session]),
+        minlength=num_items,
+    )
     return (counts + pseudo_count) / (counts + pseudo_count).sum()
 
 
 class MarkovChain:
-    """First-order Markov chain, blended with popularity: the more often a state was left, the more the chain counts.
+    """First-order Markov chain, blended with popularity: the more often a state was
+    left, the more the chain counts.
 
     P(next | state) = (count(state, next) + weight · P(next)) / (count(state) + weight).
 
@@ -25,13 +35,19 @@ class MarkovChain:
     Source: MacKay and Peto, A hierarchical Dirichlet language model, 1995.
     """
 
-    def __init__(self, train: list[list[int]], prior: Tensor, weight: float = 10.0) -> None:
+    def __init__(
+        self, train: list[list[int]], prior: Tensor, weight: float = 10.0
+    ) -> None:
         pairs = torch.tensor([pair for session in train for pair in pairwise(session)])
         ones = torch.ones(len(pairs))
-        self.counts = torch.sparse_coo_tensor(pairs.T, ones, (len(prior), len(prior)), check_invariants=True).coalesce()
+        self.counts = torch.sparse_coo_tensor(
+            pairs.T, ones, (len(prior), len(prior)), check_invariants=True
+        ).coalesce()
         self.prior, self.weight = prior, weight
 
     def __call__(self, states: Tensor) -> Tensor:
         """Return probabilities [N, L] of the item after each state [N]."""
         counts = self.counts.index_select(0, states).to_dense()
-        return (counts + self.weight * self.prior) / (counts.sum(1, keepdim=True) + self.weight)
+        return (counts + self.weight * self.prior) / (
+            counts.sum(1, keepdim=True) + self.weight
+        )

@@ -1,1 +1,3 @@
-"""Example: which further modules will a Python file import? Popularity against EASE, from head to tail."""
+"""Example: which further modules will a Python file import? Popularity against EASE,
+from head to tail.
+"""

@@ -1,15 +1,19 @@
 """Compare: `python -m examples.recommender` from the root of the repository.
 
-2,474 files, 2,099 modules. Popularity finds 41 % of the hidden imports among its ten recommendations, which looks like
-a model. It shows the same 21 modules to everybody (coverage .010): the 15 modules of the three most frequent deciles
-make 99 % of that, and from decile 6 down it finds nothing. EASE finds 64 %, shows a third of all modules at least once,
-and pays at the head: .97, .93 and .77 in the first three deciles instead of 1, 1 and .80.
+2,474 files, 2,099 modules. Popularity finds 41 % of the hidden imports among its ten
+recommendations, which looks like a model. It shows the same 21 modules to everybody
+(coverage .010): the 15 modules of the three most frequent deciles make 99 % of that,
+and from decile 6 down it finds nothing. EASE finds 64 %, shows a third of all modules
+at least once, and pays at the head: .97, .93 and .77 in the first three deciles instead
+of 1, 1 and .80.
 
-EASE's average hides a slope of its own: 73 % in decile 6, 25 % in decile 3, 6 % of the rarest tenth, and none of the
-modules never seen, which are 4.5 % of what was hidden. The slope is steeper in files that show many imports: in decile
-2 it finds 3 % for them, and 27 % for files that show few. Coverage, Gini and novelty tell the two models apart, but not
-where EASE stops. Its penalty was not tuned. Each file is recommended to after its other imports were learned from:
-nothing is said of new files. About 40 seconds on one core, nearly all of it to read the sources.
+EASE's average hides a slope of its own: 73 % in decile 6, 25 % in decile 3, 6 % of the
+rarest tenth, and none of the modules never seen, which are 4.5 % of what was hidden.
+The slope is steeper in files that show many imports: in decile 2 it finds 3 % for them,
+and 27 % for files that show few. Coverage, Gini and novelty tell the two models apart,
+but not where EASE stops. Its penalty was not tuned. Each file is recommended to after
+its other imports were learned from: nothing is said of new files. About 40 seconds on
+one core, nearly all of it to read the sources.
 """
 
 from tailmetrics import (
@@ -33,7 +37,9 @@ from .models import ease, popularity
 
 
 def metrics(groups: LabelBuckets) -> TopKCollection:
-    """Return metrics of the ten recommended modules: overall, by decile, and by group of files."""
+    """Return metrics of the ten recommended modules: overall, by decile, and by group
+    of files.
+    """
     return TopKCollection(
         [
             RecallAtK(k=10),
@@ -51,7 +57,9 @@ def metrics(groups: LabelBuckets) -> TopKCollection:
 
 
 def group_names(groups: LabelBuckets) -> list[str]:
-    """Return the names of the groups of files, from those that show many imports to those that show few."""
+    """Return the names of the groups of files, from those that show many imports to
+    those that show few.
+    """
     return [f"files_{name}" for name in groups.names]
 
 
@@ -76,39 +84,64 @@ def reports(data: Interactions) -> dict[str, Report]:
 
 
 def print_side_by_side(reports_by_model: dict[str, Report]) -> None:
-    """Print each value of all models in one line: overall, then from the most frequent modules to the rarest."""
+    """Print each value of all models in one line: overall, then from the most frequent
+    modules to the rarest.
+    """
     first, *_ = reports_by_model.values()
     print(f"\n{'':28}" + "".join(f"{name:>12}" for name in reports_by_model))
     for key in first.overall:
-        print(f"{key:28}" + "".join(f"{report.overall[key]:12.4f}" for report in reports_by_model.values()))
+        print(
+            f"{key:28}"
+            + "".join(
+                f"{report.overall[key]:12.4f}" for report in reports_by_model.values()
+            )
+        )
     for metric, values in first.by_bucket.items():
-        print(f"\n{metric:28}" + "".join(f"{name:>12}" for name in reports_by_model) + f"{'modules':>12}{'hidden':>12}")
+        print(
+            f"\n{metric:28}"
+            + "".join(f"{name:>12}" for name in reports_by_model)
+            + f"{'modules':>12}{'hidden':>12}"
+        )
         for bucket in first.buckets:
             if bucket.name in values:
                 cells = "".join(
-                    f"{report.by_bucket[metric][bucket.name]:12.4f}" for report in reports_by_model.values()
+                    f"{report.by_bucket[metric][bucket.name]:12.4f}"
+                    for report in reports_by_model.values()
                 )
-                print(f"{bucket.name:28}{cells}{bucket.labels:12,}{bucket.positives:12,}")
+                print(
+                    f"{bucket.name:28}{cells}{bucket.labels:12,}{bucket.positives:12,}"
+                )
     for name, report in reports_by_model.items():
         print_by_activity(name, report)
-    for warning in dict.fromkeys(warning for report in reports_by_model.values() for warning in report.warnings):
+    for warning in dict.fromkeys(
+        warning for report in reports_by_model.values() for warning in report.warnings
+    ):
         print(f"! {warning}")
 
 
 def print_by_activity(name: str, report: Report) -> None:
-    """Print the recall of a model by decile, for files that show many imports and for files that show few."""
+    """Print the recall of a model by decile, for files that show many imports and for
+    files that show few.
+    """
     metric = "global_recall@10"
     groups = [group.name for group in report.row_groups if group.rows]
     print(f"\n{f'{name}, {metric}':28}" + "".join(f"{group:>18}" for group in groups))
     for bucket in report.by_bucket[metric]:
-        print(f"{bucket:28}" + "".join(f"{report.value(metric, bucket, group):18.4f}" for group in groups))
+        print(
+            f"{bucket:28}"
+            + "".join(
+                f"{report.value(metric, bucket, group):18.4f}" for group in groups
+            )
+        )
 
 
 def main(packages: tuple[str, ...] = PACKAGES) -> dict[str, Report]:
     """Print the models side by side, and return their reports."""
     data = read_interactions(packages)
     files, modules = data.shown.shape
-    print(f"{files:,} files, {modules:,} modules, {int(data.shown.sum()):,} imports shown")
+    print(
+        f"{files:,} files, {modules:,} modules, {int(data.shown.sum()):,} imports shown"
+    )
     reports_by_model = reports(data)
     print_side_by_side(reports_by_model)
     return reports_by_model

@@ -1,7 +1,9 @@
-"""Implicit feedback that every scientific Python installation holds: source files and the modules that they import.
+"""Implicit feedback that every scientific Python installation holds: source files and
+the modules that they import.
 
-A "user" is a source file, an "item" a module. Files are those of installed packages that tailmetrics' `dev` extra draws
-in; they are parsed, never run. A fixed fifth of each file's imports is hidden, and is what has to be recommended.
+A "user" is a source file, an "item" a module. Files are those of installed packages
+that tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed fifth of
+each file's imports is hidden, and is what has to be recommended.
 """
 
 import ast
@@ -24,8 +26,10 @@ class Interactions(NamedTuple):
     """Imports as a matrix to learn from and ids to recommend.
 
     Attributes:
-        shown: Shape (N, L), float32: 1 where file and module are known to belong together.
-        hidden: Shape (N, M), int64: ids of the hidden modules of each file, padded with -1.
+        shown: Shape (N, L), float32: 1 where file and module are known to belong
+            together.
+        hidden: Shape (N, M), int64: ids of the hidden modules of each file, padded with
+            -1.
         modules: L names.
     """
 
@@ -34,28 +38,51 @@ class Interactions(NamedTuple):
     modules: list[str]
 
     def tree(self) -> LabelTree:
-        """Return the tree of the modules: `numpy.linalg` stands under `numpy`, whether that is imported or not."""
+        """Return the tree of the modules: `numpy.linalg` stands under `numpy`, whether
+        that is imported or not.
+        """
         parts = (module.split(".") for module in self.modules)
-        names = {".".join(module_parts[:end]) for module_parts in parts for end in range(1, len(module_parts) + 1)}
-        return LabelTree.from_edges([(name, name.rpartition(".")[0]) for name in sorted(names)], self.modules)
+        names = {
+            ".".join(module_parts[:end])
+            for module_parts in parts
+            for end in range(1, len(module_parts) + 1)
+        }
+        return LabelTree.from_edges(
+            [(name, name.rpartition(".")[0]) for name in sorted(names)], self.modules
+        )
 
 
 def read_interactions(packages: tuple[str, ...] = PACKAGES) -> Interactions:
-    """Return the imports of all files that import at least three modules, one of them hidden or more."""
-    files = [(path, sorted(modules)) for package in packages for path, modules in _imports(package)]
-    split = [([m for m in modules if not _hides(p, m)], [m for m in modules if _hides(p, m)]) for p, modules in files]
+    """Return the imports of all files that import at least three modules, one of them
+    hidden or more.
+    """
+    files = [
+        (path, sorted(modules))
+        for package in packages
+        for path, modules in _imports(package)
+    ]
+    split = [
+        ([m for m in modules if not _hides(p, m)], [m for m in modules if _hides(p, m)])
+        for p, modules in files
+    ]
     split = [(shown, hidden) for shown, hidden in split if len(shown) >= 2 and hidden]
     names = sorted({module for parts in split for part in parts for module in part})
     number = {name: place for place, name in enumerate(names)}
     matrix = torch.zeros(len(split), len(names))
     for row, (shown, _) in zip(matrix, split, strict=True):
         row[[number[module] for module in shown]] = 1
-    hidden = [torch.tensor([number[module] for module in hidden]) for _, hidden in split]
-    return Interactions(matrix, pad_sequence(hidden, batch_first=True, padding_value=-1), names)
+    hidden = [
+        torch.tensor([number[module] for module in hidden]) for _, hidden in split
+    ]
+    return Interactions(
+        matrix, pad_sequence(hidden, batch_first=True, padding_value=-1), names
+    )
 
 
 def _imports(package: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield each file of a package with the modules that it imports, relative ones by their full names."""
+    """Yield each file of a package with the modules that it imports, relative ones by
+    their full names.
+    """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
@@ -67,13 +94,19 @@ def _imports(package: str) -> Iterator[tuple[str, set[str]]]:
             if isinstance(node, ast.Import):
                 modules.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                above = place.parts[:-1][: len(place.parts) - node.level] if node.level else ()
+                above = (
+                    place.parts[:-1][: len(place.parts) - node.level]
+                    if node.level
+                    else ()
+                )
                 modules.add(".".join((*above, *filter(None, [node.module]))))
         yield place.as_posix(), modules
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all statements below a node; `ast.walk` visits every expression too, and takes as long as parsing."""
+    """Yield all statements below a node; `ast.walk` visits every expression too, and
+    takes as long as parsing.
+    """
     for part in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, part, ()):
             yield child

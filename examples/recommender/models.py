@@ -1,4 +1,6 @@
-"""Two recommenders of implicit feedback: scores [N, L] for the rows that they learned from."""
+"""Two recommenders of implicit feedback: scores [N, L] for the rows that they learned
+from.
+"""
 
 import torch
 from torch import Tensor
@@ -10,15 +12,21 @@ def popularity(shown: Tensor) -> Tensor:
 
 
 def ease(shown: Tensor, penalty: float = 20.0) -> Tensor:
-    """Return scores of EASE: each item as a linear function of all others, in closed form.
+    """Return scores of EASE: each item as a linear function of all others, in closed
+    form.
 
-    Rounded, so that items alike but for the order of additions are tied on every machine, and are reported as ties.
+    Rounded, so that items alike but for the order of additions are tied on every
+    machine, and are reported as ties.
 
-    Source: Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019, equation 8.
+    Source: Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019,
+    equation 8.
     """
     users = shown.double()
-    inverse = torch.linalg.inv(users.T @ users + penalty * torch.eye(shown.shape[1], dtype=torch.float64))
-    weights = -inverse / inverse.diagonal()  # the diagonal, 0 in EASE, would reach only what a row already has
+    inverse = torch.linalg.inv(
+        users.T @ users + penalty * torch.eye(shown.shape[1], dtype=torch.float64)
+    )
+    # the diagonal, 0 in EASE, would reach only what a row already has
+    weights = -inverse / inverse.diagonal()
     return unseen_only((users @ weights).round(decimals=9), shown)
 
 

@@ -1,1 +1,3 @@
-"""Example: which functions are worth a look, too? BM25 over docstrings, with and without a prior, from head to tail."""
+"""Example: which functions are worth a look, too? BM25 over docstrings, with and
+without a prior, from head to tail.
+"""

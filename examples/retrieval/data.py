@@ -1,9 +1,11 @@
-"""A test collection that every scientific Python installation holds: docstrings, and whom they name under "See Also".
+"""A test collection that every scientific Python installation holds: docstrings, and
+whom they name under "See Also".
 
-A document is the docstring of a public function or class, without its "See Also"; a query the name and first paragraph
-of one; relevant are the functions that its authors named there. The sources are those of installed packages that
-tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed fifth of the queries is held out; the links of
-the others are what is known of how often a document is asked for.
+A document is the docstring of a public function or class, without its "See Also"; a
+query the name and first paragraph of one; relevant are the functions that its authors
+named there. The sources are those of installed packages that tailmetrics' `dev` extra
+draws in; they are parsed, never run. A fixed fifth of the queries is held out; the
+links of the others are what is known of how often a document is asked for.
 """
 
 import ast
@@ -15,7 +17,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 PACKAGES = ("networkx", "numpy", "pandas", "scipy", "sklearn")
-SEE_ALSO = re.compile(r"^See Also\n-{3,}\n(.*?)(?=\n\n[^\n]+\n-{3,}|\Z)", re.DOTALL | re.MULTILINE)
+SEE_ALSO = re.compile(
+    r"^See Also\n-{3,}\n(.*?)(?=\n\n[^\n]+\n-{3,}|\Z)", re.DOTALL | re.MULTILINE
+)
 
 
 class Collection(NamedTuple):
@@ -23,7 +27,8 @@ class Collection(NamedTuple):
 
     Attributes:
         documents: The text of each document.
-        queries: The text of each query that has links; its own document is not to be found.
+        queries: The text of each query that has links; its own document is not to be
+            found.
         links: The documents that a query's authors point to.
     """
 
@@ -43,7 +48,9 @@ class Collection(NamedTuple):
 
 
 def read_collection(packages: tuple[str, ...] = PACKAGES) -> Collection:
-    """Return the docstrings of all names that stand for one thing in their package; others would be ambiguous."""
+    """Return the docstrings of all names that stand for one thing in their package;
+    others would be ambiguous.
+    """
     documents: dict[str, str] = {}
     queries: dict[str, str] = {}
     links: dict[str, list[str]] = {}
@@ -51,10 +58,14 @@ def read_collection(packages: tuple[str, ...] = PACKAGES) -> Collection:
     for package in packages:
         for name, text in _docstrings(package):
             texts_by_name.setdefault(f"{package}/{name}", []).append(text)
-    single = {name: texts[0] for name, texts in texts_by_name.items() if len(texts) == 1}
+    single = {
+        name: texts[0] for name, texts in texts_by_name.items() if len(texts) == 1
+    }
     for name, text in single.items():
         documents[name] = f"{name.rpartition('/')[2]} {SEE_ALSO.sub('', text)}"
-        named = [other for other in _named(name, text) if other in single and other != name]
+        named = [
+            other for other in _named(name, text) if other in single and other != name
+        ]
         if named:
             queries[name] = f"{name.rpartition('/')[2]} {_summary(text)}"
             links[name] = list(dict.fromkeys(named))
@@ -62,14 +73,20 @@ def read_collection(packages: tuple[str, ...] = PACKAGES) -> Collection:
 
 
 def _docstrings(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the public functions, classes and methods of a package that have more than one line to say."""
+    """Yield the public functions, classes and methods of a package that have more than
+    one line to say.
+    """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
-    for path in sorted(path for path in root.rglob("*.py") if "tests" not in path.parts):
+    for path in sorted(
+        path for path in root.rglob("*.py") if "tests" not in path.parts
+    ):
         for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            if isinstance(
+                node, (ast.FunctionDef, ast.ClassDef)
+            ) and not node.name.startswith("_"):
                 text = ast.get_docstring(node) or ""
                 if "\n" in text:
                     yield node.name, text
@@ -80,7 +97,9 @@ def _summary(text: str) -> str:
 
 
 def _named(name: str, text: str) -> Iterator[str]:
-    """Yield the names in the "See Also" of a docstring, whose lines read `first, module.second : What they do`."""
+    """Yield the names in the "See Also" of a docstring, whose lines read
+    `first, module.second : What they do`.
+    """
     section = SEE_ALSO.search(text)
     for line in section[1].splitlines() if section else ():
         if line and not line[0].isspace():

@@ -1,6 +1,8 @@
-"""How good a model that ranks labels is, from its most frequent labels to its rarest: metrics for TorchMetrics.
+"""How good a model that ranks labels is, from its most frequent labels to its rarest:
+metrics for TorchMetrics.
 
-``from tailmetrics import *`` brings every metric, what ranks and what groups labels, ``functional`` and ``evaluate``.
+``from tailmetrics import *`` brings every metric, what ranks and what groups labels,
+``functional`` and ``evaluate``.
 """
 
 import typing as _typing
@@ -15,30 +17,48 @@ if _typing.TYPE_CHECKING:
     from tailmetrics.evaluation import evaluate as evaluate
     from tailmetrics.frequency import LabelFrequency as LabelFrequency
     from tailmetrics.metrics import *  # noqa: F403 - one line per metric, in one place
-    from tailmetrics.metrics import REGISTRY as REGISTRY
-    from tailmetrics.metrics import RatioMetric as RatioMetric
-    from tailmetrics.metrics import RowMeanMetric as RowMeanMetric
-    from tailmetrics.metrics import TopKMetric as TopKMetric
-    from tailmetrics.ranking import Ranking as Ranking
-    from tailmetrics.ranking import rank as rank
+    from tailmetrics.metrics import (
+        REGISTRY as REGISTRY,
+        RatioMetric as RatioMetric,
+        RowMeanMetric as RowMeanMetric,
+        TopKMetric as TopKMetric,
+    )
+    from tailmetrics.ranking import Ranking as Ranking, rank as rank
     from tailmetrics.tree import LabelTree as LabelTree
 else:
     _HOMES = dict.fromkeys(("Ranking", "rank"), "ranking")
-    _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
+    _HOMES |= {
+        "LabelBuckets": "buckets",
+        "LabelFrequency": "frequency",
+        "TopKCollection": "collection",
+    }
     _HOMES |= {"LabelTree": "tree", "evaluate": "evaluation"}
     """The module of each name; all other names are in the module of the metrics."""
 
     def __getattr__(name: str) -> object:
-        """Import a module at the first use of a name: torch takes seconds, and ``tailmetrics --version`` needs none."""
+        """Import a module at the first use of a name: torch takes seconds, and
+        ``tailmetrics --version`` needs none.
+        """
         if name in {*_HOMES.values(), "functional", "metrics"}:
             return _import_module(f"tailmetrics.{name}")
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
         metrics = _import_module("tailmetrics.metrics")
         if name == "__all__":
-            value = [*_HOMES, "RatioMetric", "RowMeanMetric", "TopKMetric", "functional", *metrics.REGISTRY]
+            value = [
+                *_HOMES,
+                "RatioMetric",
+                "RowMeanMetric",
+                "TopKMetric",
+                "functional",
+                *metrics.REGISTRY,
+            ]
         else:
-            home = _import_module(f"tailmetrics.{_HOMES[name]}") if name in _HOMES else metrics
+            home = (
+                _import_module(f"tailmetrics.{_HOMES[name]}")
+                if name in _HOMES
+                else metrics
+            )
             if not hasattr(home, name):
                 raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
             value = getattr(home, name)

@@ -13,6 +13,7 @@ def eagerly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     ``torch.compile`` cannot trace an update, and warns about it at length.
     """
-    from torch._dynamo import disable  # loaded where something is compiled: elsewhere it takes a second
+    # loaded where something is compiled: elsewhere it takes a second
+    from torch._dynamo import disable
 
     return disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]

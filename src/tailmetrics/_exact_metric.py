@@ -1,4 +1,6 @@
-"""A ``torchmetrics.Metric`` whose states are whole numbers, with the guards that keep them right."""
+"""A ``torchmetrics.Metric`` whose states are whole numbers, with the guards that keep
+them right.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ from tailmetrics._transfer import (
     problem_with_states,
 )
 
-SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
+SET_AT_EACH_CALL: Final = frozenset(
+    ("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced")
+)
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
 
@@ -58,7 +62,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def with_keywords(method: Method) -> Method:
-    """Return a method of a collection that names an unknown argument; compiled code calls it outside of its graph."""
+    """Return a method of a collection that names an unknown argument; compiled code
+    calls it outside of its graph.
+    """
     checked = names_unknown_keywords(method)
 
     @wraps(method)
@@ -71,16 +77,23 @@ def with_keywords(method: Method) -> Method:
 
 
 class Mergeable:
-    """Base class of a metric and of a collection: their states can be added to the states of another object."""
+    """Base class of a metric and of a collection: their states can be added to the
+    states of another object.
+    """
 
     _is_synced: Any
-    """Whether the states are those of all processes, as between ``sync`` and ``unsync``; for a collection, whether any
-    member's are."""
+    """Whether the states are those of all processes, as between ``sync`` and
+    ``unsync``; for a collection, whether any member's are.
+    """
     _stage: tuple[bool, bool, bool] | None = None
-    """The modes of gradients, inference and training at the first batch; None before it."""
+    """The modes of gradients, inference and training at the first batch; None before
+    it.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Hide properties and annotations from TorchScript, which compiles them. Scripted modules run no metric."""
+        """Hide properties and annotations from TorchScript, which compiles them.
+        Scripted modules run no metric.
+        """
         super().__init_subclass__(**kwargs)
         properties: set[str] = set()
         annotated = {"device"}
@@ -100,20 +113,23 @@ class Mergeable:
         return {"": cast("ExactMetric", self)}
 
     def _metric_states(self) -> list[MetricStates]:
-        """Return the states of each part; parts that share a state return the same tensor."""
+        """Return the states of each part; parts that share a state return the same
+        tensor.
+        """
         return [states_of(part) for part in self._parts().values()]
 
     def merge_state(self, incoming_state: Any) -> None:
-        """Add the states of another object with the same arguments, which may come from another process.
+        """Add the states of another object with the same arguments, which may come from
+        another process.
 
         Args:
-            incoming_state: A metric, or a collection of the same metrics in the same order; or, for a metric, the
-                ``metric_state`` of another one.
+            incoming_state: A metric, or a collection of the same metrics in the same
+                order; or, for a metric, the ``metric_state`` of another one.
 
         Raises:
             TypeError: If ``incoming_state`` is neither.
-            ValueError: If it has other arguments, buckets or counts; the message names the difference. Nothing is
-                changed.
+            ValueError: If it has other arguments, buckets or counts; the message names
+                the difference. Nothing is changed.
         """
         self.check_own_states("merge_state")
         caller = f"{type(self).__name__}.merge_state"
@@ -122,34 +138,48 @@ class Mergeable:
         if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
             others, updates = [incoming_state], [1]
             problem = problem_with_states(states_of(self), incoming_state)
-        elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
+        elif isinstance(incoming_state, Mergeable) and isinstance(
+            incoming_state, Metric
+        ) == isinstance(self, Metric):
             incoming_state.check_own_states("merge_state")
             other_parts = incoming_state._parts().values()
             others = [part.metric_state for part in other_parts]
             updates = [part._update_count for part in other_parts]
             own_fingerprints = [part.fingerprint() for part in parts.values()]
             other_fingerprints = [part.fingerprint() for part in other_parts]
-            problem = difference(own_fingerprints, other_fingerprints, "here", "there", list(parts))
+            problem = difference(
+                own_fingerprints, other_fingerprints, "here", "there", list(parts)
+            )
         else:
             raise TypeError(
-                f"{caller}: got a {type(incoming_state).__name__}; pass a {type(self).__name__} of the same arguments."
+                f"{caller}: got a {type(incoming_state).__name__}; pass a "
+                f"{type(self).__name__} of the same arguments."
             )
         if problem is not None:
             raise ValueError(
-                f"{caller}: the metric to be merged has other states: {problem}. Merge metrics that were made "
-                "with the same arguments, buckets and counts."
+                f"{caller}: the metric to be merged has other states: {problem}. Merge "
+                "metrics that were made with the same arguments, buckets and counts."
             )
 
-        totals = [merged(caller, states_of(part), states) for part, states in zip(parts.values(), others, strict=True)]
+        totals = [
+            merged(caller, states_of(part), states)
+            for part, states in zip(parts.values(), others, strict=True)
+        ]
         for part, states, number in zip(parts.values(), totals, updates, strict=True):
-            vars(part).update(states, _computed=None, _update_count=part._update_count + number)
+            vars(part).update(
+                states, _computed=None, _update_count=part._update_count + number
+            )
         self._share_again()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Replace the states by those that ``state_dict()`` returned after ``persistent(True)``.
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Replace the states by those that ``state_dict()`` returned after
+        ``persistent(True)``.
 
         Raises:
-            ValueError: If ``state_dict`` lacks states of a metric; with ``strict=False``, of every metric.
+            ValueError: If ``state_dict`` lacks states of a metric; with
+                ``strict=False``, of every metric.
             RuntimeError: If a state is of another shape.
         """
         self.check_own_states("load_state_dict")
@@ -165,27 +195,42 @@ class Mergeable:
         return cast("Any", super()).load_state_dict(state_dict, strict, assign)
 
     def _note_stage(self) -> None:
-        """Note the modes of gradients, inference and training of a batch, where they are others than before."""
-        stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), cast("Any", self).training
+        """Note the modes of gradients, inference and training of a batch, where they
+        are others than before.
+        """
+        stage = (
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            cast("Any", self).training,
+        )
         if stage != self._stage:
             self._enter_stage(stage)
 
     def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
-        """Do nothing. A class whose values a loop logs compares these modes with those of its first batch."""
+        """Do nothing. A class whose values a loop logs compares these modes with those
+        of its first batch.
+        """
 
     def _share_again(self) -> None:
-        """Restore the sharing of state tensors between parts, after their states were replaced."""
+        """Restore the sharing of state tensors between parts, after their states were
+        replaced.
+        """
 
     def check_own_states(self, method: str) -> None:
-        """Raise if the states are those of all processes, where a method needs those of this process."""
+        """Raise if the states are those of all processes, where a method needs those of
+        this process.
+        """
         if self._is_synced:
             raise ValueError(
-                f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
+                f"{type(self).__name__}.{method}: the states are those of all "
+                "processes; call unsync() first."
             )
 
 
 class ExactMetric(Mergeable, Metric):
-    """A metric with integer states that start at 0. Each method names the behaviour of TorchMetrics that it changes."""
+    """A metric with integer states that start at 0. Each method names the behaviour of
+    TorchMetrics that it changes.
+    """
 
     __signature__ = ClassSignature()
     _is_locked = False
@@ -198,10 +243,14 @@ class ExactMetric(Mergeable, Metric):
     """The arguments that were passed to the metric, by name."""
     _fingerprint: Fingerprint | None = None
     _was_logged = False
-    """Whether Lightning has read the value. The next batch then belongs to another loader or epoch."""
+    """Whether Lightning has read the value. The next batch then belongs to another
+    loader or epoch.
+    """
     _forward_cache: Any = LAST_VALUE
     _over_processes: Mapping[str, Tensor] | None = None
-    """The states over all processes while a collection computes, which sends the states of all members at once."""
+    """The states over all processes while a collection computes, which sends the states
+    of all members at once.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the descriptions of shared parameters to the docstring."""
@@ -209,7 +258,9 @@ class ExactMetric(Mergeable, Metric):
         cls.__doc__ = documentation(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Name an unknown argument before Python names the one that is missing in its place."""
+        """Name an unknown argument before Python names the one that is missing in its
+        place.
+        """
         metric = super().__new__(cls)
         object.__setattr__(metric, "_given", passed_arguments(cls, args, kwargs))
         return metric
@@ -224,31 +275,40 @@ class ExactMetric(Mergeable, Metric):
             raise unknown_arguments(type(self), unknown) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, unless it is an argument of the metric; directly, if it changes at each call.
+        """Set an attribute, unless it is an argument of the metric; directly, if it
+        changes at each call.
 
-        ``torch.nn.Module`` looks whether a value is a parameter, a buffer or a module, which takes three microseconds.
-        TorchMetrics sets up to seven values for a batch. The whole update of a small batch takes 250 microseconds.
+        ``torch.nn.Module`` looks whether a value is a parameter, a buffer or a module,
+        which takes three microseconds. TorchMetrics sets up to seven values for a
+        batch. The whole update of a small batch takes 250 microseconds.
 
         Raises:
             AttributeError: If states, keys or values would not follow what is set.
         """
         if name in SET_AT_EACH_CALL:
             object.__setattr__(self, name, value)
-        elif self._is_locked and name in vars(self) and name in settled_arguments(type(self)):
+        elif (
+            self._is_locked
+            and name in vars(self)
+            and name in settled_arguments(type(self))
+        ):
             raise AttributeError(
-                f"{type(self).__name__}: {name} is settled when the metric is made; make another one with {name}=."
+                f"{type(self).__name__}: {name} is settled when the metric is made; "
+                f"make another one with {name}=."
             )
         else:
             super().__setattr__(name, value)
             if name == "sync_on_compute":
-                self._to_sync = value  # TorchMetrics reads this attribute, and sets it only in ``forward``
+                # TorchMetrics reads this attribute, and sets it only in ``forward``
+                self._to_sync = value
 
     def clone(self) -> Self:
         """Return a copy with states of its own."""
         return deepcopy(self)
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """Wrap ``update`` as TorchMetrics does, and restore the count of updates after a failed one.
+        """Wrap ``update`` as TorchMetrics does, and restore the count of updates after
+        a failed one.
 
         Attributes are set directly: see :meth:`__setattr__`.
         """
@@ -264,35 +324,51 @@ class ExactMetric(Mergeable, Metric):
             if self._was_logged:
                 before = dict(attributes)
                 self.reset()
-            stage = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training
+            stage = (
+                torch.is_grad_enabled(),
+                torch.is_inference_mode_enabled(),
+                self.training,
+            )
             if stage != self._stage:
                 self._enter_stage(stage)
             number = attributes["_update_count"] + 1
             attributes.update(_computed=None, _update_count=number)
             try:
                 if number > 2 and (number - 1) & (number - 2) == 0:
-                    check_room(f"{type(self).__name__}.update", self.metric_state, self.reductions)
+                    check_room(
+                        f"{type(self).__name__}.update",
+                        self.metric_state,
+                        self.reductions,
+                    )
                 with torch.set_grad_enabled(self._enable_grad):
                     update(*args, **kwargs)
             except BaseException as error:
                 attributes.update(before)
                 if isinstance(error, TypeError):
-                    check_keywords(f"{type(self).__name__}.update", self._update_signature, kwargs)
+                    check_keywords(
+                        f"{type(self).__name__}.update", self._update_signature, kwargs
+                    )
                 raise
             return None
 
         return guarded
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Compute a value over processes anew each time, and return a copy, which may be changed in place.
+        """Compute a value over processes anew each time, and return a copy, which may
+        be changed in place.
 
-        TorchMetrics keeps a value; but a process that was given no batch since cannot know whether another one was.
+        TorchMetrics keeps a value; but a process that was given no batch since cannot
+        know whether another one was.
         """
         wrapped = super()._wrap_compute(compute)
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            if self._to_sync and not self._is_synced and self.distributed_available_fn():
+            if (
+                self._to_sync
+                and not self._is_synced
+                and self.distributed_available_fn()
+            ):
                 self._computed = None
             value = wrapped(*args, **kwargs)
             if asked_by_lightning():
@@ -303,7 +379,8 @@ class ExactMetric(Mergeable, Metric):
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Hold the states of all processes within the context. After an error too, the states of this process return.
+        """Hold the states of all processes within the context. After an error too, the
+        states of this process return.
 
         Between ``sync`` and ``unsync`` the context changes nothing.
         """
@@ -319,14 +396,18 @@ class ExactMetric(Mergeable, Metric):
             raise
 
     def unsync(self, should_unsync: bool = True) -> None:
-        """Restore the states of this process, and drop the value that was computed from those of all processes."""
+        """Restore the states of this process, and drop the value that was computed from
+        those of all processes.
+        """
         super().unsync(should_unsync)
         if should_unsync:
             self._computed = None
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and return its own value; after an error the metric is as before."""
+        """Add a batch and return its own value; after an error the metric is as
+        before.
+        """
         self.check_own_states("forward")
         before = dict(self.__dict__)
         try:
@@ -346,9 +427,13 @@ class ExactMetric(Mergeable, Metric):
     # facts that other processes compare
 
     def settings(self) -> dict[str, Any]:
-        """Return every argument that values depend on, by name, those that ``bind`` has set included."""
+        """Return every argument that values depend on, by name, those that ``bind`` has
+        set included.
+        """
         attributes = vars(self)
-        values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
+        values = {
+            name: parameter.default for name, parameter in arguments(type(self)).items()
+        } | self._given
         for name in PRESENTATION:
             values.pop(name, None)
         for name in values:
@@ -359,33 +444,49 @@ class ExactMetric(Mergeable, Metric):
     @property
     def reductions(self) -> dict[str, Reduction]:
         """How each state is combined with that of another process, by name."""
-        return {name: REDUCTIONS[function] for name, function in self._reductions.items()}
+        return {
+            name: REDUCTIONS[function] for name, function in self._reductions.items()
+        }
 
     def fingerprint(self) -> Fingerprint:
-        """Return the facts that values depend on. When there are states, no argument is open any more."""
+        """Return the facts that values depend on. When there are states, no argument is
+        open any more.
+        """
         tensors = self.metric_state
         fingerprint = self._fingerprint
         if fingerprint is None or fingerprint.states.keys() != tensors.keys():
             states = {}
             for name, state in tensors.items():
                 states[name] = f"{shape_of(state)} under {self.reductions[name]}"
-            settings = {name: identity(value) for name, value in self.settings().items()}
-            fingerprint = self._fingerprint = Fingerprint(type(self).__qualname__, settings, states)
+            settings = {
+                name: identity(value) for name, value in self.settings().items()
+            }
+            fingerprint = self._fingerprint = Fingerprint(
+                type(self).__qualname__, settings, states
+            )
         return fingerprint
 
     # over processes
 
-    def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
+    def _sync_dist(
+        self,
+        dist_sync_fn: Callable[..., Any] = gather_all_tensors,
+        process_group: Any = None,
+    ) -> None:
         """Replace the states by the states over all processes."""
         own = self.metric_state
         self._cache, self._computed = {**own}, None  # no copies: states are replaced
         try:
             states, group = self._over_processes, process_group or self.process_group
             if dist_sync_fn is not gather_all_tensors:
-                states = gathered(type(self).__name__, states_of(self), dist_sync_fn, group)
+                states = gathered(
+                    type(self).__name__, states_of(self), dist_sync_fn, group
+                )
             elif states is None:
                 whole = group or distributed.group.WORLD
-                (states,) = over_processes(type(self).__name__, self._metric_states(), whole, self.device)
+                (states,) = over_processes(
+                    type(self).__name__, self._metric_states(), whole, self.device
+                )
             vars(self).update(states)
         except BaseException:
             vars(self).update(own)
@@ -394,7 +495,9 @@ class ExactMetric(Mergeable, Metric):
 
     @property
     def will_send(self) -> bool:
-        """Whether ``compute`` will add up states over processes by this library, not by a user's ``dist_sync_fn``."""
+        """Whether ``compute`` will add up states over processes by this library, not by
+        a user's ``dist_sync_fn``.
+        """
         if not self._to_sync or self._is_synced or self.dist_sync_fn is not None:
             return False
         return bool(self.distributed_available_fn())
@@ -410,7 +513,9 @@ class ExactMetric(Mergeable, Metric):
     # copies and pickles
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a copy with states of its own, and the process group of this metric."""
+        """Return a copy with states of its own, and the process group of this
+        metric.
+        """
         if self.process_group is not None:
             memo[id(self.process_group)] = self.process_group
         copy = type(self).__new__(type(self))
@@ -419,16 +524,21 @@ class ExactMetric(Mergeable, Metric):
         return copy
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as an argument."""
+        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as
+        an argument.
+        """
         return ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle: all but the process group, which belongs to this process."""
+        """Return the attributes to pickle: all but the process group, which belongs to
+        this process.
+        """
         state = super().__getstate__() | {"_over_processes": None}
         if state["process_group"] is not None:
             warn(
-                f"{type(self).__name__}: process_group is not pickled, since a group belongs to its process; set "
-                "metric.process_group = group after loading, or the metric adds up over all processes.",
+                f"{type(self).__name__}: process_group is not pickled, since a group "
+                "belongs to its process; set metric.process_group = group after "
+                "loading, or the metric adds up over all processes.",
                 stacklevel=2,
             )
         return state | {"process_group": None}
@@ -436,8 +546,8 @@ class ExactMetric(Mergeable, Metric):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the pickled attributes, with states of its own.
 
-        Tensors that ``torch.multiprocessing`` sends share memory with the sender, and several processes would add to
-        one state.
+        Tensors that ``torch.multiprocessing`` sends share memory with the sender, and
+        several processes would add to one state.
         """
         super().__setstate__(state)
         for name, state_tensor in self.metric_state.items():
@@ -446,7 +556,9 @@ class ExactMetric(Mergeable, Metric):
 
     # loading and moving
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *others: Any
+    ) -> None:
         self.check_own_states("load_state_dict")
         _, strict, missing_keys, _, error_msgs = others
         entries = entries_under(state_dict, prefix)
@@ -455,11 +567,18 @@ class ExactMetric(Mergeable, Metric):
         if strict and entries:
             problem = problem_with_names(self, entries, prefix.removesuffix("."))
         elif strict:
-            missing_keys += [prefix + name for name, is_persistent in self._persistent.items() if is_persistent]
+            missing_keys += [
+                prefix + name
+                for name, is_persistent in self._persistent.items()
+                if is_persistent
+            ]
         if problem is None and has_own_states:
             problem = problem_with_states(states_of(self), entries)
             if problem is not None:
-                problem += "; the states are of a metric with other arguments or other buckets."
+                problem += (
+                    "; the states are of a metric with other arguments or "
+                    "other buckets."
+                )
         if problem is not None:
             error_msgs.append(f"{type(self).__name__}.load_state_dict: {problem}")
             return
@@ -472,16 +591,19 @@ class ExactMetric(Mergeable, Metric):
             self._update_count = max(1, self._update_count)
 
     def set_dtype(self, dst_type: Any) -> Self:
-        """Return itself unchanged: states are whole numbers, whatever the precision of the model."""
+        """Return itself unchanged: states are whole numbers, whatever the precision of
+        the model.
+        """
         return self
 
     def _apply(  # type: ignore[override]  # TorchMetrics has exclude_state where torch has recurse
         self, fn: Any, exclude_state: Sequence[str] = "", recurse: bool = True
     ) -> Self:
-        """Move the states, and drop the computed value, which would be rounded to the precision of a model.
+        """Move the states, and drop the computed value, which would be rounded to the
+        precision of a model.
 
-        ``to_empty`` does not set the memory of tensors. So states get their values back; states on ``meta``, which had
-        no memory, become 0.
+        ``to_empty`` does not set the memory of tensors. So states get their values
+        back; states on ``meta``, which had no memory, become 0.
         """
         self._computed = None
         self._forward_cache = None
@@ -499,14 +621,18 @@ class ExactMetric(Mergeable, Metric):
 
 
 def _keeps_values(fn: Callable[[Tensor], Tensor]) -> bool:
-    """Whether a function that moves tensors keeps their values, unlike that of ``to_empty``."""
+    """Whether a function that moves tensors keeps their values, unlike that of
+    ``to_empty``.
+    """
     probe = torch.tensor([randbits(62)], dtype=torch.int64, device="cpu")
     moved = fn(probe)
     return not moved.is_meta and moved.tolist() == probe.tolist()
 
 
 def _restore(state: Tensor, before: Tensor) -> None:
-    """Write the values of ``before`` into a state that was moved; 0 if ``before`` has no memory."""
+    """Write the values of ``before`` into a state that was moved; 0 if ``before`` has
+    no memory.
+    """
     if state.is_meta:
         return
     if before.is_meta:
@@ -529,24 +655,31 @@ def entries_under(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return entries
 
 
-def problem_with_names(metric: ExactMetric, entries: Mapping[str, Any], member: str) -> str | None:
-    """Return a text that says why loaded states are not all states of a metric; None if they are.
+def problem_with_names(
+    metric: ExactMetric, entries: Mapping[str, Any], member: str
+) -> str | None:
+    """Return a text that says why loaded states are not all states of a metric; None if
+    they are.
 
     Args:
         metric: The metric.
         entries: The loaded states by name.
-        member: The name of the metric in its collection or model; empty for a metric by itself.
+        member: The name of the metric in its collection or model; empty for a metric by
+            itself.
     """
     kind = type(metric).__name__
     if not entries:
         place = f" ({member!r})" if member else ""
         return (
-            f"state_dict holds no state of {kind}{place}; call persistent(True) of the metric or collection "
-            "before state_dict()."
+            f"state_dict holds no state of {kind}{place}; call persistent(True) of the "
+            "metric or collection before state_dict()."
         )
     own_names = list(metric.metric_state)
     if not own_names:
-        return f"{kind} is not bound yet, and has no states; call bind(frequency) before load_state_dict."
+        return (
+            f"{kind} is not bound yet, and has no states; call bind(frequency) before "
+            "load_state_dict."
+        )
 
     missing = [name for name in own_names if name not in entries]
     if not missing:
@@ -554,22 +687,34 @@ def problem_with_names(metric: ExactMetric, entries: Mapping[str, Any], member: 
     others = [name for name in entries if name not in own_names]
     if not others:
         return f"{missing[0]} is missing; pass all that state_dict() returned."
-    remedy = "Make this metric with the same arguments, buckets, counts and number of labels."
+    remedy = (
+        "Make this metric with the same arguments, buckets, counts and number "
+        "of labels."
+    )
     if vars(metric).get("num_labels") is None:
-        remedy += " It is not bound, and knows no number of labels: call bind(frequency) first if the other one was."
+        remedy += (
+            " It is not bound, and knows no number of labels: call bind(frequency) "
+            "first if the other one was."
+        )
     return (
-        f"the states are of a metric with other arguments or other buckets, or of another number of labels: "
-        f"{others[0]}, and not {missing[0]}. {remedy}"
+        "the states are of a metric with other arguments or other buckets, or of "
+        f"another number of labels: {others[0]}, and not {missing[0]}. {remedy}"
     )
 
 
 def start_batch(metric: ExactMetric) -> None:
-    """Replace the states by 0 for a batch; :func:`end_batch` adds the earlier states again."""
-    vars(metric).update({name: torch.zeros_like(state) for name, state in metric.metric_state.items()})
+    """Replace the states by 0 for a batch; :func:`end_batch` adds the earlier states
+    again.
+    """
+    vars(metric).update(
+        {name: torch.zeros_like(state) for name, state in metric.metric_state.items()}
+    )
 
 
 def value_of_batch(metric: ExactMetric) -> Any:
-    """Return the value of the states since :func:`start_batch`, over all processes if ``dist_sync_on_step``."""
+    """Return the value of the states since :func:`start_batch`, over all processes if
+    ``dist_sync_on_step``.
+    """
     vars(metric).update(_to_sync=metric.dist_sync_on_step, _computed=None)
     value = vars(metric)["_forward_cache"] = metric.compute()
     return value
@@ -590,7 +735,9 @@ def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
 
 
 def writable(state: Tensor) -> Tensor:
-    """Return a state that can be changed in place, unlike a state after a reset under ``inference_mode``."""
+    """Return a state that can be changed in place, unlike a state after a reset under
+    ``inference_mode``.
+    """
     if state.is_inference():
         return state.clone()
     return state
@@ -598,19 +745,27 @@ def writable(state: Tensor) -> Tensor:
 
 @contextmanager
 def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]:
-    """Send the states of metrics over processes at once; within the context ``compute`` uses them.
+    """Send the states of metrics over processes at once; within the context ``compute``
+    uses them.
 
     Args:
         caller: The name that errors begin with.
-        metrics: Those that are to be computed, in the same order on every process; a state of several is sent once.
+        metrics: Those that are to be computed, in the same order on every process; a
+            state of several is sent once.
     """
-    groups = grouped(((metric.process_group or distributed.group.WORLD, metric.device), metric) for metric in metrics)
+    groups = grouped(
+        ((metric.process_group or distributed.group.WORLD, metric.device), metric)
+        for metric in metrics
+    )
     ordered_groups = sorted(groups.items(), key=lambda item: order_of(item[0][0]))
     try:
         for (group, device), members in ordered_groups:
-            totals = over_processes(caller, [states_of(metric) for metric in members], group, device)
+            totals = over_processes(
+                caller, [states_of(metric) for metric in members], group, device
+            )
             for metric, states in zip(members, totals, strict=True):
-                vars(metric)["_over_processes"] = states  # setting an attribute of a module costs twenty times as much
+                # setting an attribute of a module costs twenty times as much
+                vars(metric)["_over_processes"] = states
         yield
     finally:
         for metric in metrics:

@@ -23,19 +23,26 @@ EXTRA_OF_MODULE: Final = {
 
 
 def extra_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
-    """Return which module is missing and how to install it; None for a module that no extra brings.
+    """Return which module is missing and how to install it; None for a module that no
+    extra brings.
 
     Args:
         error: The error of the import.
-        extra: The extra that brings all that is needed; None takes the smallest that brings the module.
+        extra: The extra that brings all that is needed; None takes the smallest that
+            brings the module.
     """
     module = (error.name or "").partition(".")[0]
     if module not in EXTRA_OF_MODULE:
         return None
-    return f"{module}, which is not installed; pip install 'tailmetrics[{extra or EXTRA_OF_MODULE[module]}]'"
+    return (
+        f"{module}, which is not installed; pip install "
+        f"'tailmetrics[{extra or EXTRA_OF_MODULE[module]}]'"
+    )
 
 
-def names_missing_extra(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def names_missing_extra(
+    function: Callable[Parameters, Result],
+) -> Callable[Parameters, Result]:
     """Return a function that names the extra to install where a module is missing."""
 
     @wraps(function)

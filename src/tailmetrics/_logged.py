@@ -1,4 +1,6 @@
-"""Layer 0: scalars as Lightning logs metrics: one metric each, found among the modules of a model."""
+"""Layer 0: scalars as Lightning logs metrics: one metric each, found among the modules
+of a model.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,18 @@ Place: TypeAlias = tuple[str, int]
 
 
 def asked_by_lightning() -> bool:
-    """Whether the caller's caller is Lightning's record of a metric that was passed to ``self.log``."""
-    return str(sys._getframe(2).f_globals.get("__name__")).endswith("logger_connector.result")
+    """Whether the caller's caller is Lightning's record of a metric that was passed to
+    ``self.log``.
+    """
+    return str(sys._getframe(2).f_globals.get("__name__")).endswith(
+        "logger_connector.result"
+    )
 
 
 def _last_value(metric: Any) -> Any:
-    """Return the value of the last batch; Lightning reads it in ``self.log``, which takes a metric of one value."""
+    """Return the value of the last batch; Lightning reads it in ``self.log``, which
+    takes a metric of one value.
+    """
     keys: Any = getattr(metric, "keys", None)
     if keys is not None and asked_by_lightning() and len(keys()) != 1:
         name, number = type(metric).__name__, len(keys()) or "one for each label"
@@ -38,13 +46,16 @@ def _keep(metric: Any, value: Any) -> None:
 
 
 LAST_VALUE = property(_last_value, _keep)
-"""The value of a metric's last batch; an error where Lightning would log one of several values."""
+"""The value of a metric's last batch; an error where Lightning would log one of several
+values.
+"""
 
 
 class LoggedScalar(Metric):
     """One scalar of a collection.
 
-    It has no state. It computes and resets the collection together with the other scalars.
+    It has no state. It computes and resets the collection together with the other
+    scalars.
 
     Args:
         collection: A ``TopKCollection``.
@@ -57,24 +68,28 @@ class LoggedScalar(Metric):
 
     def __init__(self, collection: Any, place: Place) -> None:
         super().__init__()
-        object.__setattr__(self, "_collection", collection)  # no part of this one, as a module set by name would be
+        # no part of this one, as a module set by name would be
+        object.__setattr__(self, "_collection", collection)
         self._place = place
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: batches go to the collection."""
         raise TypeError(
-            "TopKCollection: a single value of it takes no batches; update the collection, or a metric of "
-            "collection.members(). A MetricCollection would add each batch several times to a member with several "
-            "keys: put the TopKCollection beside it."
+            "TopKCollection: a single value of it takes no batches; update the "
+            "collection, or a metric of collection.members(). A MetricCollection would "
+            "add each batch several times to a member with several keys: put the "
+            "TopKCollection beside it."
         )
 
-    forward = update  # the one of TorchMetrics would reset the collection before it fails
+    # the one of TorchMetrics would reset the collection before it fails
+    forward = update
 
     def merge_state(self, incoming_state: Any) -> None:
         """Refuse: a value has no state of its own."""
         raise TypeError(
-            "TopKCollection: a single value of it has no state to merge; collection.merge_state(other) merges all "
-            "metrics, and collection.members() are the metrics with their states."
+            "TopKCollection: a single value of it has no state to merge; "
+            "collection.merge_state(other) merges all metrics, and "
+            "collection.members() are the metrics with their states."
         )
 
     def compute(self) -> Tensor:
@@ -125,7 +140,8 @@ class LoggedScalar(Metric):
 
 
 class LoggedCollection(MetricCollection):
-    """A collection of which ``self.log_dict(collection)`` logs every scalar of every member under its key.
+    """A collection of which ``self.log_dict(collection)`` logs every scalar of every
+    member under its key.
 
     All scalars are computed together and reset together.
     """
@@ -137,21 +153,35 @@ class LoggedCollection(MetricCollection):
     _were_logged = False
 
     def logged_value(self, place: Place) -> Tensor:
-        """Return the scalar at a place; the first call computes the scalars of all places."""
+        """Return the scalar at a place; the first call computes the scalars of all
+        places.
+        """
         versions = self._versions()
         is_current = bool(self._values_logged) and len(versions) == len(self._values_of)
-        for (updates, computed), (updates_now, computed_now) in zip(self._values_of, versions, strict=False):
-            is_current = is_current and updates == updates_now and computed is computed_now
+        for (updates, computed), (updates_now, computed_now) in zip(
+            self._values_of, versions, strict=False
+        ):
+            is_current = (
+                is_current and updates == updates_now and computed is computed_now
+            )
         if not is_current:
             values = self.compute()
-            self._values_logged = {logged_place: values[key] for logged_place, key in self._keys_logged().items()}
+            self._values_logged = {
+                logged_place: values[key]
+                for logged_place, key in self._keys_logged().items()
+            }
             self._values_of = self._versions()
         self._were_logged = True
         return self._values_logged[place]
 
     def _versions(self: Any) -> list[tuple[int, Any]]:
-        """Return the number of updates and the computed value of each member: they change with update and reset."""
-        return [(metric.update_count, metric._computed) for metric in self.members().values()]
+        """Return the number of updates and the computed value of each member: they
+        change with update and reset.
+        """
+        return [
+            (metric.update_count, metric._computed)
+            for metric in self.members().values()
+        ]
 
     def _keys_logged(self: Any) -> dict[Place, str]:
         """Return the key of each scalar, prefix and postfix included."""
@@ -162,7 +192,8 @@ class LoggedCollection(MetricCollection):
         return keys
 
     def _before_adding(self) -> None:
-        """Reset if Lightning has read the scalars: the next batch is of another loader, or of another epoch.
+        """Reset if Lightning has read the scalars: the next batch is of another loader,
+        or of another epoch.
 
         Lightning itself resets only at the end of an epoch, not between its loaders.
         """
@@ -191,11 +222,14 @@ class LoggedCollection(MetricCollection):
         copy: Self = super().clone(prefix, postfix)  # type: ignore[assignment] # TorchMetrics returns a base class
         return copy
 
-    def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics has it
-        """Return names and members with ``keep_base=True``; otherwise each key of ``compute()`` with an object for it.
+    def items(  # type: ignore[override] # as TorchMetrics has it
+        self, keep_base: bool = False, copy_state: bool = True
+    ) -> Iterable[tuple[str, Any]]:
+        """Return names and members with ``keep_base=True``; otherwise each key of
+        ``compute()`` with an object for it.
 
-        The object is the scalar of the key. With ``copy_state``, which TorchMetrics' wrappers pass, it is a copy of the
-        metric if the metric has this key alone.
+        The object is the scalar of the key. With ``copy_state``, which TorchMetrics'
+        wrappers pass, it is a copy of the metric if the metric has this key alone.
         """
         if keep_base:
             return super().items(keep_base=True, copy_state=copy_state)
@@ -214,9 +248,13 @@ class LoggedCollection(MetricCollection):
         return {key: scalars[place] for place, key in keys_logged.items()}
 
     def _metrics_by_key(self) -> dict[str, Any]:
-        """Return a copy of each metric that has one key, and a scalar for each key of the others."""
+        """Return a copy of each metric that has one key, and a scalar for each key of
+        the others.
+        """
         metrics: dict[str, Any] = {}
-        for name, metric in cast("Iterable[tuple[str, Any]]", super().items(keep_base=True)):
+        for name, metric in cast(
+            "Iterable[tuple[str, Any]]", super().items(keep_base=True)
+        ):
             keys = metric.keys() or [name]
             if len(keys) == 1:
                 metrics[self._set_name(keys[0])] = metric
@@ -226,9 +264,14 @@ class LoggedCollection(MetricCollection):
         return metrics
 
     def named_modules(
-        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+        self,
+        memo: set[Any] | None = None,
+        prefix: str = "",
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the modules, and the scalars that Lightning logs: it looks them up here."""
+        """Yield the modules, and the scalars that Lightning logs: it looks them up
+        here.
+        """
         if memo is None:
             memo = set()
         yield from super().named_modules(memo, prefix, remove_duplicate)
@@ -243,4 +286,7 @@ class LoggedCollection(MetricCollection):
     @property
     def metric_state(self) -> dict[str, dict[str, Any]]:
         """The states of every member, by name."""
-        return {name: member.metric_state for name, member in super().items(copy_state=False)}
+        return {
+            name: member.metric_state
+            for name, member in super().items(copy_state=False)
+        }

@@ -11,7 +11,10 @@ PROBLEMS: Final = {
     "buckets": ("holds", "pass a bucket for every label"),
     "label_tree": (
         "holds",
-        "pass a parent for every label, and num_labels= to LabelTree if there are further nodes",
+        (
+            "pass a parent for every label, and num_labels= to LabelTree if there are "
+            "further nodes"
+        ),
     ),
     "num_labels": ("says", "leave it out"),
 }
@@ -21,16 +24,22 @@ REMEDY_OF_NAMES = f"{REMEDY_OF_METRICS}, and pass all names as label_names="
 
 
 def number_of_labels(
-    caller: str, columns: Mapping[str, int], stated: Mapping[str, int], remedy_of_metrics: str = REMEDY_OF_NAMES
+    caller: str,
+    columns: Mapping[str, int],
+    stated: Mapping[str, int],
+    remedy_of_metrics: str = REMEDY_OF_NAMES,
 ) -> int | None:
     """Return the number of labels L; None if nothing tells it.
 
-    It is the number of columns of scores or targets, or else what the other arguments state.
+    It is the number of columns of scores or targets, or else what the other arguments
+    state.
 
     Args:
         caller: The name that errors begin with.
-        columns: The number of columns by argument, of predictions, targets and training targets.
-        stated: The numbers of :func:`tailmetrics.evaluation.options.Options.stated_numbers`.
+        columns: The number of columns by argument, of predictions, targets and training
+            targets.
+        stated: The numbers of
+            :func:`tailmetrics.evaluation.options.Options.stated_numbers`.
         remedy_of_metrics: What to do if a metric was made for another number.
 
     Raises:
@@ -46,8 +55,8 @@ def number_of_labels(
             number, source = width, f"{argument} has"
         elif width != number:
             raise ValueError(
-                f"{caller}: {argument} has {width:,} columns, but {source} {number:,}; pass a column for every label "
-                "in both."
+                f"{caller}: {argument} has {width:,} columns, but {source} {number:,}; "
+                "pass a column for every label in both."
             )
 
     if columns:
@@ -57,5 +66,8 @@ def number_of_labels(
             number, source = size, f"{argument} holds"
         elif size != number:
             verb, remedy = PROBLEMS.get(argument, ("was made for", remedy_of_metrics))
-            raise ValueError(f"{caller}: {argument} {verb} {size:,} labels, but {source} {number:,}; {remedy}.")
+            raise ValueError(
+                f"{caller}: {argument} {verb} {size:,} labels, but {source} "
+                f"{number:,}; {remedy}."
+            )
     return number

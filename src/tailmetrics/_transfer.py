@@ -1,7 +1,8 @@
 """Layer 0: combine the states of several metrics over processes.
 
-States are sent in one call for each kind of reduction. Before that, processes compare their metrics in a call of fixed
-size. If metrics differ, every process raises an error; no states are added up, and no process waits for another.
+States are sent in one call for each kind of reduction. Before that, processes compare
+their metrics in a call of fixed size. If metrics differ, every process raises an error;
+no states are added up, and no process waits for another.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ from tailmetrics._arguments import shape_of
 
 
 def identity(value: Any) -> str:
-    """Return a text that differs if values differ, the same in every process; for unknown objects, their type."""
+    """Return a text that differs if values differ, the same in every process; for
+    unknown objects, their type.
+    """
     if isinstance(value, (str, int, float, type(None))):
         return repr(value)
     if isinstance(value, (tuple, list)):
         return f"({','.join(map(identity, value))})"
     if isinstance(value, Mapping):
-        items = [f"{identity(name)}:{identity(item)}" for name, item in sorted(value.items())]
+        items = [
+            f"{identity(name)}:{identity(item)}" for name, item in sorted(value.items())
+        ]
         return f"({','.join(items)})"
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy()
@@ -47,12 +52,13 @@ def digest_of(value: Any) -> str:
 
 
 class Fingerprint(NamedTuple):
-    """The facts that two metrics must have in common before their states may be added up.
+    """The facts that two metrics must have in common before their states may be added
+    up.
 
     Attributes:
         metric: The name of the class.
-        arguments: The value of each argument that numbers depend on, as :func:`identity` writes it. A SHA-256 stands
-            for buckets and counts.
+        arguments: The value of each argument that numbers depend on, as
+            :func:`identity` writes it. A SHA-256 stands for buckets and counts.
         states: What each state is, in their order: type, shape and reduction, by name.
     """
 
@@ -68,7 +74,8 @@ def difference(
     second_place: str,
     names: Sequence[str] = (),
 ) -> str | None:
-    """Return a text that says how the members of two collections differ; None if they do not differ.
+    """Return a text that says how the members of two collections differ; None if they
+    do not differ.
 
     Args:
         first: The fingerprint of each member.
@@ -90,7 +97,10 @@ def difference(
             name += f", {member.metric}"
         return f"{name}: {text}"
     if len(first) != len(second):
-        return f"there are {_class_names(first)} {first_place} and {_class_names(second)} {second_place}"
+        return (
+            f"there are {_class_names(first)} {first_place} and "
+            f"{_class_names(second)} {second_place}"
+        )
     return None
 
 
@@ -98,13 +108,17 @@ def _class_names(members: Sequence[Fingerprint]) -> str:
     return ", ".join(member.metric for member in members) or "no metric"
 
 
-def _difference(member: Fingerprint, other: Fingerprint, place: str, other_place: str) -> str | None:
+def _difference(
+    member: Fingerprint, other: Fingerprint, place: str, other_place: str
+) -> str | None:
     """Return a text that says how two metrics differ; None if they do not differ."""
     if member.metric != other.metric:
         return f"it is {member.metric} {place} and {other.metric} {other_place}"
     text = _different_values("", member.arguments, other.arguments, place, other_place)
     if not text:
-        text = _different_values("the state ", member.states, other.states, place, other_place)
+        text = _different_values(
+            "the state ", member.states, other.states, place, other_place
+        )
     if text:
         return text
     if list(member.states) != list(other.states):
@@ -113,14 +127,23 @@ def _difference(member: Fingerprint, other: Fingerprint, place: str, other_place
 
 
 def _different_values(
-    kind: str, values: Mapping[str, str], others: Mapping[str, str], place: str, other_place: str
+    kind: str,
+    values: Mapping[str, str],
+    others: Mapping[str, str],
+    place: str,
+    other_place: str,
 ) -> str:
-    """Return a text that names the values that differ; an empty text if all are equal."""
+    """Return a text that names the values that differ; an empty text if all are
+    equal.
+    """
     texts = []
     for name in {**values, **others}:
         value, other = values.get(name), others.get(name)
         if value != other:
-            texts.append(f"{kind}{name} is {_short(value)} {place} and {_short(other)} {other_place}")
+            texts.append(
+                f"{kind}{name} is {_short(value)} {place} and {_short(other)} "
+                f"{other_place}"
+            )
     return ", ".join(texts)
 
 
@@ -138,7 +161,10 @@ Reduction: TypeAlias = Literal["sum", "max"]
 REDUCTIONS: Final[dict[Any, Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "max"}
 """The name of each reduction, by the function that TorchMetrics stores for it."""
 
-COMBINE: Final[dict[Reduction, Callable[[Tensor, Tensor], Tensor]]] = {"sum": torch.add, "max": torch.maximum}
+COMBINE: Final[dict[Reduction, Callable[[Tensor, Tensor], Tensor]]] = {
+    "sum": torch.add,
+    "max": torch.maximum,
+}
 """What makes one state of two, by reduction."""
 
 
@@ -148,7 +174,8 @@ class MetricStates:
 
     Attributes:
         fingerprint: What its numbers depend on.
-        states: Its states by name. Metrics that share a state hold one tensor, which is sent once.
+        states: Its states by name. Metrics that share a state hold one tensor, which is
+            sent once.
         reductions: How processes are put together, for each state.
     """
 
@@ -158,14 +185,20 @@ class MetricStates:
 
 
 LARGEST: Final = 2**62
-"""The largest number that a state may hold. It is half of the largest int64, so that the rows of a batch still fit."""
+"""The largest number that a state may hold. It is half of the largest int64, so that
+the rows of a batch still fit.
+"""
 
 UNIT: Final = 2**20
-"""Processes add up their largest numbers in this unit, rounded up, because the sum of states itself could wrap."""
+"""Processes add up their largest numbers in this unit, rounded up, because the sum of
+states itself could wrap.
+"""
 
 
 def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
-    """Return the largest absolute value in a sum; 0 for a state under ``max``, which does not grow."""
+    """Return the largest absolute value in a sum; 0 for a state under ``max``, which
+    does not grow.
+    """
     if reduction != "sum" or not state.numel():
         return 0
     lowest, highest = torch.aminmax(state)
@@ -173,19 +206,25 @@ def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
 
 
 def check_fits(caller: str, largest: int) -> None:
-    """Raise if a number is too large for a state; a sum beyond int64 would become negative."""
+    """Raise if a number is too large for a state; a sum beyond int64 would become
+    negative.
+    """
     if largest > LARGEST:
         raise ValueError(
-            f"{caller}: a state would hold a number of up to {largest:,}; it has room for {LARGEST:,}, which is enough "
-            "for 7·10^10 rows. Nothing was changed: compute the values of fewer rows at once."
+            f"{caller}: a state would hold a number of up to {largest:,}; it has room "
+            f"for {LARGEST:,}, which is enough for 7·10^10 rows. Nothing was changed: "
+            "compute the values of fewer rows at once."
         )
 
 
-def check_room(caller: str, states: Mapping[str, Tensor], reductions: Mapping[str, Reduction]) -> None:
+def check_room(
+    caller: str, states: Mapping[str, Tensor], reductions: Mapping[str, Reduction]
+) -> None:
     """Raise if a sum is so large that further batches may not fit into it.
 
-    Updates 3, 5, 9, 17 and so on look at the states, so that a look costs next to nothing in the long run. States
-    on a device are not looked at, because the program would wait.
+    Updates 3, 5, 9, 17 and so on look at the states, so that a look costs next to
+    nothing in the long run. States on a device are not looked at, because the program
+    would wait.
     """
     for name, state in states.items():
         if state.is_cpu:
@@ -193,7 +232,9 @@ def check_room(caller: str, states: Mapping[str, Tensor], reductions: Mapping[st
 
 
 def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str | None:
-    """Return a text that says why ``others`` cannot be states of a metric; None if they can."""
+    """Return a text that says why ``others`` cannot be states of a metric; None if they
+    can.
+    """
     for name, state in metric.states.items():
         if name not in others:
             return f"{name} is missing"
@@ -206,7 +247,9 @@ def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str 
     return None
 
 
-def merged(caller: str, metric: MetricStates, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def merged(
+    caller: str, metric: MetricStates, others: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return the states of a metric combined with states of the same shapes.
 
     Raises:
@@ -234,28 +277,34 @@ def num_processes() -> int:
 def over_processes(
     caller: str, metrics: Sequence[MetricStates], group: Any, device: torch.device
 ) -> list[dict[str, Tensor]]:
-    """Return the states of each metric over all processes of a group; call it in each of them.
+    """Return the states of each metric over all processes of a group; call it in each
+    of them.
 
-    Two collectives, three where there are states under ``max``. The memory does not depend on the number of processes.
+    Two collectives, three where there are states under ``max``. The memory does not
+    depend on the number of processes.
 
     Args:
         caller: The name that errors begin with.
-        metrics: What each metric holds here, the same metrics in the same order on every process.
+        metrics: What each metric holds here, the same metrics in the same order on
+            every process.
         group: The process group.
         device: Where the metrics are.
 
     Raises:
-        ValueError: On every process, if the metrics of one process differ from those of another.
+        ValueError: On every process, if the metrics of one process differ from those of
+            another.
     """
     if distributed.get_rank(group) < 0:
         raise ValueError(
-            f"{caller}: process {distributed.get_rank()} is not in process_group; compute in the processes of the "
-            "group only, or pass sync_on_compute=False here."
+            f"{caller}: process {distributed.get_rank()} is not in process_group; "
+            "compute in the processes of the group only, or pass "
+            "sync_on_compute=False here."
         )
     _check_agreement(caller, [metric.fingerprint for metric in metrics], group, device)
     states_by_kind = _states_by_kind(metrics)
     total_of_state: dict[int, Tensor] = {}
-    for reduction, dtype in sorted(states_by_kind, key=str):  # all processes send in the same order
+    # all processes send in the same order
+    for reduction, dtype in sorted(states_by_kind, key=str):
         states = states_by_kind[reduction, dtype]
         totals = _reduced(caller, states, reduction, dtype, group)
         for state, total in zip(states, totals, strict=True):
@@ -263,12 +312,18 @@ def over_processes(
 
     states_over_processes = []
     for metric in metrics:
-        states_over_processes.append({name: total_of_state[id(state)] for name, state in metric.states.items()})
+        states_over_processes.append(
+            {name: total_of_state[id(state)] for name, state in metric.states.items()}
+        )
     return states_over_processes
 
 
-def _states_by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
-    """Return the states that are sent together, by reduction and type; each tensor once."""
+def _states_by_kind(
+    metrics: Sequence[MetricStates],
+) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
+    """Return the states that are sent together, by reduction and type; each tensor
+    once.
+    """
     states_by_kind: dict[tuple[Reduction, torch.dtype], list[Tensor]] = {}
     seen_states = set()
     for metric in metrics:
@@ -278,15 +333,24 @@ def _states_by_kind(metrics: Sequence[MetricStates]) -> dict[tuple[Reduction, to
             seen_states.add(id(state))
             dtype = state.dtype
             if dtype == torch.bool:
-                dtype = torch.uint8  # gloo and nccl reduce uint8 and int64, but not bool
-            states_by_kind.setdefault((metric.reductions[name], dtype), []).append(state)
+                # gloo and nccl reduce uint8 and int64, but not bool
+                dtype = torch.uint8
+            states_by_kind.setdefault((metric.reductions[name], dtype), []).append(
+                state
+            )
     return states_by_kind
 
 
 def _reduced(
-    caller: str, states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype, group: Any
+    caller: str,
+    states: Sequence[Tensor],
+    reduction: Reduction,
+    dtype: torch.dtype,
+    group: Any,
 ) -> list[Tensor]:
-    """Return states over all processes, sent as one vector of a type. Sums are sent with their largest number."""
+    """Return states over all processes, sent as one vector of a type. Sums are sent
+    with their largest number.
+    """
     flat_states = [state.detach().reshape(-1).to(dtype) for state in states]
     packed = torch.cat(flat_states)
     if not packed.numel():
@@ -307,8 +371,12 @@ def _reduced(
     return reduced_states
 
 
-def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
-    """Raise on every process unless all have the same fingerprints, so that the largest digest is the smallest."""
+def _check_agreement(
+    caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device
+) -> None:
+    """Raise on every process unless all have the same fingerprints, so that the largest
+    digest is the smallest.
+    """
     text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
     negative_words = [-word for word in words]
@@ -323,27 +391,40 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
     current_device = device if device.type == "cuda" else -1
     with torch.cuda.device(current_device):  # NCCL sends from the current device
         distributed.all_gather_object(texts, text, group=group)
-    ranks = [distributed.get_global_rank(group, place) for place in range(num_processes)]
+    ranks = [
+        distributed.get_global_rank(group, place) for place in range(num_processes)
+    ]
     raise _disagreement(caller, texts, ranks)
 
 
-def _disagreement(caller: str, texts: Sequence[bytes], ranks: Sequence[int]) -> ValueError:
-    """Return the error of processes of these ranks, given the fingerprints of each as text."""
+def _disagreement(
+    caller: str, texts: Sequence[bytes], ranks: Sequence[int]
+) -> ValueError:
+    """Return the error of processes of these ranks, given the fingerprints of each as
+    text.
+    """
     place = next(place for place, text in enumerate(texts) if text != texts[0])
     first = [Fingerprint(*fields) for fields in json.loads(texts[0])]
     second = [Fingerprint(*fields) for fields in json.loads(texts[place])]
-    text = difference(first, second, f"on process {ranks[0]}", f"on process {ranks[place]}")
+    text = difference(
+        first, second, f"on process {ranks[0]}", f"on process {ranks[place]}"
+    )
     return ValueError(
-        f"{caller}: processes do not hold the same metrics, so nothing was added up: {text}. Make the same metrics, "
-        "with the same arguments, buckets and counts, in the same order on every process."
+        f"{caller}: processes do not hold the same metrics, so nothing was added up: "
+        f"{text}. Make the same metrics, with the same arguments, buckets and counts, "
+        "in the same order on every process."
     )
 
 
-def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], group: Any) -> dict[str, Tensor]:
-    """Return the states of a metric over all processes by a function that returns the tensor of each, ``dist_sync_fn``.
+def gathered(
+    caller: str, metric: MetricStates, gather: Callable[..., Any], group: Any
+) -> dict[str, Tensor]:
+    """Return the states of a metric over all processes by a function that returns the
+    tensor of each, ``dist_sync_fn``.
 
     Raises:
-        ValueError: On every process, if the metric of one process differs from that of another.
+        ValueError: On every process, if the metric of one process differs from that of
+            another.
     """
     text = json.dumps([metric.fingerprint]).encode()
     device = next(iter(metric.states.values())).device
@@ -353,7 +434,9 @@ def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], grou
     if not all(torch.equal(other, first) for other in lengths_and_digests):
         longest = max(int(other[0]) for other in lengths_and_digests)
         padded_text = text.ljust(longest)  # blanks behind JSON change nothing
-        gathered_texts = gather(torch.tensor([*padded_text], device=device), group=group)
+        gathered_texts = gather(
+            torch.tensor([*padded_text], device=device), group=group
+        )
         texts = [bytes(letters.tolist()) for letters in gathered_texts]
         raise _disagreement(caller, texts, range(len(texts)))
 
@@ -361,13 +444,23 @@ def gathered(caller: str, metric: MetricStates, gather: Callable[..., Any], grou
     for name, state in metric.states.items():
         reduction = metric.reductions[name]
         process_states = gather(state, group=group)
-        check_fits(caller, sum(largest_of(process_state, reduction) for process_state in process_states))
+        check_fits(
+            caller,
+            sum(
+                largest_of(process_state, reduction) for process_state in process_states
+            ),
+        )
         states[name] = reduce(COMBINE[reduction], process_states)
     return states
 
 
 def order_of(group: Any) -> tuple[Any, ...]:
-    """Return a sort key by which all processes use groups in one order, so that no process waits for another group."""
+    """Return a sort key by which all processes use groups in one order, so that no
+    process waits for another group.
+    """
     if distributed.get_rank(group) < 0:
         return ([], "")
-    return (distributed.get_process_group_ranks(group), str(getattr(group, "group_name", "")))
+    return (
+        distributed.get_process_group_ranks(group),
+        str(getattr(group, "group_name", "")),
+    )

@@ -26,19 +26,24 @@ EqualCounts: TypeAlias = Literal["split", "together"]
 
 
 class LabelBuckets:
-    """An assignment of every label to one bucket, head first; immutable, shared by any number of metrics.
+    """An assignment of every label to one bucket, head first; immutable, shared by any
+    number of metrics.
 
-    :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds`, :meth:`from_assignment` and :meth:`from_tree` make one.
-    Copies of a metric share one object, and each device holds one table of the buckets for all metrics.
+    :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds`, :meth:`from_assignment` and
+    :meth:`from_tree` make one. Copies of a metric share one object, and each device
+    holds one table of the buckets for all metrics.
 
     Attributes:
-        assignment: Shape (L,), int64; the bucket of each label, an index into ``names``. Each access returns a copy.
+        assignment: Shape (L,), int64; the bucket of each label, an index into
+            ``names``. Each access returns a copy.
         names: Bucket names from the most frequent labels to the rarest.
-        counts: Shape (L,), int64 training counts, or None when unknown. Each access returns a copy.
+        counts: Shape (L,), int64 training counts, or None when unknown. Each access
+            returns a copy.
         num_labels: L, all labels in all buckets.
         sizes: How many labels each bucket holds.
         ordered: Whether buckets go from head to tail; chapters do not, and have no gap.
-        digest: SHA-256 of names and assignment; equal buckets have equal digests in every process.
+        digest: SHA-256 of names and assignment; equal buckets have equal digests in
+            every process.
 
     >>> buckets = LabelBuckets.quantiles([4, 2, 1, 1, 0], 2)
     >>> buckets.names
@@ -47,20 +52,35 @@ class LabelBuckets:
     [0, 1, 1, 1, 2]
     """
 
-    def __init__(self, assignment: Tensor, names: Sequence[str], counts: Tensor | None, ordered: bool = True) -> None:
+    def __init__(
+        self,
+        assignment: Tensor,
+        names: Sequence[str],
+        counts: Tensor | None,
+        ordered: bool = True,
+    ) -> None:
         self._assignment = assignment
         self._counts = counts
         self.names = tuple(names)
         self.ordered = ordered
         self.num_labels = assignment.numel()
-        self.digest = sha256(repr(self.names).encode() + assignment.contiguous().numpy().tobytes()).hexdigest()
-        self.sizes: tuple[int, ...] = tuple(torch.bincount(assignment, minlength=len(self.names)).tolist())
+        self.digest = sha256(
+            repr(self.names).encode() + assignment.contiguous().numpy().tobytes()
+        ).hexdigest()
+        self.sizes: tuple[int, ...] = tuple(
+            torch.bincount(assignment, minlength=len(self.names)).tolist()
+        )
         self._tables: dict[object, Any] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse changes after construction: the digest, tables and names of states depend on the attributes."""
+        """Refuse changes after construction: the digest, tables and names of states
+        depend on the attributes.
+        """
         if "_tables" in vars(self):
-            raise AttributeError(f"LabelBuckets: {name} cannot be set; make other buckets, such as from_assignment(…).")
+            raise AttributeError(
+                f"LabelBuckets: {name} cannot be set; make other buckets, such as "
+                "from_assignment(…)."
+            )
         super().__setattr__(name, value)
 
     @property
@@ -77,15 +97,20 @@ class LabelBuckets:
 
     @classmethod
     def deciles(cls, counts: Any, names: Sequence[str] | None = None) -> LabelBuckets:
-        """Return ten buckets, each with about a tenth of the label occurrences, and ``unseen``.
+        """Return ten buckets, each with about a tenth of the label occurrences, and
+        ``unseen``.
 
         ``decile_10`` holds the most frequent labels, ``decile_1`` the rarest.
 
         Args:
-            counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
-            names: Names of the buckets of seen labels, the most frequent first; None for ``decile_10`` to ``decile_1``.
+            counts: Shape (L,), whole numbers: how often each label occurs in training;
+                or a ``LabelFrequency``.
+            names: Names of the buckets of seen labels, the most frequent first; None
+                for ``decile_10`` to ``decile_1``.
         """
-        return cls._quantiles("LabelBuckets.deciles", counts, 10, "mass", "split", names)
+        return cls._quantiles(
+            "LabelBuckets.deciles", counts, 10, "mass", "split", names
+        )
 
     @classmethod
     def quantiles(
@@ -96,29 +121,42 @@ class LabelBuckets:
         ties: EqualCounts = "split",
         names: Sequence[str] | None = None,
     ) -> LabelBuckets:
-        """Return ``n`` buckets of about equal size, and ``unseen`` for labels that never occur.
+        """Return ``n`` buckets of about equal size, and ``unseen`` for labels that
+        never occur.
 
-        Labels are placed from the most to the least frequent one (equal counts: lower id first). When a bucket opens, R
-        is the mass of the labels not yet placed, and b the number of buckets left, this bucket included. The bucket
-        closes as soon as its mass m has m·b >= R. So no bucket is empty as long as labels remain, even if one label
-        holds more than the share of a bucket.
+        Labels are placed from the most to the least frequent one (equal counts: lower
+        id first). When a bucket opens, R is the mass of the labels not yet placed, and
+        b the number of buckets left, this bucket included. The bucket closes as soon as
+        its mass m has m·b >= R. So no bucket is empty as long as labels remain, even if
+        one label holds more than the share of a bucket.
 
         Args:
-            counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
+            counts: Shape (L,), whole numbers: how often each label occurs in training;
+                or a ``LabelFrequency``.
             n: Number of buckets.
-            by: What is equal in size: ``"mass"``, the sum of the counts; ``"labels"``, the number of seen labels.
-            ties: ``"split"``: a boundary may fall between labels of equal count; their ids then decide on which side
-                they are, and :meth:`labels_by_id` counts them. ``"together"`` moves the boundary behind them.
-            names: Names of the buckets of seen labels, the most frequent first, such as ``("popular", "rare")``; None
-                for ``quantile_n`` to ``quantile_1``.
+            by: What is equal in size: ``"mass"``, the sum of the counts; ``"labels"``,
+                the number of seen labels.
+            ties: ``"split"``: a boundary may fall between labels of equal count; their
+                ids then decide on which side they are, and :meth:`labels_by_id` counts
+                them. ``"together"`` moves the boundary behind them.
+            names: Names of the buckets of seen labels, the most frequent first, such as
+                ``("popular", "rare")``; None for ``quantile_n`` to ``quantile_1``.
         """
         return cls._quantiles("LabelBuckets.quantiles", counts, n, by, ties, names)
 
     @classmethod
     def _quantiles(
-        cls, caller: str, counts: Any, n: int, by: QuantileBy, ties: EqualCounts, names: Sequence[str] | None
+        cls,
+        caller: str,
+        counts: Any,
+        n: int,
+        by: QuantileBy,
+        ties: EqualCounts,
+        names: Sequence[str] | None,
     ) -> LabelBuckets:
-        """Return the buckets of :meth:`quantiles`, with errors in the name of the caller."""
+        """Return the buckets of :meth:`quantiles`, with errors in the name of the
+        caller.
+        """
         counts = check_counts(caller, "counts", counts)
         n = check_count(caller, "n", n)
         check_choice(caller, "by", by, QuantileBy)
@@ -126,20 +164,29 @@ class LabelBuckets:
         stem = "decile" if n == 10 else "quantile"
         usual_names = [f"{stem}_{number}" for number in range(n, 0, -1)]
         all_names = _names_of_buckets(caller, names, usual_names, [])
-        return cls.from_assignment(_quantile_of_label(counts, n, by, ties), all_names, counts)
+        return cls.from_assignment(
+            _quantile_of_label(counts, n, by, ties), all_names, counts
+        )
 
     @classmethod
-    def thresholds(cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
-        """Return one bucket per edge: a label belongs to the largest edge that its count reaches.
+    def thresholds(
+        cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None
+    ) -> LabelBuckets:
+        """Return one bucket per edge: a label belongs to the largest edge that its
+        count reaches.
 
-        Seen labels that reach no edge share a bucket below the first one; labels never seen are ``unseen``.
+        Seen labels that reach no edge share a bucket below the first one; labels never
+        seen are ``unseen``.
 
         Args:
-            counts: Shape (L,), whole numbers: how often each label occurs in training; or a ``LabelFrequency``.
-            edges: Ascending counts of at least 1, in a sequence or an array; ``(1, 5, 100)`` gives ``100+``, ``5-99``,
-                ``1-4`` and ``unseen``. An edge is the least count of its bucket: "more than 100" is the edge 101.
-            names: Names of the buckets of seen labels, such as ``("many", "medium", "few")``. Edges ascend, names go
-                from the most frequent to the rarest.
+            counts: Shape (L,), whole numbers: how often each label occurs in training;
+                or a ``LabelFrequency``.
+            edges: Ascending counts of at least 1, in a sequence or an array;
+                ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``. An
+                edge is the least count of its bucket: "more than 100" is the edge 101.
+            names: Names of the buckets of seen labels, such as
+                ``("many", "medium", "few")``. Edges ascend, names go from the most
+                frequent to the rarest.
         """
         caller = "LabelBuckets.thresholds"
         counts = check_counts(caller, "counts", counts)
@@ -152,12 +199,16 @@ class LabelBuckets:
         return cls.from_assignment(len(lows) - num_reached, all_names, counts)
 
     @classmethod
-    def from_assignment(cls, assignment: Any, names: Sequence[str], counts: Any = None) -> LabelBuckets:
+    def from_assignment(
+        cls, assignment: Any, names: Sequence[str], counts: Any = None
+    ) -> LabelBuckets:
         """Return buckets as given.
 
         Args:
-            assignment: Shape (L,), whole numbers: the bucket of each label, 0 <= bucket < len(names).
-            names: One distinct name per bucket, in the order in which results are to be listed.
+            assignment: Shape (L,), whole numbers: the bucket of each label, 0 <= bucket
+                < len(names).
+            names: One distinct name per bucket, in the order in which results are to be
+                listed.
             counts: Shape (L,), training counts, if known.
         """
         caller = "LabelBuckets.from_assignment"
@@ -166,37 +217,48 @@ class LabelBuckets:
         names = _distinct_names(caller, check_names(caller, "names", names))
         if assignment.numel() and int(assignment.min()) < 0:
             raise ValueError(
-                f"{caller}: assignment holds {int(assignment.min())}, but buckets are numbered from 0; give labels "
+                f"{caller}: assignment holds {int(assignment.min())}, but buckets are "
+                "numbered from 0; give labels "
                 "that belong to none a bucket of their own."
             )
         if assignment.numel() and int(assignment.max()) >= len(names):
             raise ValueError(
-                f"{caller}: assignment holds {int(assignment.max())}, but there are {len(names)} names; "
-                "pass one name per bucket."
+                f"{caller}: assignment holds {int(assignment.max())}, but there are "
+                f"{len(names)} names; pass one name per bucket."
             )
         if counts is not None:
             counts = check_counts(caller, "counts", counts)
             if counts.shape != assignment.shape:
                 raise ValueError(
-                    f"{caller}: counts is {shape_of(counts)}, but assignment is {shape_of(assignment)}; "
-                    "pass one count per label."
+                    f"{caller}: counts is {shape_of(counts)}, but assignment is "
+                    f"{shape_of(assignment)}; pass one count per label."
                 )
         return cls(assignment, names, counts)
 
     @classmethod
     def from_tree(
-        cls, tree: Any, level: int = 0, names: Sequence[str] | None = None, counts: Any = None
+        cls,
+        tree: Any,
+        level: int = 0,
+        names: Sequence[str] | None = None,
+        counts: Any = None,
     ) -> LabelBuckets:
-        """Return one bucket for each ancestor at a level of a tree, such as a chapter of codes.
+        """Return one bucket for each ancestor at a level of a tree, such as a chapter
+        of codes.
 
         Args:
             tree: A :class:`tailmetrics.LabelTree`.
-            level: The depth of the ancestors, 0 for the roots. A label that is not that deep is a bucket of its own.
-            names: One name per bucket, in the order of the ancestors' ids; None takes the names of the tree.
+            level: The depth of the ancestors, 0 for the roots. A label that is not that
+                deep is a bucket of its own.
+            names: One name per bucket, in the order of the ancestors' ids; None takes
+                the names of the tree.
             counts: Shape (L,), training counts, if known.
         """
         if not hasattr(tree, "at_level"):
-            raise TypeError(f"LabelBuckets.from_tree: tree={tree!r} is no tree; pass LabelTree(parents).")
+            raise TypeError(
+                f"LabelBuckets.from_tree: tree={tree!r} is no tree; pass "
+                "LabelTree(parents)."
+            )
         level_of_tree = tree.at_level(level)
         if names is None:
             names = level_of_tree.tree.label_names
@@ -204,7 +266,8 @@ class LabelBuckets:
         return cls(buckets._assignment, buckets.names, buckets._counts, ordered=False)
 
     def labels_by_id(self) -> int:
-        """Return how many labels have the training count of a label in another bucket: only ids separate these labels.
+        """Return how many labels have the training count of a label in another bucket:
+        only ids separate these labels.
 
         0 if counts are not known, or do not order the buckets.
         """
@@ -212,8 +275,12 @@ class LabelBuckets:
             return 0
         counts, place = torch.unique(self._counts, return_inverse=True)
         zeros = torch.zeros_like(counts)
-        first = zeros.scatter_reduce(0, place, self._assignment, "amin", include_self=False)
-        last = zeros.scatter_reduce(0, place, self._assignment, "amax", include_self=False)
+        first = zeros.scatter_reduce(
+            0, place, self._assignment, "amin", include_self=False
+        )
+        last = zeros.scatter_reduce(
+            0, place, self._assignment, "amax", include_self=False
+        )
         is_ordered_by_count = bool((first[:-1] >= last[1:]).all())
         if not is_ordered_by_count:
             return 0
@@ -230,15 +297,18 @@ class LabelBuckets:
         return self._assignment.new_tensor(self.sizes)
 
     def of(self, ids: Tensor) -> Tensor:
-        """Return the bucket of each id, in the shape of ``ids``, int64; ``len(buckets)`` for the padding id -1.
+        """Return the bucket of each id, in the shape of ``ids``, int64;
+        ``len(buckets)`` for the padding id -1.
 
-        Reads a table of one byte per label: with a few hundred thousand labels it fits into the cache, where 8 bytes
-        per label do not. The id -1 reads its last entry.
+        Reads a table of one byte per label: with a few hundred thousand labels it fits
+        into the cache, where 8 bytes per label do not. The id -1 reads its last entry.
         """
         return self.table_on(ids.device)[ids].to(torch.int64)
 
     def table_on(self, device: torch.device) -> Tensor:
-        """Return the bucket of each label, and ``len(buckets)`` at the end for the id -1, on a device; a small type."""
+        """Return the bucket of each label, and ``len(buckets)`` at the end for the id
+        -1, on a device; a small type.
+        """
         table: Tensor | None = self._tables.get(device)
         if table is None:
             if device.type != "cpu":
@@ -253,13 +323,17 @@ class LabelBuckets:
         return table
 
     def totals(self, ids: Tensor) -> Tensor:
-        """Return how many ids of each row lie in each bucket: ids (N, K) give counts (N, G), int64."""
+        """Return how many ids of each row lie in each bucket: ids (N, K) give counts
+        (N, G), int64.
+        """
         bucket = self.of(ids)
         counts = bucket.new_zeros(len(bucket), len(self) + 1)
         return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
 
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the table stored under ``key``; ``make`` makes it at the first call."""
+        """Return the table stored under ``key``; ``make`` makes it at the first
+        call.
+        """
         if key not in self._tables:
             self._tables[key] = make()
         return self._tables[key]
@@ -277,12 +351,17 @@ class LabelBuckets:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        """Return numbers of labels and buckets, and the names; of many buckets the first and the last ones."""
+        """Return numbers of labels and buckets, and the names; of many buckets the
+        first and the last ones.
+        """
         names = self.names
         if len(self) >= 5:
             names = (f"{names[0]} … {names[-2]}", names[-1])
         plural = "bucket" if len(self) == 1 else "buckets"
-        return f"LabelBuckets({self.num_labels} labels in {len(self)} {plural}: {', '.join(names)})"
+        return (
+            f"LabelBuckets({self.num_labels} labels in {len(self)} {plural}: "
+            f"{', '.join(names)})"
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelBuckets:
         """Return itself: immutable, so that the copies of a metric keep one table."""
@@ -293,14 +372,19 @@ class LabelBuckets:
         return LabelBuckets, (self._assignment, self.names, self._counts, self.ordered)
 
 
-def _quantile_of_label(counts: Tensor, n: int, by: QuantileBy, ties: EqualCounts) -> Tensor:
-    """Return the quantile of each label, 0 for the most frequent labels and ``n`` for those that never occur."""
+def _quantile_of_label(
+    counts: Tensor, n: int, by: QuantileBy, ties: EqualCounts
+) -> Tensor:
+    """Return the quantile of each label, 0 for the most frequent labels and ``n`` for
+    those that never occur.
+    """
     sorted_counts, order = torch.sort(counts, descending=True, stable=True)
     num_seen = int((counts > 0).sum())
     sizes = sorted_counts[:num_seen]
     if by == "labels":
         sizes = torch.ones_like(sizes)
-    mass = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])  # of the labels in front of each place
+    # of the labels in front of each place
+    mass = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
     quantiles = torch.full_like(counts, n)
     start = 0
@@ -308,7 +392,8 @@ def _quantile_of_label(counts: Tensor, n: int, by: QuantileBy, ties: EqualCounts
         if start == num_seen:
             break
         left = int(mass[-1]) - int(mass[start])
-        needed = int(mass[start]) - (-left) // (n - quantile)  # + the least whole m with m·b >= R
+        # + the least whole m with m·b >= R
+        needed = int(mass[start]) - (-left) // (n - quantile)
         stop = int(torch.searchsorted(mass, needed))
         if ties == "together":
             stop += int((sorted_counts[stop:num_seen] == sorted_counts[stop - 1]).sum())
@@ -318,32 +403,41 @@ def _quantile_of_label(counts: Tensor, n: int, by: QuantileBy, ties: EqualCounts
 
 
 def _lowest_counts(caller: str, edges: Any) -> list[int]:
-    """Return the least training count of each bucket of seen labels, ascending from 1."""
+    """Return the least training count of each bucket of seen labels, ascending from
+    1.
+    """
     if hasattr(edges, "tolist"):  # an array, a tensor or a column of a table
         edges = edges.tolist()
     if not isinstance(edges, Sequence) or isinstance(edges, str):
-        raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
+        raise TypeError(
+            f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as "
+            "(1, 5, 100)."
+        )
     lows = [check_count(caller, "edges", edge) for edge in edges]
     if not lows or sorted(set(lows)) != lows:
-        raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass edges such as (1, 5, 100).")
+        raise ValueError(
+            f"{caller}: edges={list(edges)} must ascend without repeats; pass edges "
+            "such as (1, 5, 100)."
+        )
     if lows[0] > 1:
         lows.insert(0, 1)
     return lows
 
 
-# -- buckets as a text ----------------------------------------------------------------------------------------------
+# -- buckets as a text -----------------------------------------------------------------
 
 
 def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuckets:
-    """Return the buckets that a text names, such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
+    """Return the buckets that a text names, such as ``"deciles"``, ``"quantiles:5"`` or
+    ``"thresholds:1,5,100"``.
 
     Args:
-        kind: The name of a method of :class:`LabelBuckets`, and its arguments, each behind a colon:
-            ``"quantiles:10:labels"``, ``"quantiles:10:mass:together"``, ``"quantiles:2:popular,rare"``,
-            ``"thresholds:1,20,101:many,medium,few"``.
+        kind: The name of a method of :class:`LabelBuckets`, and its arguments, each
+            behind a colon: ``"quantiles:10:labels"``, ``"quantiles:10:mass:together"``,
+            ``"quantiles:2:popular,rare"``, ``"thresholds:1,20,101:many,medium,few"``.
         counts: Shape (L,), whole numbers: how often each label occurs in training.
-        order: Shape (L,), int64, every label id once: labels of equal counts are taken in this order. None takes the
-            lower id first.
+        order: Shape (L,), int64, every label id once: labels of equal counts are taken
+            in this order. None takes the lower id first.
 
     Raises:
         ValueError: If the text names no kind of buckets.
@@ -354,37 +448,47 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
     if order is not None:
         counts = check_counts("LabelBuckets", "counts", counts)
         sorted_buckets = buckets_of(kind, counts[order])
-        assignment = torch.empty_like(order).scatter_(0, order, sorted_buckets.assignment)
+        assignment = torch.empty_like(order).scatter_(
+            0, order, sorted_buckets.assignment
+        )
         return LabelBuckets(assignment, sorted_buckets.names, counts)
     name, *parts = kind.split(":")
     try:
         arguments = ARGUMENT_READERS[name](parts)
     except (KeyError, TypeError, ValueError):
         raise ValueError(
-            f"LabelBuckets: buckets={kind!r} cannot be read; pass 'deciles', 'quantiles:5' for five quantiles, "
-            "'quantiles:5:labels' for five buckets of equally many labels, 'thresholds:1,5,100' for edges at these "
-            "training counts, or 'thresholds:1,20,101:many,medium,few' and 'quantiles:2:popular,rare' to name them."
+            f"LabelBuckets: buckets={kind!r} cannot be read; pass 'deciles', "
+            "'quantiles:5' for five quantiles, 'quantiles:5:labels' for five buckets "
+            "of equally many labels, 'thresholds:1,5,100' for edges at these training "
+            "counts, or 'thresholds:1,20,101:many,medium,few' and "
+            "'quantiles:2:popular,rare' to name them."
         ) from None
     buckets: LabelBuckets = getattr(LabelBuckets, name)(counts, **arguments)
     return buckets
 
 
 def digest_of_buckets(buckets: LabelBuckets | None) -> str | None:
-    """Return the digest of buckets, by which tables of them are remembered; None without buckets."""
+    """Return the digest of buckets, by which tables of them are remembered; None
+    without buckets.
+    """
     if buckets is None:
         return None
     return buckets.digest
 
 
 def number_of_buckets(buckets: LabelBuckets | None) -> int:
-    """Return the number of buckets; 1 without buckets, where all labels are together."""
+    """Return the number of buckets; 1 without buckets, where all labels are
+    together.
+    """
     if buckets is None:
         return 1
     return len(buckets)
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """Return the names of the buckets of a kind; they do not depend on training counts."""
+    """Return the names of the buckets of a kind; they do not depend on training
+    counts.
+    """
     return buckets_of(kind, torch.zeros(0, dtype=torch.int64, device="cpu")).names
 
 
@@ -398,10 +502,15 @@ def _arguments_of_deciles(parts: list[str]) -> dict[str, Any]:
 
 
 def _arguments_of_quantiles(parts: list[str]) -> dict[str, Any]:
-    """Read the number of buckets, then ``by``, ``ties`` and names, each of which may be left out."""
+    """Read the number of buckets, then ``by``, ``ties`` and names, each of which may be
+    left out.
+    """
     number, *options = parts
     arguments: dict[str, Any] = {"n": int(number)}
-    for argument, choices in (("by", get_args(QuantileBy)), ("ties", get_args(EqualCounts))):
+    for argument, choices in (
+        ("by", get_args(QuantileBy)),
+        ("ties", get_args(EqualCounts)),
+    ):
         if options and options[0] in choices:
             arguments[argument] = options.pop(0)
     if options:
@@ -426,40 +535,50 @@ ARGUMENT_READERS: Final[dict[str, Callable[[list[str]], dict[str, Any]]]] = {
     "quantiles": _arguments_of_quantiles,
     "thresholds": _arguments_of_thresholds,
 }
-"""For each method of :class:`LabelBuckets` that a text can name: what reads its arguments from the parts behind colons.
+"""For each method of :class:`LabelBuckets` that a text can name: what reads its
+arguments from the parts behind colons.
 
-The names of the buckets depend on these arguments only, so metrics can name states before any label is counted.
+The names of the buckets depend on these arguments only, so metrics can name states
+before any label is counted.
 """
 
 
-# -- names ----------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------
 
 RESERVED_NAMES: Final = frozenset(("", "gap", "adjusted_gap", "spread"))
-"""Ends of keys that mean something else than a bucket: recall@10 itself, and what a report says of all its buckets."""
+"""Ends of keys that mean something else than a bucket: recall@10 itself, and what a
+report says of all its buckets.
+"""
 FREQUENT_WORDS: Final = frozenset(("head", "frequent", "many", "popular", "common"))
 """Words in names of buckets that mean frequent labels."""
 RARE_WORDS: Final = frozenset(("tail", "rare", "few", "infrequent", "niche"))
 """Words in names of buckets that mean rare labels."""
 RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+))?")
-"""A range of training counts in the name of a bucket, such as ``1-19``, ``>100``, ``101+`` or ``<20``."""
+"""A range of training counts in the name of a bucket, such as ``1-19``, ``>100``,
+``101+`` or ``<20``.
+"""
 
 
-def _names_of_buckets(caller: str, names: Any, usual_names: Sequence[str], lows: Sequence[int]) -> list[str]:
-    """Return the names of all buckets, ``unseen`` behind; raise unless there is a fitting one for each seen bucket.
+def _names_of_buckets(
+    caller: str, names: Any, usual_names: Sequence[str], lows: Sequence[int]
+) -> list[str]:
+    """Return the names of all buckets, ``unseen`` behind; raise unless there is a
+    fitting one for each seen bucket.
 
     Args:
         caller: The name that errors begin with.
         names: The names of the buckets of seen labels; None takes the usual ones.
         usual_names: The usual names, the most frequent bucket first.
-        lows: The least count of each bucket, ascending; empty for quantiles, whose names may state no counts.
+        lows: The least count of each bucket, ascending; empty for quantiles, whose
+            names may state no counts.
     """
     if names is None:
         return [*usual_names, "unseen"]
     checked = check_names(caller, "names", names)
     if len(checked) != len(usual_names):
         raise ValueError(
-            f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(usual_names)}; name each seen "
-            "bucket, the most frequent first."
+            f"{caller}: names={list(names)} are {len(names)} for the buckets "
+            f"{', '.join(usual_names)}; name each seen bucket, the most frequent first."
         )
     all_names = [*checked, "unseen"]
     _distinct_names(caller, all_names)
@@ -471,28 +590,35 @@ def _names_of_buckets(caller: str, names: Any, usual_names: Sequence[str], lows:
             fitting_names = usual_names
         order = ", also where edges ascend" if lows else ""
         raise ValueError(
-            f"{caller}: names={list(names)} gives the name {checked[wrong]!r} to the bucket {usual_names[wrong]}; "
-            f"names begin with the most frequent labels{order}: pass {','.join(fitting_names)}."
+            f"{caller}: names={list(names)} gives the name {checked[wrong]!r} to the "
+            f"bucket {usual_names[wrong]}; names begin with the most frequent "
+            f"labels{order}: pass {','.join(fitting_names)}."
         )
     return all_names
 
 
 def _distinct_names(caller: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of all buckets as plain texts; raise unless they are distinct, and not reserved."""
+    """Return the names of all buckets as plain texts; raise unless they are distinct,
+    and not reserved.
+    """
     plain_names = tuple(map(str, names))  # also for NumPy's
     if not plain_names or len(set(plain_names)) != len(plain_names):
-        raise ValueError(f"{caller}: names={plain_names} must be one distinct name per bucket.")
+        raise ValueError(
+            f"{caller}: names={plain_names} must be one distinct name per bucket."
+        )
     reserved = RESERVED_NAMES.intersection(plain_names)
     if reserved:
         raise ValueError(
-            f"{caller}: a bucket cannot be called {min(reserved)!r}, as a value over all buckets is; give it another "
-            "name."
+            f"{caller}: a bucket cannot be called {min(reserved)!r}, as a value over "
+            "all buckets is; give it another name."
         )
     return plain_names
 
 
 def _contradicts_by_words(names: Sequence[str]) -> bool:
-    """Return whether a name means rare labels and a later one frequent labels; names begin with the most frequent."""
+    """Return whether a name means rare labels and a later one frequent labels; names
+    begin with the most frequent.
+    """
     has_rare_name = False
     for name in names:
         words = set(re.split(r"[\W_]+", name.lower()))
@@ -506,10 +632,11 @@ def _contradicts_by_words(names: Sequence[str]) -> bool:
 
 
 def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None:
-    """Return the place of the first name that contradicts its bucket, by a word or by a range of counts; None if none.
+    """Return the place of the first name that contradicts its bucket, by a word or by a
+    range of counts; None if none.
 
-    "few" contradicts the most frequent bucket, and "1-19" the counts 20 to 100. Bounds that differ by 1 agree: "more
-    than 100" is the edge 101, and some write it as 100+.
+    "few" contradicts the most frequent bucket, and "1-19" the counts 20 to 100. Bounds
+    that differ by 1 agree: "more than 100" is the edge 101, and some write it as 100+.
 
     Args:
         names: One per bucket, the most frequent first.
@@ -520,14 +647,18 @@ def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None
     if not lows:
         return None
     highs = [inf, *(low - 1 for low in lows[:0:-1])]
-    for place, (name, low, high) in enumerate(zip(names, lows[::-1], highs, strict=True)):
+    for place, (name, low, high) in enumerate(
+        zip(names, lows[::-1], highs, strict=True)
+    ):
         if _states_other_counts(name, low, high):
             return place
     return None
 
 
 def _states_other_counts(name: str, low: int, high: float) -> bool:
-    """Return whether a name states a range of counts other than ``low`` to ``high``; of the head the end is free."""
+    """Return whether a name states a range of counts other than ``low`` to ``high``; of
+    the head the end is free.
+    """
     match = RANGE.search(name)
     if match is None:
         return False

@@ -1,4 +1,5 @@
-"""The laws that every metric of the library is held to, for metrics of your own; and what a report of a bug names.
+"""The laws that every metric of the library is held to, for metrics of your own; and
+what a report of a bug names.
 
 A test of yours is one line: ``check_metric(MyMetric, k=[1, 5])``.
 """
@@ -35,7 +36,8 @@ ALL_ROWS: Final = slice(None)
 
 
 def show_versions() -> None:
-    """Print the versions that a bug report needs, and whether C or torch reads batches on the CPU.
+    """Print the versions that a bug report needs, and whether C or torch reads batches
+    on the CPU.
 
     Both give the same bits. ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
     """
@@ -46,20 +48,26 @@ def show_versions() -> None:
 
 
 def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
-    """Check on generated data that a metric obeys the laws of the library, overall and by bucket.
+    """Check on generated data that a metric obeys the laws of the library, overall and
+    by bucket.
 
     Args:
         metric: The class of the metric.
-        arguments: Arguments of the class. ``bind`` adds what else the metric needs, such as training counts.
+        arguments: Arguments of the class. ``bind`` adds what else the metric needs,
+            such as training counts.
 
     Raises:
-        AssertionError: If a law does not hold; the message names the metric and the law.
+        AssertionError: If a law does not hold; the message names the metric and the
+            law.
 
     >>> from tailmetrics import RecallAtK
     >>> check_metric(RecallAtK, k=[1, 5])
     """
     if not isinstance(metric, type) or not issubclass(metric, TopKMetric):
-        raise TypeError(f"check_metric: {metric!r} is no class of metrics; pass a class such as RecallAtK.")
+        raise TypeError(
+            f"check_metric: {metric!r} is no class of metrics; pass a class such "
+            "as RecallAtK."
+        )
     counts = (60 / torch.arange(1, NUM_LABELS + 1)).long()
     counts[-4:] = 0
     frequency = LabelFrequency.from_counts(counts, NUM_TRAIN)
@@ -69,13 +77,19 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
         _check_laws(_Case(metric, {**arguments, **by_bucket}, frequency))
 
 
-def _arguments_by_bucket(metric: type[TopKMetric], arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the arguments by which a class has values by bucket; none if it takes no buckets, or has some already."""
+def _arguments_by_bucket(
+    metric: type[TopKMetric], arguments: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the arguments by which a class has values by bucket; none if it takes no
+    buckets, or has some already.
+    """
     if "buckets" in arguments:
         return []
     choices: list[dict[str, Any]] = [{"buckets": "deciles"}]
     if "scope" in taken(metric) and "scope" not in arguments:
-        choices = [{"buckets": "deciles", "scope": scope} for scope in ("bucket", "global")]
+        choices = [
+            {"buckets": "deciles", "scope": scope} for scope in ("bucket", "global")
+        ]
     accepted = []
     for choice in choices:
         with suppress(ValueError):  # raised when a metric is made
@@ -85,7 +99,8 @@ def _arguments_by_bucket(metric: type[TopKMetric], arguments: Mapping[str, Any])
 
 
 class _Case:
-    """Metrics of one class with the same arguments, and a batch that the laws add to them.
+    """Metrics of one class with the same arguments, and a batch that the laws add to
+    them.
 
     Args:
         metric: The class.
@@ -93,14 +108,21 @@ class _Case:
         frequency: What the metrics are bound to.
     """
 
-    def __init__(self, metric: type[TopKMetric], arguments: Mapping[str, Any], frequency: LabelFrequency) -> None:
+    def __init__(
+        self,
+        metric: type[TopKMetric],
+        arguments: Mapping[str, Any],
+        frequency: LabelFrequency,
+    ) -> None:
         self._class = metric
         self._arguments = arguments
         self._frequency = frequency
         self.scores, self.target = _batch()
 
     def metric(self, *places: Any) -> TopKMetric:
-        """Return a new metric that has seen a batch of the rows at each of some places."""
+        """Return a new metric that has seen a batch of the rows at each of some
+        places.
+        """
         metric = self._class(**self._arguments)
         vars(metric)["_warns_of_ties"] = False  # the scores tie on purpose
         metric.bind(self._frequency)
@@ -130,8 +152,13 @@ def _check_laws(case: _Case) -> None:
         try:
             is_kept = holds(case)
         except Exception as error:
-            law = "Read valid batches, and return values that can be added up without loss, within its bounds."
-            raise AssertionError(f"{metric!r} must: {law} It raised {type(error).__name__}: {error}") from error
+            law = (
+                "Read valid batches, and return values that can be added up without "
+                "loss, within its bounds."
+            )
+            raise AssertionError(
+                f"{metric!r} must: {law} It raised {type(error).__name__}: {error}"
+            ) from error
         assert is_kept, f"{metric!r} must: {law}"
 
 
@@ -146,13 +173,22 @@ def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def _bits(metric: TopKMetric) -> list[int]:
     """Return the bits of values, so that NaN equals NaN and nothing else does."""
-    return metric.compute().to(torch.float64).nan_to_num(nan=-7.0).reshape(-1).view(torch.int64).tolist()
+    return (
+        metric.compute()
+        .to(torch.float64)
+        .nan_to_num(nan=-7.0)
+        .reshape(-1)
+        .view(torch.int64)
+        .tolist()
+    )
 
 
 def _ignores_batches_and_order(case: _Case) -> bool:
     parts = [slice(first, first + 13) for first in range(0, NUM_ROWS, 13)]
     last_row_first = torch.arange(NUM_ROWS - 1, -1, -1)
-    return case.value == _bits(case.metric(*parts)) == _bits(case.metric(last_row_first))
+    return (
+        case.value == _bits(case.metric(*parts)) == _bits(case.metric(last_row_first))
+    )
 
 
 def _merges(case: _Case) -> bool:
@@ -162,7 +198,9 @@ def _merges(case: _Case) -> bool:
 
 
 def _keeps_integers(case: _Case) -> bool:
-    shapes = [(state.shape, state.dtype) for state in case.metric().metric_state.values()]
+    shapes = [
+        (state.shape, state.dtype) for state in case.metric().metric_state.values()
+    ]
     states = case.metric(ALL_ROWS).to(torch.bfloat16).metric_state.values()
     is_whole = not any(state.is_floating_point() for state in states)
     return is_whole and shapes == [(state.shape, state.dtype) for state in states]
@@ -171,15 +209,22 @@ def _keeps_integers(case: _Case) -> bool:
 def _can_be_pickled(case: _Case) -> bool:
     try:
         pickle.dumps(case.metric())
-    except (pickle.PicklingError, AttributeError, TypeError):  # which one depends on the object and on Python
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # which one depends on the object and on Python
         return False
     return True
 
 
 def _copies(case: _Case) -> bool:
     metric = case.whole
-    for other in (copy.deepcopy(metric), metric.clone(), pickle.loads(pickle.dumps(metric))):
-        if _bits(other) != case.value or list(other.metric_state) != list(metric.metric_state):
+    for other in (
+        copy.deepcopy(metric),
+        metric.clone(),
+        pickle.loads(pickle.dumps(metric)),
+    ):
+        if _bits(other) != case.value or list(other.metric_state) != list(
+            metric.metric_state
+        ):
             return False
     return True
 
@@ -196,7 +241,8 @@ def _has_bounds_and_keys(case: _Case) -> bool:
 def _has_direction(case: _Case) -> bool:
     metric = case.metric()
     judges_order = isinstance(metric.reading, Ranks) and metric.aggregation.is_quality
-    reads_one_rank = metric.formula.reads_one_rank  # at that rank, a perfect order may have run out of relevant labels
+    # at that rank, a perfect order may have run out of relevant labels
+    reads_one_rank = metric.formula.reads_one_rank
     if metric.higher_is_better is None or not judges_order or reads_one_rank:
         return True
 
@@ -220,7 +266,9 @@ def _refuses_bad_batches(case: _Case) -> bool:
     try:
         metric.update(scores[:3], target[:2])
     except (TypeError, ValueError):
-        is_untouched = torch.equal(scores, case.scores) and torch.equal(target, case.target)
+        is_untouched = torch.equal(scores, case.scores) and torch.equal(
+            target, case.target
+        )
         return is_untouched and _bits(metric) == case.value and metric.update_count == 1
     return False
 
@@ -237,28 +285,45 @@ def _is_the_same_in_collections(case: _Case) -> bool:
     metric = case.metric()
     if not metric.keys():
         return True
-    TopKCollection([metric, RecallAtK(k=NUM_LABELS, name="companion")]).update(case.scores, case.target)
+    TopKCollection([metric, RecallAtK(k=NUM_LABELS, name="companion")]).update(
+        case.scores, case.target
+    )
     return _bits(metric) == case.value
 
 
 LAWS: Final[dict[str, Callable[[_Case], bool]]] = {
-    "Have the same value, to the last bit, for one batch, for several, and for rows in another order.": (
-        _ignores_batches_and_order
-    ),
-    "Have the value of all rows when two metrics that saw half of them each are merged.": _merges,
-    "Keep every state an integer tensor whose shape no batch changes, whatever the precision of a model.": (
-        _keeps_integers
-    ),
-    "Be pickled: the class stands at the top of a module, not in a function, and all attributes can be pickled.": (
-        _can_be_pickled
-    ),
+    (
+        "Have the same value, to the last bit, for one batch, for several, and for "
+        "rows in another order."
+    ): (_ignores_batches_and_order),
+    (
+        "Have the value of all rows when two metrics that saw half of them each "
+        "are merged."
+    ): _merges,
+    (
+        "Keep every state an integer tensor whose shape no batch changes, whatever "
+        "the precision of a model."
+    ): (_keeps_integers),
+    (
+        "Be pickled: the class stands at the top of a module, not in a function, and "
+        "all attributes can be pickled."
+    ): (_can_be_pickled),
     "Have copies, clones and pickles with the same value and the same names of states.": _copies,
-    "Have values within the bounds that the class declares, or NaN, each with a key of its own.": _has_bounds_and_keys,
-    "Have a value for a perfect order that is at least as good as for the reverse, by its higher_is_better.": (
-        _has_direction
-    ),
-    "Refuse a batch that cannot be read, and then change neither the metric nor the batch.": _refuses_bad_batches,
+    (
+        "Have values within the bounds that the class declares, or NaN, each with a "
+        "key of its own."
+    ): _has_bounds_and_keys,
+    (
+        "Have a value for a perfect order that is at least as good as for the "
+        "reverse, by its higher_is_better."
+    ): (_has_direction),
+    (
+        "Refuse a batch that cannot be read, and then change neither the metric "
+        "nor the batch."
+    ): _refuses_bad_batches,
     "Be like a new metric after a reset.": _resets,
     "Have the same value in a collection beside a metric that reads deeper.": _is_the_same_in_collections,
 }
-"""What every metric must do, and whether the metrics of a case do it; checked in this order."""
+"""What every metric must do, and whether the metrics of a case do it; checked in this
+order.
+"""

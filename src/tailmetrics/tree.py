@@ -27,7 +27,8 @@ class Paths(NamedTuple):
     """The tables of a tree on a device.
 
     Attributes:
-        nodes: Shape (L, 1 + H), int64: each label and its ancestors, -1 behind the root.
+        nodes: Shape (L, 1 + H), int64: each label and its ancestors, -1 behind the
+            root.
         parents: Shape (L,), int64: the parent of each label, -1 without one.
         num_nodes: Number of all nodes M.
     """
@@ -37,26 +38,33 @@ class Paths(NamedTuple):
     num_nodes: int
 
     def paths_to(self, ids: Tensor) -> Tensor:
-        """Return labels with their ancestors, shape (..., 1 + H), -1 behind the root and for the id -1."""
-        nodes = self.nodes.index_select(0, ids.clamp(min=0).flatten()).view(*ids.shape, self.nodes.shape[1])
+        """Return labels with their ancestors, shape (..., 1 + H), -1 behind the root
+        and for the id -1.
+        """
+        nodes = self.nodes.index_select(0, ids.clamp(min=0).flatten()).view(
+            *ids.shape, self.nodes.shape[1]
+        )
         return nodes.masked_fill(ids[..., None] < 0, -1)
 
 
 class LabelTree:
     """The parent of every label; immutable, shared by any number of metrics.
 
-    Nodes behind the labels are groups, such as chapters, that are ancestors of labels but no labels themselves.
+    Nodes behind the labels are groups, such as chapters, that are ancestors of labels
+    but no labels themselves.
 
     Args:
         parents: Shape (M,), whole numbers: the parent of each node, -1 for a root.
         names: The name of each node, for messages and reports; None for no names.
-        num_labels: Number of labels L, the first L nodes; None if all M nodes are labels.
+        num_labels: Number of labels L, the first L nodes; None if all M nodes are
+            labels.
 
     Attributes:
         parents: Shape (M,), int64. Each access returns a copy, as of the other tensors.
         names: The name of each node; None without names.
         num_labels: L.
-        ancestors: Shape (L, H), int64: the parent of each label, its parent, and so on; -1 behind the root.
+        ancestors: Shape (L, H), int64: the parent of each label, its parent, and so on;
+            -1 behind the root.
         depths: Shape (L,), int64: the number of ancestors of each label.
         digest: SHA-256 of parents and number of labels.
 
@@ -70,7 +78,13 @@ class LabelTree:
     [0, 1, 2, 2]
     """
 
-    def __init__(self, parents: Any, names: Sequence[str] | None = None, *, num_labels: int | None = None) -> None:
+    def __init__(
+        self,
+        parents: Any,
+        names: Sequence[str] | None = None,
+        *,
+        num_labels: int | None = None,
+    ) -> None:
         self._parents = _checked_parents(parents)
         num_nodes = len(self._parents)
         self.names: tuple[str, ...] | None = None
@@ -78,21 +92,30 @@ class LabelTree:
             self.names = _distinct_names("LabelTree", names)
             if len(self.names) != num_nodes:
                 raise ValueError(
-                    f"LabelTree: names holds {len(self.names)} names for {num_nodes} parents; pass one for each."
+                    f"LabelTree: names holds {len(self.names)} names for {num_nodes} "
+                    "parents; pass one for each."
                 )
         self.num_labels = num_nodes
         if num_labels is not None:
-            self.num_labels = check_count("LabelTree", "num_labels", num_labels, maximum=num_nodes)
+            self.num_labels = check_count(
+                "LabelTree", "num_labels", num_labels, maximum=num_nodes
+            )
         self._check_circles()
-        self._ancestors = _ancestors_of(self._parents, torch.arange(self.num_labels, device=CPU))
+        self._ancestors = _ancestors_of(
+            self._parents, torch.arange(self.num_labels, device=CPU)
+        )
         self._depths = (self._ancestors >= 0).sum(dim=1)
-        self.digest = sha256(f"{self.num_labels} ".encode() + self._parents.numpy().tobytes()).hexdigest()
+        self.digest = sha256(
+            f"{self.num_labels} ".encode() + self._parents.numpy().tobytes()
+        ).hexdigest()
         labels = torch.arange(self.num_labels, device=CPU)
         nodes = torch.cat([labels[:, None], self._ancestors], dim=1)
         self._tables = {CPU: Paths(nodes, self._parents[: self.num_labels], num_nodes)}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse changes after construction: the digest and the tables depend on the attributes."""
+        """Refuse changes after construction: the digest and the tables depend on the
+        attributes.
+        """
         if "_tables" in vars(self):
             raise AttributeError(f"LabelTree: {name} cannot be set; make another tree.")
         super().__setattr__(name, value)
@@ -104,7 +127,9 @@ class LabelTree:
 
     @property
     def ancestors(self) -> Tensor:
-        """The ancestors of each label, the parent first, shape (L, H), int64, -1 behind the root: a copy."""
+        """The ancestors of each label, the parent first, shape (L, H), int64, -1 behind
+        the root: a copy.
+        """
         return self._ancestors.clone()
 
     @property
@@ -116,10 +141,12 @@ class LabelTree:
     def from_edges(cls, edges: Any, names: Sequence[str]) -> LabelTree:
         """Return the tree of pairs of names, each a child and its parent.
 
-        Names that are no label become further nodes. A label that no pair names as a child is a root.
+        Names that are no label become further nodes. A label that no pair names as a
+        child is a root.
 
         Args:
-            edges: Pairs of child and parent; or a dict from child to parent. A parent that is empty or None is none.
+            edges: Pairs of child and parent; or a dict from child to parent. A parent
+                that is empty or None is none.
             names: The name of each label, in the order of label ids.
 
         Raises:
@@ -135,8 +162,9 @@ class LabelTree:
         names_in_edges = dict.fromkeys([*parents, *filter(None, parents.values())])
         if labels and names_in_edges and nodes.keys().isdisjoint(names_in_edges):
             raise ValueError(
-                "LabelTree.from_edges: no pair names a label: edges hold names such as "
-                f"{next(iter(names_in_edges))!r}, labels are called such as {labels[0]!r}; write both alike."
+                "LabelTree.from_edges: no pair names a label: edges hold names such "
+                f"as {next(iter(names_in_edges))!r}, labels are called such as "
+                f"{labels[0]!r}; write both alike."
             )
         for name in names_in_edges:
             nodes.setdefault(name, len(nodes))
@@ -149,7 +177,9 @@ class LabelTree:
         return cls(parent_vector, tuple(nodes), num_labels=len(labels))
 
     def of_labels(self, names: Sequence[str]) -> LabelTree:
-        """Return the tree with the labels ``names`` in this order; the tree must have names."""
+        """Return the tree with the labels ``names`` in this order; the tree must have
+        names.
+        """
         if self.names is None:
             raise ValueError(
                 "LabelTree: the tree has numbers, but labels have names; make it with "
@@ -171,7 +201,10 @@ class LabelTree:
         """The names of every node and of its parent, which is empty for a root."""
         names = [self.name_of(node) for node in range(len(self._parents))]
         parent_names = [*names, ""]  # the last is for -1
-        return [(name, parent_names[parent]) for name, parent in zip(names, self._parents.tolist(), strict=True)]
+        return [
+            (name, parent_names[parent])
+            for name, parent in zip(names, self._parents.tolist(), strict=True)
+        ]
 
     @property
     def digest_of_edges(self) -> str:
@@ -187,7 +220,8 @@ class LabelTree:
         return self.names[node]
 
     def level(self, n: int) -> Tensor:
-        """Return the ancestor of each label at depth ``n``, 0 for the root, shape (L,), int64.
+        """Return the ancestor of each label at depth ``n``, 0 for the root, shape (L,),
+        int64.
 
         A label that is not that deep is returned itself.
         """
@@ -197,34 +231,48 @@ class LabelTree:
         return nodes.gather(1, steps_up[:, None])[:, 0]
 
     def at_level(self, n: int) -> Level:
-        """Return the labels of :meth:`level`, in ascending order, as a tree of their own."""
+        """Return the labels of :meth:`level`, in ascending order, as a tree of their
+        own.
+        """
         labels, places = torch.unique(self.level(n), return_inverse=True)
         ancestors = torch.unique(_ancestors_of(self._parents, labels))
         ancestors = ancestors[(ancestors >= 0) & ~torch.isin(ancestors, labels)]
         nodes = torch.cat([labels, ancestors])
-        number_of_node = self._parents.new_full((len(self._parents) + 1,), -1)  # the last is for -1
+        # the last is for -1
+        number_of_node = self._parents.new_full((len(self._parents) + 1,), -1)
         number_of_node[nodes] = torch.arange(len(nodes), device=CPU)
         parents = number_of_node[self._parents[nodes]]
         names = [self.name_of(node) for node in nodes.tolist()]
         return Level(LabelTree(parents, names, num_labels=len(labels)), places)
 
     def roll_up(
-        self, preds: Any, target: Any = None, *, level: int = 0, depth: int = DEFAULT_DEPTH, **arguments: Any
+        self,
+        preds: Any,
+        target: Any = None,
+        *,
+        level: int = 0,
+        depth: int = DEFAULT_DEPTH,
+        **arguments: Any,
     ) -> Ranking:
-        """Return a batch in which each label is its ancestor at a ``level``, for any metric of those labels.
+        """Return a batch in which each label is its ancestor at a ``level``, for any
+        metric of those labels.
 
-        A list keeps the first label of each ancestor, and dense scores the largest one; targets keep the largest gain.
-        The labels are those of :meth:`at_level`, whose tree names them.
+        A list keeps the first label of each ancestor, and dense scores the largest one;
+        targets keep the largest gain. The labels are those of :meth:`at_level`, whose
+        tree names them.
 
         Args:
-            preds: A ranking; or scores, ids or candidates as in :func:`tailmetrics.rank`.
-            target: The relevant labels, as in :func:`tailmetrics.rank`; not beside a ranking.
+            preds: A ranking; or scores, ids or candidates as in
+                :func:`tailmetrics.rank`.
+            target: The relevant labels, as in :func:`tailmetrics.rank`; not beside a
+                ranking.
             level: The depth of the ancestors, 0 for the roots.
             depth: The depth to which scores are ranked.
             arguments: Further arguments of :func:`tailmetrics.rank`.
 
         Raises:
-            ValueError: If the batch has another number of labels, or of documents without labels.
+            ValueError: If the batch has another number of labels, or of documents
+                without labels.
 
         >>> tree = LabelTree([-1, -1, 0, 0, 1])
         >>> tree.roll_up(torch.tensor([[2, 3, 4]]), torch.tensor([3])).ids.tolist()
@@ -236,8 +284,8 @@ class LabelTree:
             ranking = rank(preds, target, num_labels=self.num_labels, **arguments)
         if ranking.num_labels not in (None, self.num_labels):
             raise ValueError(
-                f"LabelTree.roll_up: the ranking is of {ranking.num_labels} labels, the tree of {self.num_labels}; "
-                "make both for the same labels."
+                f"LabelTree.roll_up: the ranking is of {ranking.num_labels} labels, "
+                f"the tree of {self.num_labels}; make both for the same labels."
             )
         return self.at_level(level).of(ranking, depth)
 
@@ -245,11 +293,15 @@ class LabelTree:
         """Return the tables of the tree on a device."""
         if device not in self._tables:
             nodes, parents, num_nodes = self._tables[CPU]
-            self._tables[device] = Paths(nodes.to(device), parents.to(device), num_nodes)
+            self._tables[device] = Paths(
+                nodes.to(device), parents.to(device), num_nodes
+            )
         return self._tables[device]
 
     def _check_circles(self) -> None:
-        """Raise if a node is its own ancestor: after as many steps as there are nodes, no walk to a root is left."""
+        """Raise if a node is its own ancestor: after as many steps as there are nodes,
+        no walk to a root is left.
+        """
         reached = self._parents
         for _ in range(len(reached).bit_length()):
             reached = _parents_of(reached, reached)
@@ -262,9 +314,12 @@ class LabelTree:
         while node != circle[0]:
             circle.append(node)
             node = int(self._parents[node])
-        names = [repr(self.name_of(node)) for node in [*circle[:CIRCLE_SHOWN], circle[0]]]
+        names = [
+            repr(self.name_of(node)) for node in [*circle[:CIRCLE_SHOWN], circle[0]]
+        ]
         raise ValueError(
-            f"LabelTree: parents form a circle, {' → '.join(names)}; a root has the parent -1, or in edges none."
+            f"LabelTree: parents form a circle, {' → '.join(names)}; a root has the "
+            "parent -1, or in edges none."
         )
 
     def __eq__(self, other: object) -> bool:
@@ -279,7 +334,10 @@ class LabelTree:
         """Return numbers of labels, other nodes and levels."""
         num_others = len(self._parents) - self.num_labels
         others = f" and {num_others} other nodes" if num_others else ""
-        return f"LabelTree({self.num_labels} labels{others} in {1 + self._ancestors.shape[1]} levels)"
+        return (
+            f"LabelTree({self.num_labels} labels{others} in "
+            f"{1 + self._ancestors.shape[1]} levels)"
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTree:
         """Return itself, which does not change."""
@@ -287,7 +345,10 @@ class LabelTree:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
-        return partial(LabelTree, num_labels=self.num_labels), (self._parents, self.names)
+        return partial(LabelTree, num_labels=self.num_labels), (
+            self._parents,
+            self.names,
+        )
 
 
 class Level(NamedTuple):
@@ -305,7 +366,8 @@ class Level(NamedTuple):
         """Return a ranking of these labels; dense scores are ranked to ``depth``."""
         if ranking.documents is not None:
             raise ValueError(
-                "LabelTree.roll_up: documents have no labels; pass scores of all labels, ids or candidates."
+                "LabelTree.roll_up: documents have no labels; pass scores of all "
+                "labels, ids or candidates."
             )
         num_labels = self.tree.num_labels
         places = self.places.to(ranking.ids.device)
@@ -313,8 +375,15 @@ class Level(NamedTuple):
         if ranking.scores is None:
             lists = self._lists(ranking, places)
         else:
-            context = Context("LabelTree.roll_up", num_labels, row_mask=targets.row_mask, kernels=targets.read_by)
-            scores = targets.kernels.largest(ranking.scores.detach(), places, num_labels)
+            context = Context(
+                "LabelTree.roll_up",
+                num_labels,
+                row_mask=targets.row_mask,
+                kernels=targets.read_by,
+            )
+            scores = targets.kernels.largest(
+                ranking.scores.detach(), places, num_labels
+            )
             lists = lists_from_scores(context, scores, depth)
         rolled_up = Ranking(
             *lists,
@@ -330,14 +399,18 @@ class Level(NamedTuple):
         return rolled_up
 
     def _lists(self, ranking: Ranking, places: Tensor) -> Lists:
-        """Return the lists with the first label of each ancestor, as long as the shortest one if lists were cut."""
+        """Return the lists with the first label of each ancestor, as long as the
+        shortest one if lists were cut.
+        """
         ids = torch.where(ranking.ids >= 0, places[ranking.ids.clamp(min=0)], -1)
         is_first = (ids >= 0) & ~ranking.targets.kernels.repeated(ids)
         order = (~is_first).to(torch.int8).argsort(dim=1, stable=True)
         ids = torch.where(is_first, ids, -1).gather(1, order)
         values = None
         if ranking.values is not None:
-            values = torch.where(is_first, ranking.values[:, : ranking.depth], -torch.inf).gather(1, order)
+            values = torch.where(
+                is_first, ranking.values[:, : ranking.depth], -torch.inf
+            ).gather(1, order)
         if ranking.complete:
             return Lists(ids, values, True)
 
@@ -364,7 +437,9 @@ class Level(NamedTuple):
         cells, place = torch.unique(cells, return_inverse=True)
         gains = None
         if entries.gains is not None:
-            gains = entries.gains.new_zeros(len(cells)).scatter_reduce_(0, place, entries.gains, "amax")
+            gains = entries.gains.new_zeros(len(cells)).scatter_reduce_(
+                0, place, entries.gains, "amax"
+            )
         rows, ids = cells // num_labels, cells % num_labels
         distinct = Entries(rows, ids, gains, min(entries.width, num_labels))
         return replace(targets.with_entries(distinct), num_labels=num_labels)
@@ -378,39 +453,54 @@ def _distinct_names(caller: str, names: Any) -> tuple[str, ...]:
     """Return names as a tuple; raise if a name stands twice."""
     names = check_names(caller, "names", names)
     if len(set(names)) < len(names):
-        raise ValueError(f"{caller}: names holds a name twice; pass one name for each label.")
+        raise ValueError(
+            f"{caller}: names holds a name twice; pass one name for each label."
+        )
     return tuple(names)
 
 
 def _checked_parents(parents: Any) -> Tensor:
-    """Return parents as an int64 vector on the CPU; raise unless each is a node or -1."""
-    nodes = whole_numbers("LabelTree", "parents", parents, "a whole number per label, the id of its parent or -1")
+    """Return parents as an int64 vector on the CPU; raise unless each is a node or
+    -1.
+    """
+    nodes = whole_numbers(
+        "LabelTree",
+        "parents",
+        parents,
+        "a whole number per label, the id of its parent or -1",
+    )
     wrong = ((nodes < -1) | (nodes >= len(nodes))).nonzero()
     if len(wrong):
         label = int(wrong[0])
         raise ValueError(
-            f"LabelTree: the parent of label {label} is {int(nodes[label])}, but there are {len(nodes)} labels, from 0 "
+            f"LabelTree: the parent of label {label} is {int(nodes[label])}, but "
+            f"there are {len(nodes)} labels, from 0 "
             "on; pass ids below this number, or -1 for a root."
         )
     return nodes
 
 
 def _parents_by_name(edges: Any) -> dict[str, str | None]:
-    """Return the parent of each child by name, None for a root; raise if a child has two."""
+    """Return the parent of each child by name, None for a root; raise if a child has
+    two.
+    """
     if hasattr(edges, "to_numpy"):
         edges = edges.to_numpy()
     pairs: Iterable[Any] = edges.items() if isinstance(edges, Mapping) else edges
     parents: dict[str, str | None] = {}
     for pair in pairs:
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise TypeError(f"LabelTree.from_edges: edges hold {pair!r}; pass pairs of a child and its parent.")
+            raise TypeError(
+                f"LabelTree.from_edges: edges hold {pair!r}; pass pairs of a child "
+                "and its parent."
+            )
         child = str(pair[0])
         parent = _parent_name(pair[1])
         earlier = parents.setdefault(child, parent)
         if earlier != parent:
             raise ValueError(
-                f"LabelTree.from_edges: {child!r} has two parents, {earlier or ''!r} and {parent or ''!r}; keep one "
-                "of them, as in a tree."
+                f"LabelTree.from_edges: {child!r} has two parents, {earlier or ''!r} "
+                f"and {parent or ''!r}; keep one of them, as in a tree."
             )
     return parents
 
@@ -429,7 +519,9 @@ def _parents_of(parents: Tensor, nodes: Tensor) -> Tensor:
 
 
 def _ancestors_of(parents: Tensor, nodes: Tensor) -> Tensor:
-    """Return the ancestors of nodes (n,), the parent first, shape (n, H), -1 behind the root."""
+    """Return the ancestors of nodes (n,), the parent first, shape (n, H), -1 behind the
+    root.
+    """
     columns = []
     ancestors = _parents_of(parents, nodes)
     while bool((ancestors >= 0).any()):

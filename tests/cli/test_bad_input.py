@@ -1,4 +1,6 @@
-"""Errors of the command line: exit status 2, one line with problem and place, a hint, and no output files."""
+"""Errors of the command line: exit status 2, one line with problem and place, a hint,
+and no output files.
+"""
 
 import json
 import sys
@@ -52,7 +54,9 @@ FILES = {
 
 
 def failed(result, problem):
-    """Check that the command failed with a single error that states the problem, and a hint."""
+    """Check that the command failed with a single error that states the problem, and a
+    hint.
+    """
     status, out, err = result
     assert (status, out) == (2, "")
     error, hint, *further_lines = err.splitlines()
@@ -64,8 +68,11 @@ def failed(result, problem):
 
 
 @pytest.mark.parametrize("fault", FILES)
-def test_errors_in_files_name_file_and_row(data_set, config, tailmetrics, tmp_path, fault):
-    """A damaged file and wrong values raise an error that names the file, and the row or line where there is one.
+def test_errors_in_files_name_file_and_row(
+    data_set, config, tailmetrics, tmp_path, fault
+):
+    """A damaged file and wrong values raise an error that names the file, and the row
+    or line where there is one.
 
     The old report in the output folder is left as it was.
     """
@@ -74,11 +81,30 @@ def test_errors_in_files_name_file_and_row(data_set, config, tailmetrics, tmp_pa
     out = tmp_path / "out"
     out.mkdir()
     write(out / "report.json", OLD_REPORT)
-    arguments = ["--preds", preds, "--target", target, "--overwrite", "--out", out, "--per-row", out / "rows.parquet"]
+    arguments = [
+        "--preds",
+        preds,
+        "--target",
+        target,
+        "--overwrite",
+        "--out",
+        out,
+        "--per-row",
+        out / "rows.parquet",
+    ]
     further_options = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
-    arguments = ["--config", config(PRECISION), *arguments, *further_options, "--batch-rows", 7]
+    arguments = [
+        "--config",
+        config(PRECISION),
+        *arguments,
+        *further_options,
+        "--batch-rows",
+        7,
+    ]
     failed(tailmetrics("evaluate", *arguments), problem)
-    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", OLD_REPORT)]
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [
+        ("report.json", OLD_REPORT)
+    ]
 
 
 CONFIGS = {
@@ -103,26 +129,37 @@ CONFIGS = {
 
 @pytest.mark.parametrize("text", CONFIGS)
 def test_errors_in_configs_name_the_entry(data_set, tailmetrics, tmp_path, text):
-    """A config with unknown classes, options or arguments, repeated keys or broken YAML is refused, and the error names
-    the entry.
+    """A config with unknown classes, options or arguments, repeated keys or broken YAML
+    is refused, and the error names the entry.
     """
     path = write(tmp_path / "config.yaml", text)
     failed(tailmetrics("evaluate", "--config", path, *data_set.options), CONFIGS[text])
 
 
 def test_oversized_configs_are_refused(data_set, tailmetrics, tmp_path):
-    """A config with lists nested 3,000 deep, or with aliases that expand to 43 million values, is refused.
+    """A config with lists nested 3,000 deep, or with aliases that expand to 43 million
+    values, is refused.
 
     A config with a few aliases is read.
     """
-    nested_aliases = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)]
-    for text in ("metrics: " + "[" * 3000 + "]" * 3000, "\n".join([*nested_aliases, "metrics: *a8"])):
+    nested_aliases = [
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '1'] * 9)}]" for n in range(9)
+    ]
+    for text in (
+        "metrics: " + "[" * 3000 + "]" * 3000,
+        "\n".join([*nested_aliases, "metrics: *a8"]),
+    ):
         path = write(tmp_path / "odd.yaml", text)
         for option in (["--config", path], [f"--config={path}"]):
-            failed(tailmetrics("evaluate", *data_set.options, *option), "odd.yaml: is nested too deep, or too large")
+            failed(
+                tailmetrics("evaluate", *data_set.options, *option),
+                "odd.yaml: is nested too deep, or too large",
+            )
     config_with_alias = write(tmp_path / "a.yaml", "metrics:\n  - {class_path: RecallAtK, init_args: &k {k: 2}}\n"
                     "  - {class_path: PrecisionAtK, init_args: *k}\n")  # fmt: skip
-    status, out, _ = tailmetrics("evaluate", "--config", config_with_alias, *data_set.options)
+    status, out, _ = tailmetrics(
+        "evaluate", "--config", config_with_alias, *data_set.options
+    )
     assert status == 0 and "precision@2" in out and "recall@2" in out
 
 
@@ -143,8 +180,14 @@ OPTIONS = {
     ("--format", "excel"): "error: read: format='excel' is not known",
     ("--confidence", "2"): "evaluate: confidence=2.0 is out of range",
     ("--seed", "3"): "--seed would change nothing without --intervals",
-    ("--resamples=9", "--no-intervals"): "--resamples would change nothing without --intervals",
-    ("--confidence=0.9", "--no-intervals"): "--confidence and --no-intervals are both given",
+    (
+        "--resamples=9",
+        "--no-intervals",
+    ): "--resamples would change nothing without --intervals",
+    (
+        "--confidence=0.9",
+        "--no-intervals",
+    ): "--confidence and --no-intervals are both given",
     ("--quiet", "--verbose"): "--quiet and --verbose are both given",
     ("--figures", "svg"): "--figures would change nothing without --out",
     ("--per-row", "rows.csv"): "--per-row rows.csv: is written as Parquet",
@@ -152,15 +195,28 @@ OPTIONS = {
     ("--engine", "ray", "--per-row", "rows.parquet"): "--per-row is not possible",
     ("--engine", "ray", "--intervals"): "--intervals is not possible",
     ("--num-train", "9"): "--num-train is given without --label-counts",
-    ("--metrics+=PrecisionAtK", "--metrics.k=3", "--metrics.name=pop"): "name='pop' cannot be the name of a metric",
+    (
+        "--metrics+=PrecisionAtK",
+        "--metrics.k=3",
+        "--metrics.name=pop",
+    ): "name='pop' cannot be the name of a metric",
 }
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_wrong_options_are_refused_by_name(data_set, config, tailmetrics, option, monkeypatch):
-    """An option that is unknown, has a wrong value or would have no effect is refused, and the error names it."""
+def test_wrong_options_are_refused_by_name(
+    data_set, config, tailmetrics, option, monkeypatch
+):
+    """An option that is unknown, has a wrong value or would have no effect is refused,
+    and the error names it.
+    """
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    failed(tailmetrics("evaluate", "--config", config(PRECISION), *data_set.options, *option), OPTIONS[option])
+    failed(
+        tailmetrics(
+            "evaluate", "--config", config(PRECISION), *data_set.options, *option
+        ),
+        OPTIONS[option],
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,70 +227,176 @@ def test_wrong_options_are_refused_by_name(data_set, config, tailmetrics, option
         (["evaluate"], "there are no predictions"),
         (["evaluate", "--preds", "p.npy"], "there are no metrics"),
         (["evaluate", "--preds", "p.npy", "--preset", "map12"], "there are no targets"),
-        (["evaluate", "--filter", "a", "--filter=b"], "--filter is given twice, and takes one value"),
+        (
+            ["evaluate", "--filter", "a", "--filter=b"],
+            "--filter is given twice, and takes one value",
+        ),
         (["evaluate", "--preds", "a", "--preds", "b"], "--preds is given twice"),
         (["evaluate", *["--columns.query", "a"] * 3], "--columns.query is given twice"),
-        (["compare", "--seed", "1", "--target", "a", "--seed", "1"], "--seed is given twice"),
-        (["compare", "--preds", "a.npy", "--preds", "b.npy", "--only", "a", "--only", "b"], "there are no targets"),
+        (
+            ["compare", "--seed", "1", "--target", "a", "--seed", "1"],
+            "--seed is given twice",
+        ),
+        (
+            [
+                "compare",
+                "--preds",
+                "a.npy",
+                "--preds",
+                "b.npy",
+                "--only",
+                "a",
+                "--only",
+                "b",
+            ],
+            "there are no targets",
+        ),
         (["compare", "a.parquet"], "there are 1 runs to compare"),
         (
-            ["compare", "a.parquet", "b.parquet", "--missing", "zero", "--min-gain", "2"],
+            [
+                "compare",
+                "a.parquet",
+                "b.parquet",
+                "--missing",
+                "zero",
+                "--min-gain",
+                "2",
+            ],
             "--missing and --min-gain would",
         ),
-        (["compare", "a.parquet", "b.parquet", "--columns.query", "user"], "--columns would change nothing"),
-        (["compare", "a.parquet", "b.parquet", "--target", "y", "--clusters", "u"], "a.parquet: there is no such file"),
-        (["compare", "a.parquet", "b.parquet", "--preset", "retrieval"], "--preset retrieval would change nothing"),
-        (["compare", "a.parquet", "b.parquet", "--metrics+=MRR"], "--metrics+=MRR would change nothing"),
-        (["compare", "--preds", "a.npy", "b.npy", "--preset", "map12"], "there are no targets"),
-        (["compare", "a.parquet", "b.parquet", "--preds", "a.npy", "b.npy"], "either tables or --preds"),
-        (["compare", "a.parquet", "b.parquet", "--figures=pdf"], "--figures would change nothing without --out"),
+        (
+            ["compare", "a.parquet", "b.parquet", "--columns.query", "user"],
+            "--columns would change nothing",
+        ),
+        (
+            ["compare", "a.parquet", "b.parquet", "--target", "y", "--clusters", "u"],
+            "a.parquet: there is no such file",
+        ),
+        (
+            ["compare", "a.parquet", "b.parquet", "--preset", "retrieval"],
+            "--preset retrieval would change nothing",
+        ),
+        (
+            ["compare", "a.parquet", "b.parquet", "--metrics+=MRR"],
+            "--metrics+=MRR would change nothing",
+        ),
+        (
+            ["compare", "--preds", "a.npy", "b.npy", "--preset", "map12"],
+            "there are no targets",
+        ),
+        (
+            ["compare", "a.parquet", "b.parquet", "--preds", "a.npy", "b.npy"],
+            "either tables or --preds",
+        ),
+        (
+            ["compare", "a.parquet", "b.parquet", "--figures=pdf"],
+            "--figures would change nothing without --out",
+        ),
         (["compare", "a.parquet", "a.parquet"], "a.parquet stands twice"),
-        (["compare", "a.parquet", "b.parquet", "--names", " ", "b"], "a run has a blank name"),
-        (["compare", "a.parquet", "b.parquet", "--names", "a", "a"], "names a, a are not one for each of 2 runs"),
+        (
+            ["compare", "a.parquet", "b.parquet", "--names", " ", "b"],
+            "a run has a blank name",
+        ),
+        (
+            ["compare", "a.parquet", "b.parquet", "--names", "a", "a"],
+            "names a, a are not one for each of 2 runs",
+        ),
         (["compare", "a.parquet", "b.parquet"], "a.parquet: there is no such file"),
         (["compare", ",", "b.parquet"], ",: there is no such file"),
     ],
 )
-def test_incomplete_and_contradictory_command_lines_are_refused(tailmetrics, arguments, problem, tmp_path, monkeypatch):
-    """A command line that lacks predictions, targets, metrics or runs, repeats an option, or has options that would
-    change nothing is refused, and the error names what is wrong.
+def test_incomplete_and_contradictory_command_lines_are_refused(
+    tailmetrics, arguments, problem, tmp_path, monkeypatch
+):
+    """A command line that lacks predictions, targets, metrics or runs, repeats an
+    option, or has options that would change nothing is refused, and the error names
+    what is wrong.
     """
     monkeypatch.chdir(tmp_path)
     failed(tailmetrics(*arguments), problem)
 
 
 def test_engines_refuse_lines_that_name_their_query(tailmetrics, tmp_path):
-    """An engine refuses files whose lines name their query, because a share of the lines cannot be evaluated alone."""
+    """An engine refuses files whose lines name their query, because a share of the
+    lines cannot be evaluated alone.
+    """
     run = write(tmp_path / "p.run", "q Q0 d 1 1 me\n")
-    words = ["--preds", run, "--target", "y", "--preset", "retrieval", "--engine", "dask"]
+    words = [
+        "--preds",
+        run,
+        "--target",
+        "y",
+        "--preset",
+        "retrieval",
+        "--engine",
+        "dask",
+    ]
     failed(tailmetrics("evaluate", *words), "p.run: lines name their query")
 
 
 def test_metrics_refuse_missing_training_data(data_set, config, tailmetrics, tmp_path):
-    """Metrics that need training data are refused without it: deciles need counts, propensities the number of training
-    rows, and counting the number of labels. Negative counts and counts of too few labels are refused as well.
+    """Metrics that need training data are refused without it: deciles need counts,
+    propensities the number of training rows, and counting the number of labels.
+    Negative counts and counts of too few labels are refused as well.
     """
-    deciles, weighted = config(DECILES), config(("PropensityScoredPrecisionAtK", "{k: 3}"), name="weighted.yaml")
-    failed(tailmetrics("evaluate", "--config", deciles, *data_set.options), "RecallAtK: needs to know how often")
-    uncounted = ["--config", deciles, *data_set.options, "--train-target", data_set.train]
+    deciles, weighted = (
+        config(DECILES),
+        config(("PropensityScoredPrecisionAtK", "{k: 3}"), name="weighted.yaml"),
+    )
+    failed(
+        tailmetrics("evaluate", "--config", deciles, *data_set.options),
+        "RecallAtK: needs to know how often",
+    )
+    uncounted = [
+        "--config",
+        deciles,
+        *data_set.options,
+        "--train-target",
+        data_set.train,
+    ]
     failed(tailmetrics("evaluate", *uncounted), "the number of labels is not known")
-    counted = ["--config", weighted, *data_set.options, "--label-counts", data_set.counts]
+    counted = [
+        "--config",
+        weighted,
+        *data_set.options,
+        "--label-counts",
+        data_set.counts,
+    ]
     failed(tailmetrics("evaluate", *counted), "needs the number of training rows")
     failed(
-        tailmetrics("evaluate", *counted, "--train-target", data_set.train), "both --train-target and --label-counts"
+        tailmetrics("evaluate", *counted, "--train-target", data_set.train),
+        "both --train-target and --label-counts",
     )
     negative = save(tmp_path / "negative.npy", [1, -1])
-    failed(tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", negative), "the count -1")
+    failed(
+        tailmetrics(
+            "evaluate",
+            "--config",
+            deciles,
+            *data_set.options,
+            "--label-counts",
+            negative,
+        ),
+        "the count -1",
+    )
     short = save(tmp_path / "short.npy", [3, 2, 1])
-    result = tailmetrics("evaluate", "--config", deciles, *data_set.options, "--label-counts", short)
+    result = tailmetrics(
+        "evaluate", "--config", deciles, *data_set.options, "--label-counts", short
+    )
     failed(result, "but there are 3 labels")
 
 
-def test_an_error_of_a_metric_names_the_rows_of_the_batch(data_set, config, tailmetrics):
-    """If a metric refuses a batch, the error gives its message and the rows of the file that the batch holds."""
+def test_an_error_of_a_metric_names_the_rows_of_the_batch(
+    data_set, config, tailmetrics
+):
+    """If a metric refuses a batch, the error gives its message and the rows of the file
+    that the batch holds.
+    """
     strict = config(("RecallAtK", "{k: 3, empty_target_action: error}"))
     empty = next(row for row, relevant in enumerate(data_set.relevant) if not relevant)
-    result = tailmetrics("evaluate", "--config", strict, *data_set.options, "--batch-rows", 7)
+    result = tailmetrics(
+        "evaluate", "--config", strict, *data_set.options, "--batch-rows", 7
+    )
     first = empty // 7 * 7
     failed(
         result,
@@ -248,7 +410,10 @@ def test_a_missing_package_is_named(data_set, config, tailmetrics, monkeypatch):
     An ImportError for another reason keeps its traceback.
     """
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
-    failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")
+    failed(
+        tailmetrics("evaluate"),
+        "the command line needs the package tailmetrics.cli.compare",
+    )
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", ModuleType("broken"))
     with pytest.raises(
         ImportError, match="cannot import name 'compare_runs'"
@@ -259,21 +424,29 @@ def test_a_missing_package_is_named(data_set, config, tailmetrics, monkeypatch):
 def test_the_hint_for_the_number_of_labels_fits_ids_with_gaps(tailmetrics, tmp_path):
     """Coverage of lists of ids needs the number of labels.
 
-    The hint names --num-labels, and --string-ids for ids with gaps, which works: 1 of the labels 7, 12 and 90 is
-    recommended.
+    The hint names --num-labels, and --string-ids for ids with gaps, which works: 1 of
+    the labels 7, 12 and 90 is recommended.
     """
     words = ["--metrics+=CatalogCoverageAtK", "--metrics.k=1", "--no-intervals"]
-    for side, name, lists in (("preds", "ids", [[7, 90], [7, 12]]), ("target", "labels", [[90], [12]])):
+    for side, name, lists in (
+        ("preds", "ids", [[7, 90], [7, 12]]),
+        ("target", "labels", [[90], [12]]),
+    ):
         pq.write_table(pa.table({name: lists}), tmp_path / f"{side}.parquet")
         words += [f"--{side}", tmp_path / f"{side}.parquet"]
     status, _, err = tailmetrics("evaluate", *words)
-    assert (status, "--num-labels; or, where ids have gaps, --string-ids true" in err) == (2, True)
+    assert (
+        status,
+        "--num-labels; or, where ids have gaps, --string-ids true" in err,
+    ) == (2, True)
     status, out, _ = tailmetrics("evaluate", *words, "--string-ids", "true")
-    assert (status, "0.3333" in out) == (0, True)  # 7 alone of the labels 7, 12 and 90 is recommended
+    # 7 alone of the labels 7, 12 and 90 is recommended
+    assert (status, "0.3333" in out) == (0, True)
 
 
 def test_ignore_index_is_refused_for_named_labels(tailmetrics, tmp_path):
-    """--ignore-index is refused if labels have names, because label id 0 would be the first name.
+    """--ignore-index is refused if labels have names, because label id 0 would be the
+    first name.
 
     For label ids it removes the padding 0 from the targets.
     """
@@ -282,9 +455,24 @@ def test_ignore_index_is_refused_for_named_labels(tailmetrics, tmp_path):
     words = ["evaluate", "--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv"]
     words += ["--metrics+=RecallAtK", "--metrics.k=1", "--ignore-index", "0"]
     status, _, err = tailmetrics(*words)
-    assert (status, "--ignore-index 0 is a label id, but the labels of these files have names" in err) == (2, True)
+    assert (
+        status,
+        "--ignore-index 0 is a label id, but the labels of these files have names"
+        in err,
+    ) == (2, True)
     (tmp_path / "p.csv").write_text("user,item,score\nu,1,.9\nu,2,.8\n")
     (tmp_path / "y.csv").write_text("user,item\nu,1\nu,0\n")
     report = tmp_path / "out" / "report.json"
-    assert tailmetrics(*words, "--string-ids", "false", "--num-labels", 3, "--out", tmp_path / "out")[0] == 0
+    assert (
+        tailmetrics(
+            *words,
+            "--string-ids",
+            "false",
+            "--num-labels",
+            3,
+            "--out",
+            tmp_path / "out",
+        )[0]
+        == 0
+    )
     assert values_of(json.loads(report.read_text()))["recall@1"] == 1.0

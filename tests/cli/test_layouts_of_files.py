@@ -1,4 +1,6 @@
-"""The values of a report are the same, byte for byte, however its files are laid out."""
+"""The values of a report are the same, byte for byte, however its files are laid
+out.
+"""
 
 import gzip
 import json
@@ -25,7 +27,9 @@ METRICS = [
 
 @pytest.fixture(scope="module")
 def rows():
-    """Return lists of ids with scores that are often equal, graded targets, and training targets."""
+    """Return lists of ids with scores that are often equal, graded targets, and
+    training targets.
+    """
     source = random.Random(3)
     preds, target = [], []
     for _ in range(ROWS):
@@ -33,7 +37,10 @@ def rows():
         preds.append((ids, [source.randrange(8) / 8 for _ in ids]))
         labels = source.sample(range(LABELS), source.randrange(1, 4))
         target.append((labels, [float(source.randrange(1, 4)) for _ in labels]))
-    train = [source.choices(range(LABELS), [1 / (1 + label) for label in range(LABELS)])[:1] for _ in range(500)]
+    train = [
+        source.choices(range(LABELS), [1 / (1 + label) for label in range(LABELS)])[:1]
+        for _ in range(500)
+    ]
     return preds, target, train
 
 
@@ -71,7 +78,9 @@ def as_folders(preds, target, folder):
 
 
 def as_arrow(preds, target, folder):
-    feather.write_feather(preds, str(folder / "p.feather"), chunksize=50, compression="zstd")
+    feather.write_feather(
+        preds, str(folder / "p.feather"), chunksize=50, compression="zstd"
+    )
     with pa.ipc.new_stream(folder / "y.arrow", target.schema) as file:
         file.write_table(target, 33)
     return folder / "p.feather", folder / "y.arrow"
@@ -79,7 +88,11 @@ def as_arrow(preds, target, folder):
 
 def as_structs(preds, target, folder):
     rows = [
-        [{"item": i, "score": s} for i, s in zip(row["ids"], row["scores"], strict=True)] for row in preds.to_pylist()
+        [
+            {"item": i, "score": s}
+            for i, s in zip(row["ids"], row["scores"], strict=True)
+        ]
+        for row in preds.to_pylist()
     ]
     pq.write_table(pa.table({"ids": rows}), folder / "p.parquet")
     return folder / "p.parquet", as_one_file(preds, target, folder / "..")[1]
@@ -106,7 +119,8 @@ def as_csv_parts(preds, target, folder):
         for number in range(3):
             third = lines[number::3]
             text = "".join(
-                ",".join(map(str, line.values())) + "\n" for line in [{name: name for name in lines[0]}, *third]
+                ",".join(map(str, line.values())) + "\n"
+                for line in [{name: name for name in lines[0]}, *third]
             )
             (folder / name / f"{number}.csv").write_text(text)
     return folder / "p", folder / "y"
@@ -116,9 +130,17 @@ LINE_LAYOUTS = [as_long, as_compressed_json, as_csv_parts]
 
 
 def values(folder):
-    """Return the content of a report as text, without its title and how its files were read."""
+    """Return the content of a report as text, without its title and how its files were
+    read.
+    """
     report = json.loads((folder / "report.json").read_text())
-    return json.dumps({name: value for name, value in report.items() if name not in ("title", "readings")})
+    return json.dumps(
+        {
+            name: value
+            for name, value in report.items()
+            if name not in ("title", "readings")
+        }
+    )
 
 
 @pytest.fixture
@@ -131,8 +153,8 @@ def words(config, tmp_path, rows):
 
 @pytest.mark.slow
 def test_every_layout_gives_the_same_report(rows, words, tailmetrics, tmp_path):
-    """The same rows give the same report as one file, folders, Arrow and structs, and as shuffled lines in Parquet,
-    compressed JSON or parts of CSV.
+    """The same rows give the same report as one file, folders, Arrow and structs, and
+    as shuffled lines in Parquet, compressed JSON or parts of CSV.
     """
     preds, target, _ = rows
     files_by_layout = {}
@@ -155,10 +177,12 @@ def test_every_layout_gives_the_same_report(rows, words, tailmetrics, tmp_path):
 
 
 def test_a_report_notes_that_rows_are_joined_by_number(config, tailmetrics, tmp_path):
-    """If one file names its queries and the other is an array without names, rows are joined by number, and the report
-    notes it once.
+    """If one file names its queries and the other is an array without names, rows are
+    joined by number, and the report notes it once.
     """
-    pq.write_table(pa.table({"user": ["a", "b"], "ids": [[1], [0]]}), tmp_path / "p.parquet")
+    pq.write_table(
+        pa.table({"user": ["a", "b"], "ids": [[1], [0]]}), tmp_path / "p.parquet"
+    )
     np.save(tmp_path / "y.npy", np.array([[1], [1]]))
     words = [
         "--preds",
@@ -169,7 +193,10 @@ def test_a_report_notes_that_rows_are_joined_by_number(config, tailmetrics, tmp_
         tmp_path / "out",
         "--quiet",
     ]
-    assert tailmetrics("evaluate", *words, "--config", config(("RecallAtK", "{k: 1}")))[0] == 0
+    assert (
+        tailmetrics("evaluate", *words, "--config", config(("RecallAtK", "{k: 1}")))[0]
+        == 0
+    )
     content = json.loads((tmp_path / "out" / "report.json").read_text())
     note = "names no query, so that row i belongs to row i of"
     assert sum(note in warning for warning in content["warnings"]) == 1

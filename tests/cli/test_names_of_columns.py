@@ -1,4 +1,6 @@
-"""`--label-names` names the columns of a matrix, so that targets, training targets and counts may hold names."""
+"""`--label-names` names the columns of a matrix, so that targets, training targets and
+counts may hold names.
+"""
 
 import numpy as np
 import pytest
@@ -25,15 +27,16 @@ COMMON = [
 
 @pytest.fixture
 def call(tmp_path, capsys, monkeypatch):
-    """Return a function that evaluates with options that name files of one folder, and returns exit status and
-    output.
+    """Return a function that evaluates with options that name files of one folder, and
+    returns exit status and output.
     """
     monkeypatch.chdir(tmp_path)
     np.save("p.npy", SCORES)
     np.save("counts.npy", np.array([1, 2, 3]))
     np.save("visits.npy", np.array([0, 2, 1, 1, 0]))
     files = {
-        "y.csv": "note_id,codes\nn1,C9;A1\nn2,A1\nn3,A1;B2\n",  # two of three best columns are right
+        # two of three best columns are right
+        "y.csv": "note_id,codes\nn1,C9;A1\nn2,A1\nn3,A1;B2\n",
         "numbers.csv": "note_id,codes\nn1,0;1\nn2,1\nn3,1;2\n",
         "train.csv": "note_id,codes\nt1,A1;B2\nt2,A1\n",
         "c.csv": "code,count\nA1,2\nB2,1\n",
@@ -76,8 +79,9 @@ def call(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_label_names_are_the_columns_of_a_matrix(call, options):
-    """With --label-names, targets, training targets and counts by name belong to the columns of the matrix in the order
-    of the file: 2 of 3 best columns are relevant. Counts by label id are read in the same order.
+    """With --label-names, targets, training targets and counts by name belong to the
+    columns of the matrix in the order of the file: 2 of 3 best columns are relevant.
+    Counts by label id are read in the same order.
     """
     over_all = (
         "--metrics+=F1AtThreshold",
@@ -86,17 +90,31 @@ def test_label_names_are_the_columns_of_a_matrix(call, options):
         "--metrics.labels=all",
     )
     status, printed = call(
-        *options, *over_all, "--metrics.macro=of_averages", "--label-names", "vocab.txt", "--verbose"
+        *options,
+        *over_all,
+        "--metrics.macro=of_averages",
+        "--label-names",
+        "vocab.txt",
+        "--verbose",
     )
     assert status == 0
     assert "0.6667" in printed
-    assert "the F-score of precision and recall, each the mean over all labels" in " ".join(printed.split())
+    assert (
+        "the F-score of precision and recall, each the mean over all labels"
+        in " ".join(printed.split())
+    )
     assert "The catalogue is" not in printed  # the catalogue is that of --label-names
     assert "row i belongs to row i of y.csv" in printed
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--train-target", "train.csv"), ("--label-counts", "c.csv"), ("--num-labels", "3")]
+    "options",
+    [
+        (),
+        ("--train-target", "train.csv"),
+        ("--label-counts", "c.csv"),
+        ("--num-labels", "3"),
+    ],
 )
 def test_hints_for_names_beside_a_matrix_lead_to_a_value(call, options):
     """Targets with names beside a matrix are refused without --label-names.
@@ -109,7 +127,10 @@ def test_hints_for_names_beside_a_matrix_lead_to_a_value(call, options):
         "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names"
         in printed
     )
-    assert "a column of label ids as an array, numpy.save('labels.npy', column)." in printed
+    assert (
+        "a column of label ids as an array, numpy.save('labels.npy', column)."
+        in printed
+    )
     if not options:  # the test above follows the hint on names
         status, printed = call("--target", "numbers.csv")
         assert (status, "0.6667" in printed) == (0, True)
@@ -118,15 +139,28 @@ def test_hints_for_names_beside_a_matrix_lead_to_a_value(call, options):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: label_names holds 2 labels, but the data have 3"),
-        (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
+        (
+            ("--target", "y.csv", "--label-names", "few.txt"),
+            "p.npy: label_names holds 2 labels, but the data have 3",
+        ),
+        (
+            ("--target", "short.csv", "--label-names", "vocab.txt"),
+            "short.csv: holds 1 rows, but p.npy holds 3",
+        ),
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
         (
             ("--target", "unknown.csv", "--label-names", "vocab.txt"),
             "unknown.csv, row 1: holds the unknown label 'Q9'\nhint: label_names lacks it: add it there and, where",
         ),
         (
-            ("--target", "y.csv", "--label-names", "more.txt", "--train-target", "train.csv"),
+            (
+                "--target",
+                "y.csv",
+                "--label-names",
+                "more.txt",
+                "--train-target",
+                "train.csv",
+            ),
             "p.npy: label_names holds 4 labels, but the data have 3\nhint: pass a name for every label.",
         ),
         (
@@ -136,8 +170,8 @@ def test_hints_for_names_beside_a_matrix_lead_to_a_value(call, options):
     ],
 )
 def test_label_names_that_do_not_fit_the_matrix_are_refused(call, options, problem):
-    """Another number of names, rows or counts than the matrix has, an unknown label and --string-ids for a matrix are
-    refused with a hint.
+    """Another number of names, rows or counts than the matrix has, an unknown label and
+    --string-ids for a matrix are refused with a hint.
     """
     status, printed = call(*options)
     assert status != 0
@@ -150,7 +184,9 @@ def test_preds_columns_add_to_columns_of_all_files(write_files, tailmetrics):
     words += ["--columns.query", "stay", "--columns.item", "code", "--metrics+=MRR"]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
-    assert "hint: --columns.score NAME (or .rank, .distance, --columns.rank order)" in err
+    assert (
+        "hint: --columns.score NAME (or .rank, .distance, --columns.rank order)" in err
+    )
     assert tailmetrics("evaluate", *words, "--preds-columns.score", "prob")[0] == 0
 
 
@@ -160,9 +196,18 @@ def test_training_targets_need_no_query_column(write_files, tailmetrics):
     A column that may be the gain is refused until the user says what it is.
     """
     words = write_files(
-        preds="stay,item,score\na,x,1\n", target="stay,item\na,x\n", train_target="who,item\nu1,x\nv1,x\nv1,y\n"
+        preds="stay,item,score\na,x,1\n",
+        target="stay,item\na,x\n",
+        train_target="who,item\nu1,x\nv1,x\nv1,y\n",
     )
-    words += ["--columns.query", "stay", "--metrics+=RecallAtK", "--metrics.k=1", "--buckets", "thresholds:2"]
+    words += [
+        "--columns.query",
+        "stay",
+        "--metrics+=RecallAtK",
+        "--metrics.k=1",
+        "--buckets",
+        "thresholds:2",
+    ]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
     assert "hint: --train-columns.gain none or --train-columns.gain who" in err
@@ -174,9 +219,12 @@ def test_training_targets_need_no_query_column(write_files, tailmetrics):
 def test_errors_of_all_files_are_reported_together(write_files, tailmetrics):
     """Two files that cannot be read are reported together, with one hint each.
 
-    With the names that the hints ask for both are read: a is first and b was clicked, so that recall is 0.
+    With the names that the hints ask for both are read: a is first and b was clicked,
+    so that recall is 0.
     """
-    words = write_files(preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n")
+    words = write_files(
+        preds="session,aid\n11,a\n11,b\n", target="session,aid,hot\n11,a,0\n11,b,1\n"
+    )
     words += ["--metrics+=RecallAtK", "--metrics.k=1"]
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
@@ -186,7 +234,14 @@ def test_errors_of_all_files_are_reported_together(write_files, tailmetrics):
         "hint: --target-columns.item NAME (of lists --target-columns.labels NAME --list-delimiter C) "
         "--target-columns.gain NAME (or --target-columns.gain none)",
     ]
-    answers = ["--preds-columns.item", "aid", "--columns.rank", "order", "--target-columns.item", "aid"]
+    answers = [
+        "--preds-columns.item",
+        "aid",
+        "--columns.rank",
+        "order",
+        "--target-columns.item",
+        "aid",
+    ]
     status, out, _ = tailmetrics("evaluate", *words, *answers, "--columns.gain", "hot")
     assert status == 0
     assert "0.0000" in out  # a is first, and b was clicked

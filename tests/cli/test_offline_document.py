@@ -1,4 +1,6 @@
-"""The code and commands in docs/offline.md and docs/own-metric.md run without errors."""
+"""The code and commands in docs/offline.md and docs/own-metric.md run without
+errors.
+"""
 
 import json
 import re
@@ -16,7 +18,9 @@ DOCUMENT = DOCS / "offline.md"
 
 def blocks(document=DOCUMENT):
     """Yield the language and the text of every code block."""
-    yield from re.findall(r"^```(\w+)\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
+    yield from re.findall(
+        r"^```(\w+)\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE
+    )
 
 
 @pytest.mark.slow
@@ -37,7 +41,9 @@ def test_every_block_of_the_offline_page_runs(tailmetrics, tmp_path, monkeypatch
         ran += language in ("python", "bash")
     assert ran == 11
     report = Path("reports/mine/report.json").read_text()
-    assert names["psp"] == pytest.approx(values_of(json.loads(report))["psp@5"], abs=1e-12)
+    assert names["psp"] == pytest.approx(
+        values_of(json.loads(report))["psp@5"], abs=1e-12
+    )
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
@@ -46,12 +52,21 @@ def run(line, tailmetrics):
     program, *words = shlex.split(line)
     assert program == "tailmetrics"
     status, _, err = tailmetrics(*words)
-    assert (status, [text for text in err.splitlines() if not text.startswith(("note: ", "read: "))]) == (0, []), line
+    assert (
+        status,
+        [
+            text
+            for text in err.splitlines()
+            if not text.startswith(("note: ", "read: "))
+        ],
+    ) == (0, []), line
 
 
-def test_the_custom_metric_of_the_page_runs_from_a_config(tailmetrics, tmp_path, monkeypatch, capsys):
-    """The metric of docs/own-metric.md, saved as the page says, is found by the config, and the command prints its
-    value under its key.
+def test_the_custom_metric_of_the_page_runs_from_a_config(
+    tailmetrics, tmp_path, monkeypatch, capsys
+):
+    """The metric of docs/own-metric.md, saved as the page says, is found by the config,
+    and the command prints its value under its key.
     """
     monkeypatch.chdir(tmp_path)
     blocks_of_page = list(blocks(DOCS / "own-metric.md"))
@@ -60,7 +75,11 @@ def test_the_custom_metric_of_the_page_runs_from_a_config(tailmetrics, tmp_path,
     for text in (text for language, text in blocks_of_page if language == "python"):
         exec(compile(text, "own-metric.md", "exec"), names)
     capsys.readouterr()
-    (place,) = (place for place, (language, _) in enumerate(blocks_of_page) if language == "bash")
+    (place,) = (
+        place
+        for place, (language, _) in enumerate(blocks_of_page)
+        if language == "bash"
+    )
     program, *words = shlex.split(blocks_of_page[place][1])
     status, out, err = tailmetrics(*words)
     sys.modules.pop("f_beta", None)

@@ -34,11 +34,19 @@ def interruptible():
 @pytest.fixture
 def words(data_set, config):
     """Return a command line without output options."""
-    return ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), *data_set.options, "--quiet"]
+    return [
+        "evaluate",
+        "--config",
+        config(("PrecisionAtK", "{k: 3}")),
+        *data_set.options,
+        "--quiet",
+    ]
 
 
 def contents(folder):
-    """Return the bytes of every file below a folder, and None for every empty folder."""
+    """Return the bytes of every file below a folder, and None for every empty
+    folder.
+    """
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -46,15 +54,25 @@ def contents(folder):
     }
 
 
-@pytest.mark.parametrize("kind", ["parquet", "npy", "link", "hard link", "config", "counts", "clusters"])
-def test_an_output_that_is_an_input_is_refused(data_set, tailmetrics, config, tmp_path, monkeypatch, kind):
-    """A path of --per-row that is an input of any kind, also through a link, is refused before anything is read, and
-    the input is unchanged.
+@pytest.mark.parametrize(
+    "kind", ["parquet", "npy", "link", "hard link", "config", "counts", "clusters"]
+)
+def test_an_output_that_is_an_input_is_refused(
+    data_set, tailmetrics, config, tmp_path, monkeypatch, kind
+):
+    """A path of --per-row that is an input of any kind, also through a link, is refused
+    before anything is read, and the input is unchanged.
     """
     monkeypatch.chdir(tmp_path)
     target = shutil.copy(data_set.target, tmp_path / "target.parquet")
     np.save(tmp_path / "target.npy", np.zeros(60, int))
-    words = ["evaluate", "--config", config(("PrecisionAtK", "{k: 3}")), "--preds", data_set.preds]
+    words = [
+        "evaluate",
+        "--config",
+        config(("PrecisionAtK", "{k: 3}")),
+        "--preds",
+        data_set.preds,
+    ]
     path, options = {
         "parquet": ("./target.parquet", ["--target", target]),
         "npy": ("target.npy", ["--target", "target.npy", "--num-labels", 30]),
@@ -62,7 +80,15 @@ def test_an_output_that_is_an_input_is_refused(data_set, tailmetrics, config, tm
         "hard link": ("hard.parquet", ["--target", target]),
         "config": ("config.yaml", ["--target", target]),
         "clusters": ("users.csv", ["--target", target, "--clusters", "users.csv"]),
-        "counts": ("counts.npy", ["--target", target, "--label-counts", shutil.copy(data_set.counts, tmp_path)]),
+        "counts": (
+            "counts.npy",
+            [
+                "--target",
+                target,
+                "--label-counts",
+                shutil.copy(data_set.counts, tmp_path),
+            ],
+        ),
     }[kind]
     Path("users.csv").write_text("user\n")
     Path("link.parquet").symlink_to(target)
@@ -77,36 +103,60 @@ def test_an_output_that_is_an_input_is_refused(data_set, tailmetrics, config, tm
     assert contents(tmp_path) == before
 
 
-def test_inputs_in_the_output_folder_are_not_replaced(data_set, tailmetrics, config, tmp_path):
-    """An input in the output folder that has the name of an output, such as report.csv or compare.csv, is not replaced:
-    the command is refused.
+def test_inputs_in_the_output_folder_are_not_replaced(
+    data_set, tailmetrics, config, tmp_path
+):
+    """An input in the output folder that has the name of an output, such as report.csv
+    or compare.csv, is not replaced: the command is refused.
     """
     target = tmp_path / "report.csv"
     target.write_text("query,item\na,1\n")
     (tmp_path / "p.csv").write_text("query,item,score\na,1,1\n")
-    words = ["--config", config(("PrecisionAtK", "{k: 3}")), "--preds", tmp_path / "p.csv", "--target", target]
+    words = [
+        "--config",
+        config(("PrecisionAtK", "{k: 3}")),
+        "--preds",
+        tmp_path / "p.csv",
+        "--target",
+        target,
+    ]
     before = contents(tmp_path)
     status, _, err = tailmetrics("evaluate", *words, "--out", tmp_path)
     assert (status, contents(tmp_path)) == (2, before)
     assert "report.csv: is one of the files that are read" in err
     shutil.copy(data_set.preds, tmp_path / "compare.csv")
     before = contents(tmp_path)
-    status, _, err = tailmetrics("compare", tmp_path / "compare.csv", data_set.preds, "--out", tmp_path)
+    status, _, err = tailmetrics(
+        "compare", tmp_path / "compare.csv", data_set.preds, "--out", tmp_path
+    )
     assert (status, contents(tmp_path)) == (2, before)
     assert "compare.csv: is one of the files that are read" in err
 
 
-def test_a_new_report_replaces_all_files_of_the_old_one(words, data_set, config, tailmetrics, tmp_path):
-    """With --overwrite a report replaces all files of an earlier one; a picture that the new report lacks is
-    removed.
+def test_a_new_report_replaces_all_files_of_the_old_one(
+    words, data_set, config, tailmetrics, tmp_path
+):
+    """With --overwrite a report replaces all files of an earlier one; a picture that
+    the new report lacks is removed.
     """
     by_decile = [
         "--config",
         config(("RecallAtK", "{k: 3, buckets: deciles}"), name="b.yaml"),
         *data_set.options_with_training,
     ]
-    out = ["--overwrite", "--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
-    assert tailmetrics("evaluate", *by_decile, *out, "--intervals", "--resamples", 100, "--quiet")[0] == 0
+    out = [
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+        "--per-row",
+        tmp_path / "out" / "rows.parquet",
+    ]
+    assert (
+        tailmetrics(
+            "evaluate", *by_decile, *out, "--intervals", "--resamples", 100, "--quiet"
+        )[0]
+        == 0
+    )
     first = contents(tmp_path / "out")
     assert {"report.png", "rows.parquet"} <= first.keys()
     assert tailmetrics(*words, *out)[0] == 0
@@ -116,24 +166,37 @@ def test_a_new_report_replaces_all_files_of_the_old_one(words, data_set, config,
 
 
 def test_files_of_another_program_are_not_removed(words, tailmetrics, tmp_path):
-    """A labels.csv or curve.csv in a folder without a report may be of another program, so that the command is refused,
-    also with --overwrite, and the file stays.
+    """A labels.csv or curve.csv in a folder without a report may be of another program,
+    so that the command is refused, also with --overwrite, and the file stays.
     """
     for name in ("labels.csv", "curve.csv"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).write_text("step,loss\n")
         status, _, err = tailmetrics(*words, "--overwrite", "--out", tmp_path / name)
-        assert (status, f"{name}: is there without report.json beside it" in err) == (2, True)
+        assert (status, f"{name}: is there without report.json beside it" in err) == (
+            2,
+            True,
+        )
         assert contents(tmp_path / name) == {name: b"step,loss\n"}
 
 
 @pytest.mark.parametrize("name", ["report.csv", "report.html", "rows.parquet"])
 def test_an_output_path_that_is_a_folder_is_refused(words, tailmetrics, tmp_path, name):
-    """An output path that is a folder is refused by its name before anything is evaluated, and no file is written."""
+    """An output path that is a folder is refused by its name before anything is
+    evaluated, and no file is written.
+    """
     (tmp_path / "out" / name).mkdir(parents=True)
-    status, out, err = tailmetrics(*words, "--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet")
+    status, out, err = tailmetrics(
+        *words,
+        "--out",
+        tmp_path / "out",
+        "--per-row",
+        tmp_path / "out" / "rows.parquet",
+    )
     assert (status, out) == (2, "")
-    assert err.startswith(f"error: {tmp_path / 'out' / name}: is a folder, where a file is to be written\n")
+    assert err.startswith(
+        f"error: {tmp_path / 'out' / name}: is a folder, where a file is to be written\n"
+    )
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
 
 
@@ -167,7 +230,8 @@ def node(path, kind):
         os.mkfifo(path)
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as server:
-            server.bind(os.path.relpath(path))  # an address of a socket has at most 100 characters
+            # an address of a socket has at most 100 characters
+            server.bind(os.path.relpath(path))
     else:
         path.symlink_to(path.parent / kind.removeprefix("link to "))
 
@@ -178,11 +242,16 @@ def facts(path):
     return status.st_mode, status.st_ino, status.st_rdev
 
 
-@pytest.mark.parametrize("kind", ["device", "pipe", "socket", "link to nothing", "link to file"])
+@pytest.mark.parametrize(
+    "kind", ["device", "pipe", "socket", "link to nothing", "link to file"]
+)
 @pytest.mark.parametrize("name", ["rows.parquet", "report.csv"])
-def test_links_devices_pipes_and_sockets_are_never_replaced(words, tailmetrics, tmp_path, monkeypatch, kind, name):
-    """A link, device, pipe or socket at an output path is refused before anything is evaluated, with and without
-    --overwrite, and is unchanged. A report in Python refuses it as well.
+def test_links_devices_pipes_and_sockets_are_never_replaced(
+    words, tailmetrics, tmp_path, monkeypatch, kind, name
+):
+    """A link, device, pipe or socket at an output path is refused before anything is
+    evaluated, with and without --overwrite, and is unchanged. A report in Python
+    refuses it as well.
     """
     out = tmp_path / "out"
     out.mkdir()
@@ -196,7 +265,10 @@ def test_links_devices_pipes_and_sockets_are_never_replaced(words, tailmetrics, 
         for further_options in ([], ["--overwrite"]):
             status, _, err = tailmetrics(*words, *outputs, *further_options)
             assert status == 2
-            assert f"{name}: is a link, device, pipe or socket, where a file is to be written" in err.splitlines()[0]
+            assert (
+                f"{name}: is a link, device, pipe or socket, where a file is to be written"
+                in err.splitlines()[0]
+            )
     if name == "report.csv":
         report = evaluate(torch.eye(3), torch.arange(3), metrics=[RecallAtK(k=1)])
         with pytest.raises(FileExistsError, match="is a link, device, pipe or socket"):
@@ -207,8 +279,8 @@ def test_links_devices_pipes_and_sockets_are_never_replaced(words, tailmetrics, 
 
 
 def test_a_path_that_becomes_a_pipe_meanwhile_is_not_replaced(tmp_path):
-    """If an output path becomes a pipe during the evaluation, whether it was a file or absent, the files are not
-    written.
+    """If an output path becomes a pipe during the evaluation, whether it was a file or
+    absent, the files are not written.
     """
     (tmp_path / "report.csv").write_text("old")
     for name, overwrite in (("report.csv", True), ("report.png", False)):
@@ -224,10 +296,14 @@ def test_a_path_that_becomes_a_pipe_meanwhile_is_not_replaced(tmp_path):
         assert {path.name for path in folder.iterdir()} - {"new"} == {name}
 
 
-@pytest.mark.parametrize("pattern", ["parts", "parts/*", "./parts/r*.[cp]*", "parts/**/*"])
-def test_outputs_among_the_parts_of_an_input_are_refused(data_set, config, tailmetrics, tmp_path, monkeypatch, pattern):
-    """An output within a folder of parts, or one that matches the pattern of an input, is refused before evaluating,
-    because the next run would read it.
+@pytest.mark.parametrize(
+    "pattern", ["parts", "parts/*", "./parts/r*.[cp]*", "parts/**/*"]
+)
+def test_outputs_among_the_parts_of_an_input_are_refused(
+    data_set, config, tailmetrics, tmp_path, monkeypatch, pattern
+):
+    """An output within a folder of parts, or one that matches the pattern of an input,
+    is refused before evaluating, because the next run would read it.
     """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
@@ -247,20 +323,31 @@ def test_outputs_among_the_parts_of_an_input_are_refused(data_set, config, tailm
         ["--out", "parts/report"][: 2 * ("*" not in pattern)],
     ):
         before = contents(tmp_path)
-        status, _, err = tailmetrics(*words, *output, "--overwrite") if output else (2, "", "one of the parts")
+        status, _, err = (
+            tailmetrics(*words, *output, "--overwrite")
+            if output
+            else (2, "", "one of the parts")
+        )
         assert (status, contents(tmp_path)) == (2, before)
         assert "one of the parts" in err
     if "**" not in pattern:
         assert tailmetrics(*words, "--out", "elsewhere", "--quiet")[0] == 0
 
 
-def test_an_output_folder_that_is_a_broken_link_is_refused(words, tailmetrics, tmp_path, monkeypatch):
-    """An output folder that is a link without a target is refused before evaluating; a link to a folder is followed."""
+def test_an_output_folder_that_is_a_broken_link_is_refused(
+    words, tailmetrics, tmp_path, monkeypatch
+):
+    """An output folder that is a link without a target is refused before evaluating; a
+    link to a folder is followed.
+    """
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with monkeypatch.context() as patched:
         patched.setattr("tailmetrics.cli.evaluate.open_inputs", None)
         status, _, err = tailmetrics(*words, "--out", tmp_path / "out" / "below")
-    assert (status, err.splitlines()[0]) == (2, f"error: {tmp_path / 'out'}: is not a folder")
+    assert (status, err.splitlines()[0]) == (
+        2,
+        f"error: {tmp_path / 'out'}: is not a folder",
+    )
     (tmp_path / "nowhere").mkdir()
     assert tailmetrics(*words, "--out", tmp_path / "out")[0] == 0
     assert (tmp_path / "nowhere" / "report.json").is_file()
@@ -310,15 +397,27 @@ INTERRUPTED = "interrupted: what is not complete is not written\n"
 def by_decile(data_set, config, tmp_path):
     """Return a command line that writes a report and a table into a new folder."""
     out = tmp_path / "out"
-    metrics = ["--config", config(("RecallAtK", "{k: 3, buckets: deciles, scope: global}"))]
-    rows = ["--batch-rows", "7", "--out", str(out), "--per-row", str(out / "rows.parquet")]
+    metrics = [
+        "--config",
+        config(("RecallAtK", "{k: 3, buckets: deciles, scope: global}")),
+    ]
+    rows = [
+        "--batch-rows",
+        "7",
+        "--out",
+        str(out),
+        "--per-row",
+        str(out / "rows.parquet"),
+    ]
     return ["evaluate", *metrics, *data_set.options_with_training, *rows]
 
 
 @pytest.mark.slow
-def test_a_signal_during_evaluation_leaves_no_files(by_decile, tmp_path, tmp_path_factory):
-    """A command that gets SIGINT, SIGTERM or SIGHUP ends with the status 130, 143 or 129, for SIGINT with one line on
-    stderr, and leaves no files.
+def test_a_signal_during_evaluation_leaves_no_files(
+    by_decile, tmp_path, tmp_path_factory
+):
+    """A command that gets SIGINT, SIGTERM or SIGHUP ends with the status 130, 143 or
+    129, for SIGINT with one line on stderr, and leaves no files.
     """
     ends = {
         "os.kill(os.getpid(), signal.SIGINT)": (130, "", INTERRUPTED),
@@ -421,8 +520,11 @@ for words in lines:
 
 
 @pytest.mark.slow
-def test_runs_killed_at_random_moments_leave_whole_files(data_set, by_decile, tmp_path_factory, tailmetrics):
-    """After SIGINT, SIGTERM or SIGHUP at a random moment, the existing files are all old or all new.
+def test_runs_killed_at_random_moments_leave_whole_files(
+    data_set, by_decile, tmp_path_factory, tailmetrics
+):
+    """After SIGINT, SIGTERM or SIGHUP at a random moment, the existing files are all
+    old or all new.
 
     After SIGKILL each file is whole, the old or the new one.
     """
@@ -430,7 +532,15 @@ def test_runs_killed_at_random_moments_leave_whole_files(data_set, by_decile, tm
     tables = [str(folder / f"{name}.parquet") for name in "ab"]
     for table in tables:
         assert tailmetrics(*by_decile[:-4], "--per-row", table, "--quiet")[0] == 0
-    lines = [[*by_decile[:-4], "--out", f"{folder}/in/out", "--per-row", f"{folder}/in/out/rows.parquet"]]
+    lines = [
+        [
+            *by_decile[:-4],
+            "--out",
+            f"{folder}/in/out",
+            "--per-row",
+            f"{folder}/in/out/rows.parquet",
+        ]
+    ]
     lines.append(["compare", *tables, "--out", f"{folder}/in/out"])
     (folder / "in" / "scratch").mkdir(parents=True)
     values = f"lines, folder, cases = {lines}, {str(folder / 'in')!r}, {-(-INTERRUPTED_RUNS // len(lines))}\n"
@@ -438,8 +548,8 @@ def test_runs_killed_at_random_moments_leave_whole_files(data_set, by_decile, tm
 
 
 def test_a_temporary_folder_is_removed_after_an_interrupt(tmp_path, monkeypatch):
-    """A temporary folder that is created just before an interrupt is removed with its Outputs, in a program that goes
-    on.
+    """A temporary folder that is created just before an interrupt is removed with its
+    Outputs, in a program that goes on.
     """
 
     def interrupted(path, mode):
@@ -456,9 +566,11 @@ def test_a_temporary_folder_is_removed_after_an_interrupt(tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupt_before_files_are_placed_leaves_none(by_decile, tailmetrics, tmp_path, monkeypatch):
-    """An interrupt after a report is written to the temporary folder, and before its files are placed, leaves
-    no files.
+def test_an_interrupt_before_files_are_placed_leaves_none(
+    by_decile, tailmetrics, tmp_path, monkeypatch
+):
+    """An interrupt after a report is written to the temporary folder, and before its
+    files are placed, leaves no files.
     """
 
     def interrupted(*arguments, **keywords):
@@ -474,7 +586,9 @@ def test_an_interrupt_before_files_are_placed_leaves_none(by_decile, tailmetrics
 
 def stage(outputs, folder, **files):
     """Write files into the temporary folder of outputs."""
-    new = outputs.claim(folder, [f"report.{suffix}" for suffix in ("json", "csv", "png")])
+    new = outputs.claim(
+        folder, [f"report.{suffix}" for suffix in ("json", "csv", "png")]
+    )
     for suffix, text in files.items():
         (new / f"report.{suffix}").write_text(text)
 
@@ -493,8 +607,12 @@ def test_an_error_removes_staged_files(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_a_table_of_rows_is_closed_after_an_error(config, write_files, tailmetrics, tmp_path, monkeypatch, command):
-    """If a late batch is refused, the unfinished table of rows is closed, so that its folder can be deleted."""
+def test_a_table_of_rows_is_closed_after_an_error(
+    config, write_files, tailmetrics, tmp_path, monkeypatch, command
+):
+    """If a late batch is refused, the unfinished table of rows is closed, so that its
+    folder can be deleted.
+    """
     files = []
 
     class Recorded(pq.ParquetWriter):
@@ -506,7 +624,11 @@ def test_a_table_of_rows_is_closed_after_an_error(config, write_files, tailmetri
     monkeypatch.setattr("tailmetrics.evaluation.row_tables.BUFFERED_CELLS", 1)
     scores = np.random.default_rng(0).normal(size=(40, 6))
     scores[30, 2] = np.nan
-    words = [*write_files(preds=scores, target=np.arange(40) % 6), "--config", config(("RecallAtK", "{k: 2}"))]
+    words = [
+        *write_files(preds=scores, target=np.arange(40) % 6),
+        "--config",
+        config(("RecallAtK", "{k: 2}")),
+    ]
     words += ["--batch-rows", 10, "--quiet"]
     if command == "compare":
         words += ["--preds", tmp_path / "preds.npy", "--names", "a", "b"]

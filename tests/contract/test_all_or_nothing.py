@@ -32,11 +32,15 @@ def states(collection: TopKCollection) -> dict[str, Any]:
         for name, member in collection.members().items()
         for state, value in member.metric_state.items()
     }
-    return states | {name: member.update_count for name, member in collection.members().items()}
+    return states | {
+        name: member.update_count for name, member in collection.members().items()
+    }
 
 
 def fail_while_adding(metric: TopKMetric) -> None:
-    """Make the increments of a metric fail when they are added: at the end, and block by block after the first one."""
+    """Make the increments of a metric fail when they are added: at the end, and block
+    by block after the first one.
+    """
     aggregation = metric.aggregation
     prepare = aggregation.increments
 
@@ -44,12 +48,16 @@ def fail_while_adding(metric: TopKMetric) -> None:
         increments = dict(prepare(ranking))
         name, last = list(increments.items())[-1]
         if isinstance(last, PerRow):
-            increments[name] = PerRow(last.values[..., None].expand(*last.values.shape, 3), last.fixed_point)
+            increments[name] = PerRow(
+                last.values[..., None].expand(*last.values.shape, 3), last.fixed_point
+            )
         elif isinstance(last, AtCells):
             increments[name] = AtCells(last.cells.double(), last.amounts, last.rows)
         for name, increment in increments.items():
             if isinstance(increment, InBlocks):
-                increments[name] = InBlocks(lambda increment=increment: first_block_and_error(increment))
+                increments[name] = InBlocks(
+                    lambda increment=increment: first_block_and_error(increment)
+                )
         return increments
 
     vars(aggregation)["increments"] = broken
@@ -63,11 +71,15 @@ def first_block_and_error(increment: InBlocks) -> Iterator[AtCells]:
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> None:
-    """If one member of a collection fails while a batch is added, no state of any member changes, in update and
-    forward. Later batches are counted as if the failed one had never come.
+    """If one member of a collection fails while a batch is added, no state of any
+    member changes, in update and forward. Later batches are counted as if the failed
+    one had never come.
     """
     arguments: dict[str, Any] = {"num_labels": NUM_LABELS}
-    first = [NDCGAtK(k=4, name="first"), RecallAtK(k=2, average="macro", name="second", **arguments)]
+    first = [
+        NDCGAtK(k=4, name="first"),
+        RecallAtK(k=2, average="macro", name="second", **arguments),
+    ]
     member, last = (
         registered(name, **({"bins": 16} if name.startswith("Label") else {})),
         LabelAUC(name="last", bins=16, **arguments),
@@ -87,7 +99,9 @@ def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> Non
     assert states(collection) == before
     del vars(member.aggregation)["increments"]
     collection.update(BATCH.scores, BATCH.target)
-    assert states(collection) == {key: doubled(value) for key, value in before.items()} or "max" in reductions(member)
+    assert states(collection) == {
+        key: doubled(value) for key, value in before.items()
+    } or "max" in reductions(member)
 
 
 def doubled(value: Any) -> Any:
@@ -101,7 +115,9 @@ def reductions(metric: TopKMetric) -> set[str]:
 
 
 def test_custom_metric_with_cells_beyond_its_state_is_refused() -> None:
-    """A custom metric that adds to a cell beyond its state is refused before anything is added."""
+    """A custom metric that adds to a cell beyond its state is refused before anything
+    is added.
+    """
 
     class Mistaken(MeanOfRows):
         def increments(self, ranking: Any) -> Any:
@@ -110,7 +126,8 @@ def test_custom_metric_with_cells_beyond_its_state_is_refused() -> None:
 
     metric = TopKMetric(1, Formula(recall_at_k), aggregation=Mistaken)
     with pytest.raises(
-        ValueError, match=r"TopKMetric: a batch adds to the cells 1000000 to .* 'sum', which has cells 0"
+        ValueError,
+        match=r"TopKMetric: a batch adds to the cells 1000000 to .* 'sum', which has cells 0",
     ):
         metric.update(BATCH.scores, BATCH.target)
     assert metric.update_count == 0
@@ -134,22 +151,30 @@ def test_failed_bind_binds_no_member() -> None:
 
     Counts of no training row are too few for propensities.
     """
-    collection = TopKCollection([RecallAtK(1, buckets="deciles"), PropensityScoredPrecisionAtK(1)])
+    collection = TopKCollection(
+        [RecallAtK(1, buckets="deciles"), PropensityScoredPrecisionAtK(1)]
+    )
     empty = LabelFrequency(num_labels=2)
-    with pytest.warns(UserWarning, match="no rows"), pytest.raises(ValueError, match="num_train=0 is too small"):
+    with (
+        pytest.warns(UserWarning, match="no rows"),
+        pytest.raises(ValueError, match="num_train=0 is too small"),
+    ):
         collection.bind(empty)
     assert not any(metric.is_bound for metric in collection.members().values())
 
     metric = PropensityScoredPrecisionAtK(1)
-    with pytest.warns(UserWarning, match="no rows"), pytest.raises(ValueError, match="num_train=0 is too small"):
+    with (
+        pytest.warns(UserWarning, match="no rows"),
+        pytest.raises(ValueError, match="num_train=0 is too small"),
+    ):
         metric.bind(empty)
     assert not metric.is_bound
     assert metric.bind(LabelFrequency.from_counts([5, 3], num_rows=8)).is_bound
 
 
 def test_names_of_buckets_and_groups_that_make_equal_keys_are_refused() -> None:
-    """Names of buckets and row groups that give two values one key are refused: the group "x" of the bucket "b" has the
-    key of the bucket "x/b".
+    """Names of buckets and row groups that give two values one key are refused: the
+    group "x" of the bucket "b" has the key of the bucket "x/b".
     """
     buckets = LabelBuckets.from_assignment([0, 1], ["b", "x/b"])
     with pytest.raises(ValueError, match="two values the key that ends in 'x/b'"):

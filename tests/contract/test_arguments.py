@@ -1,4 +1,6 @@
-"""Wrong arguments of constructors and functions raise a clear error at once, and never give a wrong number later."""
+"""Wrong arguments of constructors and functions raise a clear error at once, and never
+give a wrong number later.
+"""
 
 import pickle
 import re
@@ -15,7 +17,24 @@ from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 WRONG: dict[str, list[Any]] = {
-    "k": [0, -1, 1.0, "1", True, [], [0], [1, 1], [1, None], [1.5], {}, object(), "10", [True], [[1]], float("nan")],
+    "k": [
+        0,
+        -1,
+        1.0,
+        "1",
+        True,
+        [],
+        [0],
+        [1, 1],
+        [1, None],
+        [1.5],
+        {},
+        object(),
+        "10",
+        [True],
+        [[1]],
+        float("nan"),
+    ],
     "buckets": ["quantiles", "", 3, [0, 1], torch.zeros(3), object(), {}, True],
     "num_labels": [0, -1, 1.5, "40", True, [40], object(), float("inf")],
     "scope": ["overall", "", None, 1, ["bucket"], object()],
@@ -29,7 +48,15 @@ WRONG: dict[str, list[Any]] = {
     "statistic": ["mode", "", None, 3, object()],
     "min_recall": [0, 0.0, -0.1, 1.1, "0.5", None, True, float("nan"), object(), [0.5]],
     "miss_value": [-1, 1.5, "3", True, object()],
-    "label_counts": [[-1] * NUM_LABELS, [1.5] * NUM_LABELS, "text", object(), [[1] * NUM_LABELS], [None], {}],
+    "label_counts": [
+        [-1] * NUM_LABELS,
+        [1.5] * NUM_LABELS,
+        "text",
+        object(),
+        [[1] * NUM_LABELS],
+        [None],
+        {},
+    ],
     "num_train": [0, 2, -5, 1.5, "100", True, object(), [100]],
     "a": [-0.1, "x", float("nan"), float("inf"), True, object(), [0.5]],
     "b": [-0.1, "x", float("nan"), float("inf"), True, object(), [0.5]],
@@ -40,7 +67,11 @@ WRONG: dict[str, list[Any]] = {
     "persistence": [0, 1, -0.5, 1.5, float("nan")],
     "threshold": [float("nan"), [], [0.5, 0.5], "half", [float("nan"), 0.5]],
     "row_groups": [["en", "en"], [], [""], "en", ["en", 3]],
-    "weights": [[-1.0] * NUM_LABELS, [float("nan")] * NUM_LABELS, [float("inf")] * NUM_LABELS],
+    "weights": [
+        [-1.0] * NUM_LABELS,
+        [float("nan")] * NUM_LABELS,
+        [float("inf")] * NUM_LABELS,
+    ],
     "nonexistent": [1],
     "name": [3, object(), ["a"], b"x"],
     "weighted": [3, "yes", [True], None, object()],
@@ -49,11 +80,15 @@ WRONG: dict[str, list[Any]] = {
 
 def is_clear(error: BaseException) -> bool:
     """Return whether an error names its caller and says more than a word."""
-    return bool(re.match(r"[A-Za-z]\w+(\.\w+)?: \S", str(error))) and len(str(error)) > 40
+    return (
+        bool(re.match(r"[A-Za-z]\w+(\.\w+)?: \S", str(error))) and len(str(error)) > 40
+    )
 
 
 def problems_of_call(call: Callable[[], Any], description: str) -> list[str]:
-    """Return what is wrong with the response to a wrong call: no error, an unclear one, or one of another type."""
+    """Return what is wrong with the response to a wrong call: no error, an unclear one,
+    or one of another type.
+    """
     try:
         call()
     except (TypeError, ValueError) as error:
@@ -65,17 +100,20 @@ def problems_of_call(call: Callable[[], Any], description: str) -> list[str]:
 
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_metrics_refuse_wrong_arguments(case: Any) -> None:
-    """Metrics raise a clear error for every argument of theirs with a wrong number, text or object, and for an argument
-    that does not exist.
+    """Metrics raise a clear error for every argument of theirs with a wrong number,
+    text or object, and for an argument that does not exist.
     """
     problems = []
-    names = {*arguments(REGISTRY[case.name]), "nonexistent"} - (set() if "k" in case.arguments else {"k"})
+    names = {*arguments(REGISTRY[case.name]), "nonexistent"} - (
+        set() if "k" in case.arguments else {"k"}
+    )
     for argument in WRONG.keys() & names:
         for value in WRONG[argument]:
             if (argument, value, case.name) != ("num_train", 2, "NoveltyAtK"):
                 keywords = {argument: value}
                 problems += problems_of_call(
-                    lambda keywords=keywords: case.metric(**keywords), f"{case.name}({argument}={value!r})"
+                    lambda keywords=keywords: case.metric(**keywords),
+                    f"{case.name}({argument}={value!r})",
                 )
     assert problems == []
 
@@ -159,8 +197,8 @@ FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_and_classes_refuse_wrong_arguments(name: str) -> None:
-    """Functions, rankings, buckets, counts and collections raise an error that names the caller if an argument is
-    wrong.
+    """Functions, rankings, buckets, counts and collections raise an error that names
+    the caller if an argument is wrong.
     """
     problems = []
     for number, call in enumerate(FUNCTIONS[name]):
@@ -170,16 +208,27 @@ def test_functions_and_classes_refuse_wrong_arguments(name: str) -> None:
 
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_unknown_keyword_is_refused_with_the_accepted_ones(case: Any) -> None:
-    """An unknown keyword raises an error that names the class, the keyword and the accepted arguments.
+    """An unknown keyword raises an error that names the class, the keyword and the
+    accepted arguments.
 
     Keywords of torchmetrics.Metric are passed on.
     """
-    with pytest.raises(ValueError, match=rf"{case.name}: shape is not an argument .* name, .*sync_on_compute"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{case.name}: shape is not an argument .* name, .*sync_on_compute",
+    ):
         case.metric(shape=3)
     with pytest.raises(ValueError, match=f"{case.name}: top_k is not an argument"):
         case.metric(top_k=3)
-    keywords = dict.fromkeys(("process_group", "distributed_available_fn", "dist_sync_fn"))
-    flags = {"sync_on_compute": False, "dist_sync_on_step": True, "compute_on_cpu": True, "compute_with_cache": False}
+    keywords = dict.fromkeys(
+        ("process_group", "distributed_available_fn", "dist_sync_fn")
+    )
+    flags = {
+        "sync_on_compute": False,
+        "dist_sync_on_step": True,
+        "compute_on_cpu": True,
+        "compute_with_cache": False,
+    }
     metric = case.metric(**keywords, **flags)
     assert {name: getattr(metric, name) for name in flags} == flags
     with pytest.raises(ValueError, match="`sync_on_compute` to be a `bool`"):
@@ -187,7 +236,9 @@ def test_unknown_keyword_is_refused_with_the_accepted_ones(case: Any) -> None:
 
 
 def test_custom_metric_may_take_arguments_from_its_keywords() -> None:
-    """A custom metric takes arguments by position, by keyword, or out of its keywords; other keywords are refused."""
+    """A custom metric takes arguments by position, by keyword, or out of its keywords;
+    other keywords are refused.
+    """
 
     class Mine(tm.RowMeanMetric):
         higher_is_better = True
@@ -201,7 +252,9 @@ def test_custom_metric_may_take_arguments_from_its_keywords() -> None:
             return placement.hits_at(k).double()
 
     assert (Mine(3).keys(), Mine(k=3, colour="red").colour) == (["mine@3"], "red")
-    with pytest.raises(ValueError, match="Mine: color is not an argument of this metric; it takes k, "):
+    with pytest.raises(
+        ValueError, match="Mine: color is not an argument of this metric; it takes k, "
+    ):
         Mine(k=3, color="red")
 
 
@@ -215,13 +268,17 @@ GiniAtK(k=3, num_labels=9)
 
 
 def test_repr_shows_the_arguments_that_are_not_the_default() -> None:
-    """repr of a metric shows, in one line, the arguments that differ from their defaults, as code; buckets are shown by
-    their number.
+    """repr of a metric shows, in one line, the arguments that differ from their
+    defaults, as code; buckets are shown by their number.
     """
     for text in REPRS.split("\n")[1:-1]:
         assert repr(eval(text, dict(REGISTRY))) == text
     several_cutoffs = tm.RecallAtK(
-        k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="skip"
+        k=[1, 5],
+        buckets=BUCKETS,
+        scope="global",
+        average="macro",
+        empty_target_action="skip",
     )
     expected = "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='skip')"
     assert repr(several_cutoffs) == expected
@@ -231,9 +288,14 @@ def test_repr_shows_the_arguments_that_are_not_the_default() -> None:
 
 
 def test_combinations_that_contradict_each_other_are_refused() -> None:
-    """Two arguments that are valid one by one and contradict each other are refused with a clear error."""
+    """Two arguments that are valid one by one and contradict each other are refused
+    with a clear error.
+    """
     recall, precision = REGISTRY["RecallAtK"], REGISTRY["PrecisionAtK"]
-    psp, popularity = REGISTRY["PropensityScoredPrecisionAtK"], REGISTRY["PopularityAtK"]
+    psp, popularity = (
+        REGISTRY["PropensityScoredPrecisionAtK"],
+        REGISTRY["PopularityAtK"],
+    )
     counts = [1] * NUM_LABELS
     calls: list[Callable[[], Any]] = [
         lambda: recall(k=1, buckets=BUCKETS, num_labels=NUM_LABELS + 1),
@@ -252,12 +314,16 @@ def test_combinations_that_contradict_each_other_are_refused() -> None:
         lambda: REGISTRY["KForRecall"](0.5, empty_target_action="neg"),
         lambda: REGISTRY["NDCGAtK"](k=[None, 1]),
     ]
-    assert [problem for number, call in enumerate(calls) for problem in problems_of_call(call, f"call {number}")] == []
+    assert [
+        problem
+        for number, call in enumerate(calls)
+        for problem in problems_of_call(call, f"call {number}")
+    ] == []
 
 
 def test_numpy_numbers_and_arrays_are_accepted() -> None:
-    """NumPy numbers of any width are accepted as Python numbers, and NumPy vectors as tensors: keys and values are the
-    same. Arrays of other shapes or types are refused.
+    """NumPy numbers of any width are accepted as Python numbers, and NumPy vectors as
+    tensors: keys and values are the same. Arrays of other shapes or types are refused.
     """
     scores, target = torch.tensor([[0.9, 0.6, 0.2, 0.4]]), torch.tensor([[0, 3]])
     pairs: list[tuple[TopKMetric, TopKMetric]] = [
@@ -265,9 +331,15 @@ def test_numpy_numbers_and_arrays_are_accepted() -> None:
         (tm.RecallAtK(k=torch.tensor([1, 3])), tm.RecallAtK(k=[1, 3])),
         (tm.RecallAtK(k=np.int16(3)), tm.RecallAtK(k=3)),
         (tm.F1AtThreshold(np.float32(0.5)), tm.F1AtThreshold(0.5)),
-        (tm.F1AtThreshold(np.linspace(0.1, 0.7, 4)), tm.F1AtThreshold(torch.linspace(0.1, 0.7, 4).double())),
+        (
+            tm.F1AtThreshold(np.linspace(0.1, 0.7, 4)),
+            tm.F1AtThreshold(torch.linspace(0.1, 0.7, 4).double()),
+        ),
         (tm.F1AtThreshold(np.array(0.5)), tm.F1AtThreshold(0.5)),
-        (tm.KForRecall(np.float32(0.5), num_labels=4), tm.KForRecall(0.5, num_labels=4)),
+        (
+            tm.KForRecall(np.float32(0.5), num_labels=4),
+            tm.KForRecall(0.5, num_labels=4),
+        ),
         (tm.RecallAtK(k=1, min_gain=np.float32(0.5)), tm.RecallAtK(k=1, min_gain=0.5)),
     ]
     for with_numpy_numbers, plain in pairs:
@@ -277,11 +349,22 @@ def test_numpy_numbers_and_arrays_are_accepted() -> None:
         assert with_numpy_numbers.compute().tolist() == plain.compute().tolist()
     five = np.int64(5)
     metric = tm.RecallAtK(k=[five, np.uint8(7)], depth=np.int32(50), num_labels=five)
-    assert [type(number) for number in (*metric.cutoffs, metric.depth, metric.num_labels)] == [int] * 4
+    assert [
+        type(number) for number in (*metric.cutoffs, metric.depth, metric.num_labels)
+    ] == [int] * 4
     assert type(tm.LabelFrequency(five).num_labels) is int
-    assert tm.LabelBuckets.quantiles([3, 2, 1], np.int64(2)) == tm.LabelBuckets.quantiles([3, 2, 1], 2)
+    assert tm.LabelBuckets.quantiles(
+        [3, 2, 1], np.int64(2)
+    ) == tm.LabelBuckets.quantiles([3, 2, 1], 2)
     assert tm.rank(SCORES, TARGET, depth=five).depth == 5
-    for wrong in (np.array([[1]]), np.array([1.5]), np.array([True]), np.array([]), np.bool_(True), np.float64(5)):
+    for wrong in (
+        np.array([[1]]),
+        np.array([1.5]),
+        np.array([True]),
+        np.array([]),
+        np.bool_(True),
+        np.float64(5),
+    ):
         with pytest.raises((TypeError, ValueError), match="RecallAtK: k"):
             tm.RecallAtK(k=wrong)
     for wrong in (
@@ -302,9 +385,21 @@ def test_numpy_numbers_and_arrays_are_accepted() -> None:
     [
         ("F1AtThreshold", {}, "micro_f1@t0.5"),
         ("F1AtThreshold", {"average": "samples"}, "f1@t0.5"),
-        ("F1AtThreshold", {"threshold": 0.25, "average": "weighted"}, "weighted_f1@t0.25"),
-        ("F1AtThreshold", {"average": "macro", "labels": "union"}, "macro_f1_union@t0.5"),
-        ("F1AtThreshold", {"threshold": torch.zeros(NUM_LABELS), "average": "macro"}, "macro_f1@t"),
+        (
+            "F1AtThreshold",
+            {"threshold": 0.25, "average": "weighted"},
+            "weighted_f1@t0.25",
+        ),
+        (
+            "F1AtThreshold",
+            {"average": "macro", "labels": "union"},
+            "macro_f1_union@t0.5",
+        ),
+        (
+            "F1AtThreshold",
+            {"threshold": torch.zeros(NUM_LABELS), "average": "macro"},
+            "macro_f1@t",
+        ),
         ("F1AtThreshold", {"min_gain": 2}, "micro_f1_min2@t0.5"),
         ("F1AtK", {"k": 5, "average": "micro", "min_gain": 2}, "micro_f1_min2@5"),
         ("MRR", {"min_gain": 1.5}, "mrr_min1.5"),
@@ -318,27 +413,38 @@ def test_numpy_numbers_and_arrays_are_accepted() -> None:
         ("RecallAtK", {"k": 1, "min_gain": 1.0000001}, "recall_min1.0000001@1"),
     ],
 )
-def test_key_names_average_cutoff_and_options(name: str, metric_arguments: dict[str, Any], key: str) -> None:
-    """The key of a value names the average, the labels that it is over, min_gain, and the cut-off or threshold with all
-    digits; or it is the name of the metric.
+def test_key_names_average_cutoff_and_options(
+    name: str, metric_arguments: dict[str, Any], key: str
+) -> None:
+    """The key of a value names the average, the labels that it is over, min_gain, and
+    the cut-off or threshold with all digits; or it is the name of the metric.
     """
     assert REGISTRY[name](num_labels=NUM_LABELS, **metric_arguments).keys() == [key]
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_arguments_of_a_metric_cannot_be_set_later(name: str) -> None:
-    """Setting an argument of a metric, or of a copy, raises an error and changes nothing, because states, keys and
-    values would not follow. Other attributes can be set.
+    """Setting an argument of a metric, or of a copy, raises an error and changes
+    nothing, because states, keys and values would not follow. Other attributes can be
+    set.
     """
     metric = registered(name)
     for copy in (metric, metric.clone(), pickle.loads(pickle.dumps(metric))):
         text, keys = repr(copy), copy.keys()
-        for argument in ({"k", "cutoffs"} | arguments(REGISTRY[name]).keys()) - {"validate_args"}:
+        for argument in ({"k", "cutoffs"} | arguments(REGISTRY[name]).keys()) - {
+            "validate_args"
+        }:
             if hasattr(copy, argument):
-                with pytest.raises(AttributeError, match=f"{name}: {argument} is settled when the metric is made"):
+                with pytest.raises(
+                    AttributeError,
+                    match=f"{name}: {argument} is settled when the metric is made",
+                ):
                     setattr(copy, argument, 1)
         assert (repr(copy), copy.keys()) == (text, keys)
         copy.validate_args = False
         copy.note = "mine"
-    with pytest.raises(AttributeError, match="LabelFrequency: num_labels is settled when the metric is made"):
+    with pytest.raises(
+        AttributeError,
+        match="LabelFrequency: num_labels is settled when the metric is made",
+    ):
         tm.LabelFrequency(3).num_labels = 4

@@ -1,5 +1,5 @@
-"""States of a metric in checkpoints, merges, copies, TorchScript and on devices; states that do not fit are refused
-with a clear error.
+"""States of a metric in checkpoints, merges, copies, TorchScript and on devices; states
+that do not fit are refused with a clear error.
 """
 
 import copy
@@ -21,15 +21,22 @@ SOME_CASES = [case for number, case in enumerate(CASES_OF_A_KIND) if number % 7 
 
 
 def collection_of_all_states() -> tm.TopKCollection:
-    """Return a bound collection with members of each kind of state, overall and by bucket."""
+    """Return a bound collection with members of each kind of state, overall and by
+    bucket.
+    """
     members = [
         tm.NDCGAtK(k=[1, 5], buckets="deciles"),
-        *(kind(k=5, average="macro", num_labels=NUM_LABELS) for kind in (tm.F1AtK, tm.RecallAtK, tm.PrecisionAtK)),
+        *(
+            kind(k=5, average="macro", num_labels=NUM_LABELS)
+            for kind in (tm.F1AtK, tm.RecallAtK, tm.PrecisionAtK)
+        ),
         tm.KForRecall(min_recall=0.5, num_labels=NUM_LABELS),
         tm.PropensityScoredPrecisionAtK(k=3),
         tm.GiniAtK(k=5, buckets="deciles"),
     ]
-    return tm.TopKCollection(members).bind(tm.LabelFrequency.from_counts(training_counts(), 200))
+    return tm.TopKCollection(members).bind(
+        tm.LabelFrequency.from_counts(training_counts(), 200)
+    )
 
 
 def packed(metric: Any) -> bytes:
@@ -41,14 +48,18 @@ def packed(metric: Any) -> bytes:
 
 def unpacked(data: bytes) -> dict[str, Tensor]:
     """Return the states that :func:`packed` packed; loading them runs no code."""
-    states_by_name: dict[str, Tensor] = torch.load(BytesIO(zlib.decompress(data)), weights_only=True)
+    states_by_name: dict[str, Tensor] = torch.load(
+        BytesIO(zlib.decompress(data)), weights_only=True
+    )
     return states_by_name
 
 
 @pytest.mark.parametrize("through_checkpoint", [False, True])
-def test_collections_of_several_workers_have_the_bits_of_one(through_checkpoint: bool) -> None:
-    """Collections of several workers, merged in any order into an empty one, directly or through a checkpoint, have the
-    bits of one worker. No earlier value is kept.
+def test_collections_of_several_workers_have_the_bits_of_one(
+    through_checkpoint: bool,
+) -> None:
+    """Collections of several workers, merged in any order into an empty one, directly
+    or through a checkpoint, have the bits of one worker. No earlier value is kept.
     """
     parts, whole, merged = (
         [fed_with(collection_of_all_states(), [batch]) for batch in BATCHES],
@@ -60,10 +71,14 @@ def test_collections_of_several_workers_have_the_bits_of_one(through_checkpoint:
         if through_checkpoint:
             part.persistent(True)
             received = fed_with(collection_of_all_states(), BATCHES)
-            received.load_state_dict(unpacked(packed(part)))  # what it had counted is gone
+            # what it had counted is gone
+            received.load_state_dict(unpacked(packed(part)))
         merged.merge_state(received)
         merged.compute()
-    for collection, other in ((merged, whole), (parts[0], fed_with(collection_of_all_states(), [BATCHES[0]]))):
+    for collection, other in (
+        (merged, whole),
+        (parts[0], fed_with(collection_of_all_states(), [BATCHES[0]])),
+    ):
         for name, metric in collection.members().items():
             assert bits(metric) == bits(other.members()[name])
     fed_with(merged, [BATCHES[0]])
@@ -91,9 +106,11 @@ BY_OTHERS = tm.LabelBuckets.deciles(training_counts().flip(0))
     ],
     ids=["class", "arguments", "buckets", "labels", "counts"],
 )  # fmt: skip
-def test_merge_of_different_metrics_is_refused_with_the_differences(here: Any, there: Any, message: str) -> None:
-    """merge_state refuses a metric with other arguments and names each difference; for a collection it names the
-    member. No state changes.
+def test_merge_of_different_metrics_is_refused_with_the_differences(
+    here: Any, there: Any, message: str
+) -> None:
+    """merge_state refuses a metric with other arguments and names each difference; for
+    a collection it names the member. No state changes.
     """
     metric, other = (
         tm.TopKCollection({"first": tm.MRR(), "second": here}),
@@ -106,13 +123,16 @@ def test_merge_of_different_metrics_is_refused_with_the_differences(here: Any, t
     ):
         with pytest.raises(ValueError, match=message.format(there=place)):
             refuse()
-    with pytest.raises(ValueError, match=r"TopKCollection.merge_state: .* member 2 \('second'\)"):
+    with pytest.raises(
+        ValueError, match=r"TopKCollection.merge_state: .* member 2 \('second'\)"
+    ):
         metric.merge_state(other)
     assert states(here) == before
 
 
 def test_a_task_sends_few_bytes_whatever_the_number_of_labels() -> None:
-    """The states that a task sends take less than 5 kB for a million labels by decile, and give the same values.
+    """The states that a task sends take less than 5 kB for a million labels by decile,
+    and give the same values.
 
     A pickle would hold the buckets, 24 MB.
     """
@@ -125,7 +145,9 @@ def test_a_task_sends_few_bytes_whatever_the_number_of_labels() -> None:
         ]
     ).bind(tm.LabelFrequency.from_counts(counts, 10**6))
     collection.persistent(True)
-    ids = torch.randint(1_000_000, (1000, 20), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(
+        1_000_000, (1000, 20), generator=torch.Generator().manual_seed(0)
+    )
     collection.update(ids, ids[:, ::7])
     data = packed(collection)
     assert len(data) < 5000
@@ -135,43 +157,68 @@ def test_a_task_sends_few_bytes_whatever_the_number_of_labels() -> None:
     assert str(received.compute()) == str(collection.compute())
 
 
-@pytest.mark.parametrize("factory", [lambda: tm.RecallAtK(k=1), collection_of_all_states], ids=["metric", "collection"])
+@pytest.mark.parametrize(
+    "factory",
+    [lambda: tm.RecallAtK(k=1), collection_of_all_states],
+    ids=["metric", "collection"],
+)
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_checkpoint_without_states_is_refused(factory: Any, strict: bool) -> None:
-    """load_state_dict refuses a checkpoint without states and names ``persistent(True)``, because the rows of a task
-    would be lost in silence. The metric is unchanged.
+    """load_state_dict refuses a checkpoint without states and names
+    ``persistent(True)``, because the rows of a task would be lost in silence. The
+    metric is unchanged.
     """
     sent, received = fed_with(factory(), BATCHES[:1]), fed_with(factory(), BATCHES[1:])
     before = str(received.compute())
-    with pytest.raises(ValueError, match=r"load_state_dict: state_dict holds no state of .*call persistent\(True\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"load_state_dict: state_dict holds no state of .*call persistent\(True\)",
+    ):
         received.load_state_dict(sent.state_dict(), strict=strict)
     assert str(received.compute()) == before
 
 
 def test_model_loads_a_checkpoint_without_states_of_its_metrics() -> None:
-    """A model loads a checkpoint without states of its metrics, which hold none unless they are asked for."""
+    """A model loads a checkpoint without states of its metrics, which hold none unless
+    they are asked for.
+    """
     model = nn.ModuleDict(
-        {"layer": nn.Linear(2, 2), "metric": tm.RecallAtK(k=1), "metrics": collection_of_all_states()}
+        {
+            "layer": nn.Linear(2, 2),
+            "metric": tm.RecallAtK(k=1),
+            "metrics": collection_of_all_states(),
+        }
     )
     model.load_state_dict(model.state_dict())
 
 
 def test_states_are_loaded_after_bind() -> None:
-    """States load only into a bound metric with the same number of labels; otherwise the error says which of the two is
-    missing, also within a model.
+    """States load only into a bound metric with the same number of labels; otherwise
+    the error says which of the two is missing, also within a model.
     """
     frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
     bound = tm.RecallAtK(k=1).bind(frequency)
     bound.persistent(True)
     saved = bound.state_dict()
     for metric, words in (
-        (tm.RecallAtK(k=1), r"It is not bound, and knows no number of labels: call bind\(frequency\) first"),
-        (tm.RecallAtK(k=1, num_labels=7), r"another number of labels: .*_of_40, and not .*_of_7\."),
-        (tm.RecallAtK(k=1, buckets="deciles"), r"is not bound yet, and has no states; call bind\(frequency\) before"),
+        (
+            tm.RecallAtK(k=1),
+            r"It is not bound, and knows no number of labels: call bind\(frequency\) first",
+        ),
+        (
+            tm.RecallAtK(k=1, num_labels=7),
+            r"another number of labels: .*_of_40, and not .*_of_7\.",
+        ),
+        (
+            tm.RecallAtK(k=1, buckets="deciles"),
+            r"is not bound yet, and has no states; call bind\(frequency\) before",
+        ),
     ):
         with pytest.raises(ValueError, match=rf"RecallAtK.load_state_dict: .*{words}"):
             metric.load_state_dict(saved)
-        with pytest.raises(RuntimeError, match=rf"RecallAtK.load_state_dict: .*{words}"):
+        with pytest.raises(
+            RuntimeError, match=rf"RecallAtK.load_state_dict: .*{words}"
+        ):
             nn.ModuleDict({"metric": metric}).load_state_dict(
                 {f"metric.{name}": state for name, state in saved.items()}
             )
@@ -181,7 +228,9 @@ def test_a_checkpoint_of_a_collection_holds_its_references() -> None:
     """A checkpoint of a collection holds the values of its reference models."""
 
     def make_collection() -> tm.TopKCollection:
-        return tm.TopKCollection([tm.RecallAtK(k=1)], references=["chance", "attainable"])
+        return tm.TopKCollection(
+            [tm.RecallAtK(k=1)], references=["chance", "attainable"]
+        )
 
     sent, received = make_collection(), make_collection()
     sent.persistent(True)
@@ -212,15 +261,19 @@ def calls_on_own_states(metric: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("member_number", [None, 0, 1, 2])
-def test_synced_metric_refuses_every_change_of_its_states(member_number: int | None) -> None:
-    """A metric that holds the states of all processes refuses update, forward, load_state_dict, merge_state and bind
-    until unsync, after which all is as before. So does a collection with one such member, whether it shares states
-    or not.
+def test_synced_metric_refuses_every_change_of_its_states(
+    member_number: int | None,
+) -> None:
+    """A metric that holds the states of all processes refuses update, forward,
+    load_state_dict, merge_state and bind until unsync, after which all is as before. So
+    does a collection with one such member, whether it shares states or not.
     """
     by_label: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS, "average": "macro"}
     recall = tm.RecallAtK(k=3)
     whole = (
-        recall if member_number is None else tm.TopKCollection([recall, tm.F1AtK(**by_label), tm.RecallAtK(**by_label)])
+        recall
+        if member_number is None
+        else tm.TopKCollection([recall, tm.F1AtK(**by_label), tm.RecallAtK(**by_label)])
     )
     whole.persistent(True)
     fed_with(whole, BATCHES[:2])
@@ -229,32 +282,50 @@ def test_synced_metric_refuses_every_change_of_its_states(member_number: int | N
         str(whole.state_dict()),
         calls_on_own_states(whole),
     )
-    metric = recall if member_number is None else list(whole.members().values())[member_number]
+    metric = (
+        recall
+        if member_number is None
+        else list(whole.members().values())[member_number]
+    )
     metric.sync(**TWICE)
     for name, call in calls.items():
-        with pytest.raises(ValueError, match=rf"{name}: the states are those of all processes; call unsync\(\) first"):
+        with pytest.raises(
+            ValueError,
+            match=rf"{name}: the states are those of all processes; call unsync\(\) first",
+        ):
             call()
     if member_number is not None:
-        assert str(whole.compute()) == str(values), "each row counts twice, in one member"
+        assert str(whole.compute()) == str(values), (
+            "each row counts twice, in one member"
+        )
     receiver = fed_with(whole.clone(), [])
     receiver.reset()
-    with pytest.raises(ValueError, match=r"merge_state: the states are those of all processes; call unsync\(\) first"):
+    with pytest.raises(
+        ValueError,
+        match=r"merge_state: the states are those of all processes; call unsync\(\) first",
+    ):
         receiver.merge_state(whole)
     metric.unsync()
     assert str(whole.state_dict()) == data
     fed_with(whole, BATCHES[2:])
-    assert str(whole.state_dict()) == str(fed_with(whole.clone(), []).state_dict()) != data
+    assert (
+        str(whole.state_dict()) == str(fed_with(whole.clone(), []).state_dict()) != data
+    )
 
 
 def gather_with_misses(tensor: Tensor, group: Any) -> list[Tensor]:
-    """Gather states from a process that has seen ten rows without a hit, beside the two rows of this one."""
+    """Gather states from a process that has seen ten rows without a hit, beside the two
+    rows of this one.
+    """
     return [tensor, torch.where(tensor == 2, 10, 0) if tensor.ndim > 1 else tensor]
 
 
 @pytest.mark.parametrize("sync_on_compute", [True, False])
-def test_compute_uses_the_states_of_all_processes_between_sync_and_unsync(sync_on_compute: bool) -> None:
-    """compute is over the rows of all processes between sync and unsync, and over those of this process before and
-    after: one hit in two rows, and in twelve.
+def test_compute_uses_the_states_of_all_processes_between_sync_and_unsync(
+    sync_on_compute: bool,
+) -> None:
+    """compute is over the rows of all processes between sync and unsync, and over those
+    of this process before and after: one hit in two rows, and in twelve.
     """
     metric = tm.RecallAtK(k=1, sync_on_compute=sync_on_compute)
     metric.update(torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1]))
@@ -275,8 +346,9 @@ def metric_of_rows(rows: int, **arguments: Any) -> tm.RecallAtK:
 
 
 def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None:
-    """Sums that exceed a state are refused with the number, in merge_state, sync and load_state_dict, and change
-    nothing. The largest limb is 2^25 for each row, half of which are hits, so that 2^37 rows fit.
+    """Sums that exceed a state are refused with the number, in merge_state, sync and
+    load_state_dict, and change nothing. The largest limb is 2^25 for each row, half of
+    which are hits, so that 2^37 rows fit.
     """
     metric, large_metric = metric_of_rows(2**35), metric_of_rows(3 * 2**35)
     metric.merge_state(metric_of_rows(2**35))
@@ -288,26 +360,35 @@ def test_sums_that_states_have_no_room_for_are_refused_with_the_number() -> None
     metric.persistent(True)
     name = next(iter(metric.metric_state))
     with pytest.raises(
-        ValueError, match=r"RecallAtK.merge_state: a state would hold .* up to 5,764,607,523,034,234,880"
+        ValueError,
+        match=r"RecallAtK.merge_state: a state would hold .* up to 5,764,607,523,034,234,880",
     ):
         metric.merge_state(large_metric)
     with pytest.raises(
-        ValueError, match=r"RecallAtK: a state would hold .* up to 6,917,529,027,641,081,856; it has room"
+        ValueError,
+        match=r"RecallAtK: a state would hold .* up to 6,917,529,027,641,081,856; it has room",
     ):
         large_metric.sync(**TWICE)
     for refuse in (
         lambda: metric.load_state_dict({**metric.state_dict(), name: too_large}),
         lambda: metric.merge_state({**metric.metric_state, name: too_large}),
     ):
-        with pytest.raises((ValueError, RuntimeError), match=f"{name} holds 4,611,686,018,427,387,905, .* room"):
+        with pytest.raises(
+            (ValueError, RuntimeError),
+            match=f"{name} holds 4,611,686,018,427,387,905, .* room",
+        ):
             refuse()
     assert states(metric) == before
     assert not large_metric._is_synced
 
 
 @pytest.mark.parametrize("as_collection", [False, True])
-def test_an_update_of_states_that_are_nearly_full_is_refused(as_collection: bool) -> None:
-    """An update that would overflow a state is refused and changes nothing, in a metric and in a collection."""
+def test_an_update_of_states_that_are_nearly_full_is_refused(
+    as_collection: bool,
+) -> None:
+    """An update that would overflow a state is refused and changes nothing, in a metric
+    and in a collection.
+    """
     batch = torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1])
     metric = tm.RecallAtK(k=1)
     holder = tm.TopKCollection([metric]) if as_collection else metric
@@ -316,13 +397,20 @@ def test_an_update_of_states_that_are_nearly_full_is_refused(as_collection: bool
     for state in metric.metric_state.values():
         state.mul_(2**36 - 1)
     before = states(metric)
-    with pytest.raises(ValueError, match=r"RecallAtK.update: a state would hold .* up to 9,2.*Nothing was changed"):
+    with pytest.raises(
+        ValueError,
+        match=r"RecallAtK.update: a state would hold .* up to 9,2.*Nothing was changed",
+    ):
         holder.update(*batch)
     assert states(metric) == before
 
 
-def test_after_an_error_within_sync_context_the_states_are_those_of_this_process() -> None:
-    """After an error within sync_context the states are those of this process again, and later batches count once."""
+def test_after_an_error_within_sync_context_the_states_are_those_of_this_process() -> (
+    None
+):
+    """After an error within sync_context the states are those of this process again,
+    and later batches count once.
+    """
     metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])
     before = states(metric)
 
@@ -342,7 +430,9 @@ def test_after_an_error_within_sync_context_the_states_are_those_of_this_process
 
 
 class Group:
-    """A stand-in for a process group: it belongs to its process, and can neither be copied nor pickled."""
+    """A stand-in for a process group: it belongs to its process, and can neither be
+    copied nor pickled.
+    """
 
     def __array__(self, *args: Any) -> Any:
         raise TypeError("cannot be read")
@@ -352,15 +442,19 @@ class Group:
 
 
 def test_copies_share_the_process_group() -> None:
-    """clone and deepcopy keep the same process group, alone and within a collection or module, and have states of their
-    own.
+    """clone and deepcopy keep the same process group, alone and within a collection or
+    module, and have states of their own.
     """
     group = Group()
     metric = fed_with(tm.RecallAtK(k=3, process_group=group), [BATCHES[0]])
     module = nn.Module()
     module.metrics = tm.TopKCollection([metric])
     module.same = metric
-    for metric_copy in (metric.clone(), copy.deepcopy(metric), copy.deepcopy(module).same):
+    for metric_copy in (
+        metric.clone(),
+        copy.deepcopy(metric),
+        copy.deepcopy(module).same,
+    ):
         assert metric_copy.process_group is group
         assert states(metric_copy) == states(metric)
         before = states(metric)
@@ -371,12 +465,21 @@ def test_copies_share_the_process_group() -> None:
 
 
 def test_pickling_warns_that_the_process_group_is_lost() -> None:
-    """Pickling a metric with a process group warns that the group is lost, and says how to set it again."""
-    with pytest.warns(UserWarning, match="RecallAtK: process_group is not pickled.* set metric.process_group = group"):
-        data = pickle.dumps(fed_with(tm.RecallAtK(k=3, process_group=Group()), [BATCHES[0]]))
+    """Pickling a metric with a process group warns that the group is lost, and says how
+    to set it again.
+    """
+    with pytest.warns(
+        UserWarning,
+        match="RecallAtK: process_group is not pickled.* set metric.process_group = group",
+    ):
+        data = pickle.dumps(
+            fed_with(tm.RecallAtK(k=3, process_group=Group()), [BATCHES[0]])
+        )
     loaded = pickle.loads(data)
     assert loaded.process_group is None
-    assert states(fed_with(loaded, [BATCHES[1]])) == states(fed_with(tm.RecallAtK(k=3), BATCHES[:2]))
+    assert states(fed_with(loaded, [BATCHES[1]])) == states(
+        fed_with(tm.RecallAtK(k=3), BATCHES[:2])
+    )
 
 
 # TorchScript, memory, plots
@@ -397,10 +500,13 @@ class Model(nn.Module):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*OF_EACH_BASE, "LabelFrequency", "TopKCollection"])
 def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
-    """A model that holds a metric, a LabelFrequency or a collection can be scripted, and computes what the model
-    computes.
+    """A model that holds a metric, a LabelFrequency or a collection can be scripted,
+    and computes what the model computes.
     """
-    others = {"LabelFrequency": tm.LabelFrequency(3), "TopKCollection": collection_of_all_states()}
+    others = {
+        "LabelFrequency": tm.LabelFrequency(3),
+        "TopKCollection": collection_of_all_states(),
+    }
     model = Model(others[name] if name in others else registered(name))
     scripted = torch.jit.script(model)
     x = torch.ones(1, 2)
@@ -408,14 +514,21 @@ def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
 
 
 COUNTS = training_counts()
-WITHOUT_COUNTS = [case for case in SOME_CASES if not case.name.startswith(("Propensity", "Popularity", "Novelty"))]
-FACTORIES = [*(case.metric for case in WITHOUT_COUNTS[::4]), lambda: tm.PopularityAtK(k=3, label_counts=COUNTS)]
+WITHOUT_COUNTS = [
+    case
+    for case in SOME_CASES
+    if not case.name.startswith(("Propensity", "Popularity", "Novelty"))
+]
+FACTORIES = [
+    *(case.metric for case in WITHOUT_COUNTS[::4]),
+    lambda: tm.PopularityAtK(k=3, label_counts=COUNTS),
+]
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_states_moved_from_meta_are_zero(factory: Any) -> None:
-    """A metric made on the meta device and moved by to_empty has states of zero, at once and after a reset, and counts
-    as any other.
+    """A metric made on the meta device and moved by to_empty has states of zero, at
+    once and after a reset, and counts as any other.
     """
     with torch.device("meta"):
         module = nn.Module()
@@ -429,14 +542,25 @@ def test_states_moved_from_meta_are_zero(factory: Any) -> None:
 
 
 def test_plot_bounds_follow_from_bounds_and_stem() -> None:
-    """plot_lower_bound, plot_upper_bound and plot_legend_name follow from the bounds and the stem of a metric, unless a
-    class defines its own.
+    """plot_lower_bound, plot_upper_bound and plot_legend_name follow from the bounds
+    and the stem of a metric, unless a class defines its own.
     """
-    assert (tm.NDCGAtK.plot_lower_bound, tm.NDCGAtK.plot_upper_bound, tm.NDCGAtK.plot_legend_name) == (0.0, 1.0, "ndcg")
-    assert (tm.DCGAtK(k=3).plot_lower_bound, tm.DCGAtK(k=3).plot_upper_bound) == (0.0, None)
+    assert (
+        tm.NDCGAtK.plot_lower_bound,
+        tm.NDCGAtK.plot_upper_bound,
+        tm.NDCGAtK.plot_legend_name,
+    ) == (0.0, 1.0, "ndcg")
+    assert (tm.DCGAtK(k=3).plot_lower_bound, tm.DCGAtK(k=3).plot_upper_bound) == (
+        0.0,
+        None,
+    )
 
     class Own(tm.RecallAtK):  # type: ignore[misc]
         bounds = (0.0, 0.5)
         plot_legend_name = "own"
 
-    assert (Own.plot_lower_bound, Own.plot_upper_bound, Own.plot_legend_name) == (0.0, 0.5, "own")
+    assert (Own.plot_lower_bound, Own.plot_upper_bound, Own.plot_legend_name) == (
+        0.0,
+        0.5,
+        "own",
+    )

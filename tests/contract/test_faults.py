@@ -1,6 +1,8 @@
-"""A batch with a fault, in every form of preds and target, raises a clear error and changes no input or state.
+"""A batch with a fault, in every form of preds and target, raises a clear error and
+changes no input or state.
 
-Batches without a fault have the values of plain loops: exactness/test_forms.py, contract/test_odd_inputs.py.
+Batches without a fault have the values of plain loops: exactness/test_forms.py,
+contract/test_odd_inputs.py.
 """
 
 import pickle
@@ -21,12 +23,33 @@ from contract.test_all_or_nothing import states as states_of_members
 from exactness.bits import states
 
 ROWS = 5
-JUNK: list[Any] = [None, "text", object(), 3, 1.5, True, [], [[0.1, 0.2]], [[1], [2]], (), {}, b"x", {1}, range(3)]
-KINDS = [*{(case.name, case.by, case.arguments.get("average")): case for case in CASES}.values()]
+JUNK: list[Any] = [
+    None,
+    "text",
+    object(),
+    3,
+    1.5,
+    True,
+    [],
+    [[0.1, 0.2]],
+    [[1], [2]],
+    (),
+    {},
+    b"x",
+    {1},
+    range(3),
+]
+KINDS = [
+    *{
+        (case.name, case.by, case.arguments.get("average")): case for case in CASES
+    }.values()
+]
 
 
 def with_value(values: Tensor, value: float) -> Tensor:
-    """Return the values with another one in the second row, in the first place, which every metric reads."""
+    """Return the values with another one in the second row, in the first place, which
+    every metric reads.
+    """
     values = values.clone()
     values[1, 0] = value
     return values
@@ -38,7 +61,9 @@ def with_column_twice(values: Tensor) -> Tensor:
 
 
 def valid_batch(width: int) -> SimpleNamespace:
-    """Return a batch in its forms: scores, ids, listed scores, gains, relevant ids, classes, parts of a CSR matrix."""
+    """Return a batch in its forms: scores, ids, listed scores, gains, relevant ids,
+    classes, parts of a CSR matrix.
+    """
     generator = torch.Generator().manual_seed(width)
     scores = torch.randn(ROWS, width, generator=generator)
     listed = scores.topk(width // 8)
@@ -61,7 +86,9 @@ def broken_csr(b: Any) -> dict[str, Any]:
         "a column twice": b.csr(columns=b.columns.index_copy(0, second, b.columns[:1])),
         "a column outside": b.csr(columns=b.columns.index_fill(0, second, b.width)),
         "a column below 0": b.csr(columns=b.columns.index_fill(0, second, -1)),
-        "pointers that fall": b.csr(crow=b.crow.index_fill(0, second, int(b.crow[2]) + 1)),
+        "pointers that fall": b.csr(
+            crow=b.crow.index_fill(0, second, int(b.crow[2]) + 1)
+        ),
         "pointers that start late": b.csr(crow=b.crow.index_fill(0, second - 1, 1)),
         "pointers that end early": b.csr(crow=b.crow.clamp(max=int(b.crow[-1]) - 1)),
     }
@@ -124,27 +151,44 @@ def batches(width: int) -> dict[str, tuple[Any, ...]]:
         f"preds: {name}": (preds, b.asked) for name, preds in faults_of_preds(b).items()
     }
     for form, preds in (("scores", b.scores), ("ids", b.ids), ("CSR", b.csr())):
-        batches |= {f"target beside {form}: {name}": (preds, faulty) for name, faulty in faults_of_target(b).items()}
         batches |= {
-            f"mask beside {form}: {number}": (preds, b.asked, faulty) for number, faulty in enumerate(FAULTS_OF_MASK)
+            f"target beside {form}: {name}": (preds, faulty)
+            for name, faulty in faults_of_target(b).items()
         }
-        batches |= {f"junk beside {form}: {number}": (preds, faulty) for number, faulty in enumerate(JUNK)}
-    return batches | {f"junk: {number}": (faulty, b.asked) for number, faulty in enumerate(JUNK)}
+        batches |= {
+            f"mask beside {form}: {number}": (preds, b.asked, faulty)
+            for number, faulty in enumerate(FAULTS_OF_MASK)
+        }
+        batches |= {
+            f"junk beside {form}: {number}": (preds, faulty)
+            for number, faulty in enumerate(JUNK)
+        }
+    return batches | {
+        f"junk: {number}": (faulty, b.asked) for number, faulty in enumerate(JUNK)
+    }
 
 
 CLEAR = re.compile(r"[A-Z]\w+(\.\w+)?: \S.*[;(] ?.*\S\.$", re.DOTALL)
 """The caller, what arrived, and after a semicolon what to do instead."""
 
 
-def problems_of_batch(metric: Any, read_states: Callable[[Any], Any], name: str, batch: tuple[Any, ...]) -> list[str]:
-    """Return what is wrong with how a metric refuses a batch, by update and by forward."""
+def problems_of_batch(
+    metric: Any, read_states: Callable[[Any], Any], name: str, batch: tuple[Any, ...]
+) -> list[str]:
+    """Return what is wrong with how a metric refuses a batch, by update and by
+    forward.
+    """
     before, problems = read_states(metric), []
     for call in (metric.update, metric):
         try:
             call(*batch)
             problems.append("accepted")
         except Exception as error:
-            is_clear = type(error) in (TypeError, ValueError) and CLEAR.match(str(error)) and len(str(error)) > 50
+            is_clear = (
+                type(error) in (TypeError, ValueError)
+                and CLEAR.match(str(error))
+                and len(str(error)) > 50
+            )
             problems += [] if is_clear else [f"{type(error).__name__}: {error}"]
     problems += [] if read_states(metric) == before else ["states changed"]
     return [f"{metric!r}, {name}: {problem}" for problem in problems]
@@ -154,7 +198,8 @@ def problems_of_batch(metric: Any, read_states: Callable[[Any], Any], name: str,
 def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None:
     """A batch with a fault raises a clear error and changes neither inputs nor states.
 
-    This holds for metrics with and without a number of labels, and for a collection as a whole.
+    This holds for metrics with and without a number of labels, and for a collection as
+    a whole.
     """
     ordinary = valid_batch(width)
     metrics: list[Any] = [
@@ -165,8 +210,14 @@ def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None
         tm.PrecisionAtK(2),
         tm.KForRecall(0.5, miss_value=3),
     ]
-    metrics += [case.metric() for case in (KINDS[::12] if width == NUM_LABELS else []) if case.name != "CrossEntropy"]
-    collection = tm.TopKCollection({str(number): metric.clone() for number, metric in enumerate(metrics[::3])})
+    metrics += [
+        case.metric()
+        for case in (KINDS[::12] if width == NUM_LABELS else [])
+        if case.name != "CrossEntropy"
+    ]
+    collection = tm.TopKCollection(
+        {str(number): metric.clone() for number, metric in enumerate(metrics[::3])}
+    )
     for metric in (*metrics, collection):
         fed(metric, ordinary.scores, ordinary.gains)
     holders = [(metric, states, metric.num_labels is not None) for metric in metrics]
@@ -175,9 +226,13 @@ def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None
     for name, batch in batches(width).items():
         pickled = pickle.dumps(batch)
         for metric, read_states, has_num_labels in holders:
-            if has_num_labels or not re.search("(id|class|pair,) outside|huge|beside ids: columns", name):
+            if has_num_labels or not re.search(
+                "(id|class|pair,) outside|huge|beside ids: columns", name
+            ):
                 problems += problems_of_batch(metric, read_states, name, batch)
-        problems += [] if pickle.dumps(batch) == pickled else [f"{name}: inputs changed"]
+        problems += (
+            [] if pickle.dumps(batch) == pickled else [f"{name}: inputs changed"]
+        )
     assert problems == []
 
 
@@ -193,15 +248,22 @@ def test_label_frequency_refuses_faulty_targets() -> None:
         if name not in ("an id twice", "rows", "rows of ids")
     }
     faulty |= {f"junk {number}": (target,) for number, target in enumerate(JUNK)}
-    faulty |= {f"mask {number}": (b.gains, mask) for number, mask in enumerate(FAULTS_OF_MASK)}
+    faulty |= {
+        f"mask {number}": (b.gains, mask) for number, mask in enumerate(FAULTS_OF_MASK)
+    }
     assert [
-        problem for name, batch in faulty.items() for problem in problems_of_batch(frequency, states, name, batch)
+        problem
+        for name, batch in faulty.items()
+        for problem in problems_of_batch(frequency, states, name, batch)
     ] == []
 
 
 @pytest.mark.parametrize("arguments", [(), (1, 2, 3, 4)], ids=len)
-def test_a_call_with_the_wrong_number_of_arguments_counts_nothing(arguments: tuple[Any, ...]) -> None:
-    """A call with the wrong number of arguments raises TypeError and does not count as an update.
+def test_a_call_with_the_wrong_number_of_arguments_counts_nothing(
+    arguments: tuple[Any, ...],
+) -> None:
+    """A call with the wrong number of arguments raises TypeError and does not count as
+    an update.
 
     CrossEntropy of ids raises an error that says what to pass.
     """

@@ -1,4 +1,6 @@
-"""Random sequences of calls on a metric and a collection in two gloo processes agree with plain lists of batches."""
+"""Random sequences of calls on a metric and a collection in two gloo processes agree
+with plain lists of batches.
+"""
 
 import os
 import pickle
@@ -25,17 +27,23 @@ NAN = torch.full((2, NUM_LABELS), torch.nan), torch.tensor([0, 1])
 
 
 def make_holder(is_metric: bool) -> Any:
-    """Return a metric, or a collection of each kind of state, two members of which share theirs."""
+    """Return a metric, or a collection of each kind of state, two members of which
+    share theirs.
+    """
     by_label: dict[str, Any] = {"k": 3, "average": "macro", "num_labels": NUM_LABELS}
     if is_metric:
         return tm.NDCGAtK(k=[1, 5], buckets=BUCKETS)
     coverage = tm.CatalogCoverageAtK(3, num_labels=NUM_LABELS)
-    return tm.TopKCollection([tm.NDCGAtK(k=[1, 5]), tm.F1AtK(**by_label), tm.RecallAtK(**by_label), coverage])
+    return tm.TopKCollection(
+        [tm.NDCGAtK(k=[1, 5]), tm.F1AtK(**by_label), tm.RecallAtK(**by_label), coverage]
+    )
 
 
 def parts_of(metric: Any) -> list[Any]:
     """Return the metric as a list, or the members of a collection."""
-    return [metric] if isinstance(metric, tm.NDCGAtK) else list(metric._modules.values())
+    return (
+        [metric] if isinstance(metric, tm.NDCGAtK) else list(metric._modules.values())
+    )
 
 
 def fed(metric: Any, numbers: Any) -> Any:
@@ -47,11 +55,17 @@ def fed(metric: Any, numbers: Any) -> Any:
 
 def bits(value: Any) -> Any:
     """Return the bits of a value, or of each value of a dict."""
-    return {key: bits_of(scalar) for key, scalar in value.items()} if isinstance(value, dict) else bits_of(value)
+    return (
+        {key: bits_of(scalar) for key, scalar in value.items()}
+        if isinstance(value, dict)
+        else bits_of(value)
+    )
 
 
 class Life:
-    """A metric or collection of this process, and the batches that each process has added to its own."""
+    """A metric or collection of this process, and the batches that each process has
+    added to its own.
+    """
 
     def __init__(self, seed: int, rank: int) -> None:
         self.chance, self.rank = random.Random(seed), rank
@@ -75,13 +89,22 @@ class Life:
 
     def batches_of(self, part: int) -> list[int]:
         """Return the batches that a part holds here."""
-        return self.lists[0] + self.lists[1] if part in self.synced else self.lists[self.rank]
+        return (
+            self.lists[0] + self.lists[1]
+            if part in self.synced
+            else self.lists[self.rank]
+        )
 
     def check(self) -> None:
-        """Assert that each part has the states of its batches, and the right flag for states of all processes."""
+        """Assert that each part has the states of its batches, and the right flag for
+        states of all processes.
+        """
         for number, part in enumerate(parts_of(self.holder)):
             expected = parts_of(self.plain(self.batches_of(number)))[number]
-            assert bits(part.metric_state) == bits(expected.metric_state), (number, self.calls)
+            assert bits(part.metric_state) == bits(expected.metric_state), (
+                number,
+                self.calls,
+            )
             assert part._is_synced == (number in self.synced), (number, self.calls)
 
     @contextmanager
@@ -90,13 +113,19 @@ class Life:
         if not self.synced:
             yield
             return
-        with pytest.raises(ValueError, match=r"are those of all processes; call unsync\(\) first"):
+        with pytest.raises(
+            ValueError, match=r"are those of all processes; call unsync\(\) first"
+        ):
             yield
 
     def step(self) -> None:
         """Make one call, the same on both processes, with their own batches."""
-        steps = {name: getattr(self, name) for name in vars(Life) if name.startswith("do_")}
-        name = self.chance.choice([*steps, "do_update", "do_update", "do_sync", "do_unsync"])
+        steps = {
+            name: getattr(self, name) for name in vars(Life) if name.startswith("do_")
+        }
+        name = self.chance.choice(
+            [*steps, "do_update", "do_update", "do_sync", "do_unsync"]
+        )
         self.calls.append(name)
         number = self.chance.randrange(len(BATCHES))
         numbers = [number, (number + 3) % len(BATCHES)]
@@ -125,11 +154,18 @@ class Life:
                 call(*NAN)
 
     def do_compute(self, numbers: list[int], own_number: int) -> None:
-        value, every = self.holder.compute(), self.plain(self.lists[0] + self.lists[1]).compute()
+        value, every = (
+            self.holder.compute(),
+            self.plain(self.lists[0] + self.lists[1]).compute(),
+        )
         assert bits(value) == bits(every), self.calls
 
     def do_sync(self, numbers: list[int], own_number: int) -> None:
-        numbers_to_sync = [number for number, _ in enumerate(parts_of(self.holder)) if self.chance.random() < 0.5]
+        numbers_to_sync = [
+            number
+            for number, _ in enumerate(parts_of(self.holder))
+            if self.chance.random() < 0.5
+        ]
         for number in numbers_to_sync:
             if number in self.synced:
                 with pytest.raises(TorchMetricsUserError):
@@ -145,7 +181,9 @@ class Life:
 
     def do_save(self, numbers: list[int], own_number: int) -> None:
         if not self.synced:  # a state_dict of all processes differs from that of one
-            self.saved.append((self.holder.state_dict(), [list(numbers) for numbers in self.lists]))
+            self.saved.append(
+                (self.holder.state_dict(), [list(numbers) for numbers in self.lists])
+            )
 
     def do_load(self, numbers: list[int], own_number: int) -> None:
         if self.saved:
@@ -174,7 +212,9 @@ class Life:
             other.merge_state(self.holder)
             assert other.update_count if self.is_metric else True
         expected = [own_number] if self.synced else [own_number, *self.lists[self.rank]]
-        for part, plain in zip(parts_of(other), parts_of(self.plain(expected)), strict=True):
+        for part, plain in zip(
+            parts_of(other), parts_of(self.plain(expected)), strict=True
+        ):
             assert bits(part.metric_state) == bits(plain.metric_state)
 
     def do_reset(self, numbers: list[int], own_number: int) -> None:
@@ -182,7 +222,9 @@ class Life:
         self.lists, self.synced = [[], []], set()
 
     def do_copy(self, numbers: list[int], own_number: int) -> None:
-        self.holder = self.chance.choice([self.holder.clone, lambda: pickle.loads(pickle.dumps(self.holder))])()
+        self.holder = self.chance.choice(
+            [self.holder.clone, lambda: pickle.loads(pickle.dumps(self.holder))]
+        )()
 
     def do_error_in_compute(self, numbers: list[int], own_number: int) -> None:
         part = self.chance.choice(parts_of(self.holder))
@@ -196,7 +238,9 @@ class Life:
     def do_error_while_added(self, numbers: list[int], own_number: int) -> None:
         part = self.chance.choice(parts_of(self.holder))
         vars(part)["prepare"] = lambda ranking: 1 // 0
-        is_leader = self.is_metric or part is not self.holder.members()["macro_recall_3"]
+        is_leader = (
+            self.is_metric or part is not self.holder.members()["macro_recall_3"]
+        )
         for call in (self.holder.update, self.holder) if is_leader else ():
             with pytest.raises((ZeroDivisionError, ValueError)):
                 call(BATCHES[own_number].scores, BATCHES[own_number].target)
@@ -227,8 +271,10 @@ def lives(rank: int, world: int) -> int:
 
 
 @pytest.mark.slow
-def test_accepted_calls_count_once_and_refused_calls_change_nothing(tmp_path: Path) -> None:
-    """Update, forward, compute, sync, unsync, save, load, merge, reset, copy and errors in any order: an accepted batch
-    counts once, and a refused call changes nothing.
+def test_accepted_calls_count_once_and_refused_calls_change_nothing(
+    tmp_path: Path,
+) -> None:
+    """Update, forward, compute, sync, unsync, save, load, merge, reset, copy and errors
+    in any order: an accepted batch counts once, and a refused call changes nothing.
     """
     assert processes.run_on_ranks(lives, 2, tmp_path) == [LIVES, LIVES]

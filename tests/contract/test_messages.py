@@ -163,11 +163,19 @@ PrecisionAtK(k=1, buckets=LabelBuckets.from_assignment([0, 0], ["all"]), num_lab
 """
 """Calls, and after an arrow the pattern of the error."""
 
-NAMES = {name: getattr(tailmetrics, name) for name in tailmetrics.__all__} | globals() | {"np": np}
+NAMES = (
+    {name: getattr(tailmetrics, name) for name in tailmetrics.__all__}
+    | globals()
+    | {"np": np}
+)
 
 
-@pytest.mark.parametrize(("call", "message"), re.findall(r"^(\S.*?)\s+-> (.*)$", MESSAGES, re.MULTILINE))
-def test_error_names_the_caller_the_input_and_the_remedy(call: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "message"), re.findall(r"^(\S.*?)\s+-> (.*)$", MESSAGES, re.MULTILINE)
+)
+def test_error_names_the_caller_the_input_and_the_remedy(
+    call: str, message: str
+) -> None:
     """The error of a wrong call names the caller, what arrived and what to do."""
     with pytest.raises((TypeError, ValueError), match=message):
         eval(call, NAMES)

@@ -1,7 +1,8 @@
 """Odd inputs have the values of the same rows written plainly, or both are refused.
 
-Every second class is tested by turns, alone, in a collection, and in the form for devices (``force_plain``), which
-gives the same bits. Values lie within the bounds of the class.
+Every second class is tested by turns, alone, in a collection, and in the form for
+devices (``force_plain``), which gives the same bits. Values lie within the bounds of
+the class.
 """
 
 import math
@@ -41,7 +42,9 @@ def rows_of_columns(matrix: Any) -> Any:
 
 def empty_csr() -> Tensor:
     """Return five rows without a stored score."""
-    return torch.sparse_csr_tensor(torch.zeros(6).long(), torch.zeros(0).long(), torch.zeros(0), size=SCORES.shape)
+    return torch.sparse_csr_tensor(
+        torch.zeros(6).long(), torch.zeros(0).long(), torch.zeros(0), size=SCORES.shape
+    )
 
 
 def empty_lists() -> tuple[Any, Any]:
@@ -52,7 +55,9 @@ def empty_lists() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Odd:
-    """An odd input, and the same rows written plainly; None if there is no other form."""
+    """An odd input, and the same rows written plainly; None if there is no other
+    form.
+    """
 
     batch: Callable[[], tuple[Any, ...]]
     plain: Callable[[], tuple[Any, ...]] | None
@@ -64,34 +69,70 @@ EMPTY_LISTS = (torch.zeros(5, 1), PADDING), RELEVANT
 TABLE: dict[str, Odd] = {
     "targets of width 0": Odd(lambda: (SCORES, NO_IDS), lambda: (SCORES, PADDING)),
     "targets of width 0, left out": Odd(
-        lambda: (SCORES, NO_IDS), lambda: (SCORES, PADDING), {"empty_target_action": "skip"}
+        lambda: (SCORES, NO_IDS),
+        lambda: (SCORES, PADDING),
+        {"empty_target_action": "skip"},
     ),
     "no rows, by row": Odd(
-        lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NO_ROWS), {"average": "samples"}
+        lambda: (SCORES[:0], RELEVANT[:0]),
+        lambda: (SCORES, RELEVANT, NO_ROWS),
+        {"average": "samples"},
     ),
-    "no relevant label": Odd(lambda: (SCORES, RELEVANT & False), lambda: (SCORES, PADDING)),
-    "no rows": Odd(lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NO_ROWS)),
-    "no rows of ids": Odd(lambda: (IDS[:0], RELEVANT[:0]), lambda: (IDS, RELEVANT, NO_ROWS)),
-    "no row that counts": Odd(lambda: (SCORES, RELEVANT, NO_ROWS), lambda: (SCORES[:0], RELEVANT[:0])),
-    "one row": Odd(lambda: (SCORES[:1], RELEVANT[:1]), lambda: (SCORES[[0]].clone(), RELEVANT[[0]].clone())),
-    "candidates of width 0": Odd(lambda: ((NO_SCORES, NO_IDS), RELEVANT), lambda: EMPTY_LISTS),
+    "no relevant label": Odd(
+        lambda: (SCORES, RELEVANT & False), lambda: (SCORES, PADDING)
+    ),
+    "no rows": Odd(
+        lambda: (SCORES[:0], RELEVANT[:0]), lambda: (SCORES, RELEVANT, NO_ROWS)
+    ),
+    "no rows of ids": Odd(
+        lambda: (IDS[:0], RELEVANT[:0]), lambda: (IDS, RELEVANT, NO_ROWS)
+    ),
+    "no row that counts": Odd(
+        lambda: (SCORES, RELEVANT, NO_ROWS), lambda: (SCORES[:0], RELEVANT[:0])
+    ),
+    "one row": Odd(
+        lambda: (SCORES[:1], RELEVANT[:1]),
+        lambda: (SCORES[[0]].clone(), RELEVANT[[0]].clone()),
+    ),
+    "candidates of width 0": Odd(
+        lambda: ((NO_SCORES, NO_IDS), RELEVANT), lambda: EMPTY_LISTS
+    ),
     "ids of width 0": Odd(lambda: (NO_IDS, RELEVANT), lambda: (PADDING, RELEVANT)),
     "CSR without an entry": Odd(lambda: (empty_csr(), RELEVANT), lambda: EMPTY_LISTS),
-    "lists of pandas, all empty": Odd(lambda: (empty_lists(), RELEVANT), lambda: EMPTY_LISTS),
-    "column by column": Odd(lambda: (rows_of_columns(SCORES), rows_of_columns(RELEVANT)), lambda: (SCORES, RELEVANT)),
-    "gains column by column": Odd(lambda: (SCORES, rows_of_columns(RELEVANT.float())), lambda: (SCORES, RELEVANT)),
-    "ids column by column": Odd(lambda: (rows_of_columns(IDS), RELEVANT), lambda: (IDS, RELEVANT)),
-    "Fortran order": Odd(
-        lambda: (np.asfortranarray(SCORES.numpy()), np.asfortranarray(RELEVANT.numpy())), lambda: (SCORES, RELEVANT)
+    "lists of pandas, all empty": Odd(
+        lambda: (empty_lists(), RELEVANT), lambda: EMPTY_LISTS
     ),
-    "backwards in memory": Odd(
-        lambda: (SCORES.flip(1).numpy()[:, ::-1], RELEVANT.flip(1).numpy()[:, ::-1]), lambda: (SCORES, RELEVANT)
-    ),
-    "every second column": Odd(
-        lambda: (SCORES.repeat_interleave(2, 1)[:, ::2], RELEVANT.repeat_interleave(2, 1)[:, ::2]),
+    "column by column": Odd(
+        lambda: (rows_of_columns(SCORES), rows_of_columns(RELEVANT)),
         lambda: (SCORES, RELEVANT),
     ),
-    "plus infinity": Odd(lambda: (HIGH.where(HIGH < 50, math.inf), RELEVANT), lambda: (HIGH, RELEVANT)),
+    "gains column by column": Odd(
+        lambda: (SCORES, rows_of_columns(RELEVANT.float())), lambda: (SCORES, RELEVANT)
+    ),
+    "ids column by column": Odd(
+        lambda: (rows_of_columns(IDS), RELEVANT), lambda: (IDS, RELEVANT)
+    ),
+    "Fortran order": Odd(
+        lambda: (
+            np.asfortranarray(SCORES.numpy()),
+            np.asfortranarray(RELEVANT.numpy()),
+        ),
+        lambda: (SCORES, RELEVANT),
+    ),
+    "backwards in memory": Odd(
+        lambda: (SCORES.flip(1).numpy()[:, ::-1], RELEVANT.flip(1).numpy()[:, ::-1]),
+        lambda: (SCORES, RELEVANT),
+    ),
+    "every second column": Odd(
+        lambda: (
+            SCORES.repeat_interleave(2, 1)[:, ::2],
+            RELEVANT.repeat_interleave(2, 1)[:, ::2],
+        ),
+        lambda: (SCORES, RELEVANT),
+    ),
+    "plus infinity": Odd(
+        lambda: (HIGH.where(HIGH < 50, math.inf), RELEVANT), lambda: (HIGH, RELEVANT)
+    ),
     "minus infinity alone": Odd(
         lambda: (torch.full_like(SCORES, -math.inf), RELEVANT),
         lambda: (torch.full_like(SCORES, -math.inf).clone(), RELEVANT.float()),
@@ -103,13 +144,25 @@ TABLE: dict[str, Odd] = {
         {"duplicates": "first"},
     ),
     "candidates that repeat": Odd(
-        lambda: ((torch.arange(6.0).neg().expand(5, 6), IDS[:, [0, 0, 1, 0, 1, 2]]), RELEVANT),
-        lambda: ((torch.arange(6.0).neg().repeat(5, 1), IDS[:, [0, 0, 1, 0, 1, 2]]), RELEVANT.float()),
+        lambda: (
+            (torch.arange(6.0).neg().expand(5, 6), IDS[:, [0, 0, 1, 0, 1, 2]]),
+            RELEVANT,
+        ),
+        lambda: (
+            (torch.arange(6.0).neg().repeat(5, 1), IDS[:, [0, 0, 1, 0, 1, 2]]),
+            RELEVANT.float(),
+        ),
         {"duplicates": "first"},
     ),
     "huge ids": Odd(
-        lambda: (torch.tensor([[HUGE, 3, 2 * HUGE], [3, HUGE, -1]]), torch.tensor([[2 * HUGE, -1], [3, HUGE]])),
-        lambda: (torch.tensor([[1, 0, 2], [0, 1, -1]]), torch.tensor([[2, -1], [0, 1]])),
+        lambda: (
+            torch.tensor([[HUGE, 3, 2 * HUGE], [3, HUGE, -1]]),
+            torch.tensor([[2 * HUGE, -1], [3, HUGE]]),
+        ),
+        lambda: (
+            torch.tensor([[1, 0, 2], [0, 1, -1]]),
+            torch.tensor([[2, -1], [0, 1]]),
+        ),
         with_labels=False,
     ),
 }
@@ -118,13 +171,21 @@ INFINITY_MATTERS = ("CrossEntropy", "CalibrationErrorAtK", "LabelAUC")
 
 
 def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
-    """Return every second class by turns, overall, by bucket and in scope global, if the input fits it."""
+    """Return every second class by turns, overall, by bucket and in scope global, if
+    the input fits it.
+    """
     metrics = {}
     for number, name in enumerate([*REGISTRY][turn % 2 :: 2]):
         by = ((None, "bucket", "global") if odd.with_labels else (None,))[
             (number + turn) % (3 if odd.with_labels else 1)
         ]
-        options = {"min_recall": 0.5} if name == "KForRecall" else {"k": [1, 3]} if name.endswith("AtK") else {}
+        options = (
+            {"min_recall": 0.5}
+            if name == "KForRecall"
+            else {"k": [1, 3]}
+            if name.endswith("AtK")
+            else {}
+        )
         if name in ("TieRateAtK", "PersonalizationAtK"):
             by = None
         further_arguments = odd.arguments or {}
@@ -133,7 +194,11 @@ def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
         ):
             continue
         if not odd.with_labels:
-            if registered(name).needs or name in ("FallOutAtK", "PersonalizationAtK", "LabelAUC"):
+            if registered(name).needs or name in (
+                "FallOutAtK",
+                "PersonalizationAtK",
+                "LabelAUC",
+            ):
                 continue
             further_arguments = {**further_arguments, "num_labels": None}
             options |= {"miss_value": 9} if name == "KForRecall" else {}
@@ -142,7 +207,9 @@ def metrics(odd: Odd, turn: int) -> dict[str, TopKMetric]:
 
 
 def outcome(metric: TopKMetric, *batches: tuple[Any, ...]) -> Tensor | str:
-    """Return the value after these batches alone, or the text of the error of the last one."""
+    """Return the value after these batches alone, or the text of the error of the last
+    one.
+    """
     metric.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -168,8 +235,9 @@ FORMS: list[Callable[[], AbstractContextManager[None]]] = [nullcontext, force_pl
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.slow
 def test_classes_read_an_odd_input_as_the_plain_one(name: str) -> None:
-    """A class gives an odd input the value of the plain one, or refuses both, alone and in a collection, in both forms,
-    after an ordinary batch. Values lie within the bounds of the class.
+    """A class gives an odd input the value of the plain one, or refuses both, alone and
+    in a collection, in both forms, after an ordinary batch. Values lie within the
+    bounds of the class.
     """
     odd = TABLE[name]
     before = [FIRST_BATCH] if odd.with_labels else []
@@ -179,8 +247,13 @@ def test_classes_read_an_odd_input_as_the_plain_one(name: str) -> None:
         value = outcome(metric, *before, odd.batch())
         if isinstance(value, str):
             with force_plain():
-                assert isinstance(outcome(metric, *before, odd.batch()), str), (key, value)
-        if odd.plain is not None and not (name == "plus infinity" and key in INFINITY_MATTERS):
+                assert isinstance(outcome(metric, *before, odd.batch()), str), (
+                    key,
+                    value,
+                )
+        if odd.plain is not None and not (
+            name == "plus infinity" and key in INFINITY_MATTERS
+        ):
             plain = outcome(metric, *before, odd.plain())
             assert same(value, plain), (key, value, plain)
         if isinstance(value, Tensor):

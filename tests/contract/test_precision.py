@@ -31,7 +31,9 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 
 
 def assert_unchanged_by_moves(metric: TopKMetric, turn: int) -> None:
-    """Assert that a third of the moves, of the metric and of a model that holds it, leave states and values alone."""
+    """Assert that a third of the moves, of the metric and of a model that holds it,
+    leave states and values alone.
+    """
     before = states(metric)
     value = bits(metric) if metric.update_called else None
     model = nn.Sequential(nn.Linear(1, 1))
@@ -45,11 +47,16 @@ def assert_unchanged_by_moves(metric: TopKMetric, turn: int) -> None:
 
 @pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
-    """Moves to another precision change no state and no result: of a metric alone or in a model, before, between and
-    after updates, after a reset, and with a cached value. Each move is tested at one of three moments by turns.
+    """Moves to another precision change no state and no result: of a metric alone or in
+    a model, before, between and after updates, after a reset, and with a cached value.
+    Each move is tested at one of three moments by turns.
     """
     turn = ONE_OF_EACH.index(case)
-    metric, new, first = case.metric(), case.metric(), fed_with(case.metric(), [BATCHES[0]])
+    metric, new, first = (
+        case.metric(),
+        case.metric(),
+        fed_with(case.metric(), [BATCHES[0]]),
+    )
     expected = bits(fed_with(case.metric(), BATCHES))
     assert_unchanged_by_moves(metric, (turn + 0) % 3)
     metric.update(BATCHES[0].scores, BATCHES[0].target)
@@ -78,7 +85,9 @@ def default_type(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def autocast_and_deterministic() -> Iterator[None]:
-    """Use autocast, which rounds matrix products, and refuse operations that are not deterministic."""
+    """Use autocast, which rounds matrix products, and refuse operations that are not
+    deterministic.
+    """
     torch.use_deterministic_algorithms(True)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -89,15 +98,23 @@ def autocast_and_deterministic() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "settings",
-    [partial(default_type, torch.bfloat16), partial(default_type, torch.float64), autocast_and_deterministic],
+    [
+        partial(default_type, torch.bfloat16),
+        partial(default_type, torch.float64),
+        autocast_and_deterministic,
+    ],
 )
 @pytest.mark.slow
 def test_settings_of_torch_do_not_change_bits(settings: Any) -> None:
-    """Default types, autocast and deterministic algorithms do not change the bits of metrics that are reset, cloned and
-    updated under them.
+    """Default types, autocast and deterministic algorithms do not change the bits of
+    metrics that are reset, cloned and updated under them.
     """
     for case in ONE_OF_EACH[::2]:
         metric, expected = case.metric(), bits(fed_with(case.metric(), BATCHES))
         with settings():
             metric.reset()
-            assert bits(fed_with(metric.clone(), BATCHES)) == bits(fed_with(metric, BATCHES)) == expected, case
+            assert (
+                bits(fed_with(metric.clone(), BATCHES))
+                == bits(fed_with(metric, BATCHES))
+                == expected
+            ), case

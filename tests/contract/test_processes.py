@@ -1,5 +1,5 @@
-"""Three gloo processes with uneven batches, the last with none, have the bits of one process; if they differ, all raise
-an error.
+"""Three gloo processes with uneven batches, the last with none, have the bits of one
+process; if they differ, all raise an error.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,9 +30,17 @@ HIT = (torch.tensor([[5, 1, 2]]), torch.tensor([[5, 6]]))
 
 
 def batches_of_rank(rank: int) -> list[Batch]:
-    """Return the batches of a process: many and uneven for the first, none for the last."""
+    """Return the batches of a process: many and uneven for the first, none for the
+    last.
+    """
     rows = data(seed=101, num_rows=31, graded=True)
-    parts = list(zip(rows.scores.split([5, 1, 3, 22]), rows.target.split([5, 1, 3, 22]), strict=True))
+    parts = list(
+        zip(
+            rows.scores.split([5, 1, 3, 22]),
+            rows.target.split([5, 1, 3, 22]),
+            strict=True,
+        )
+    )
     return [parts[:3], parts[3:], []][rank]
 
 
@@ -51,7 +59,11 @@ def fed(metric: Any, batches: list[Batch]) -> Any:
 
 def bits(values: Any) -> Any:
     """Return the bits of a value, or of each value of a dict."""
-    return {key: bits_of(value) for key, value in values.items()} if isinstance(values, dict) else bits_of(values)
+    return (
+        {key: bits_of(value) for key, value in values.items()}
+        if isinstance(values, dict)
+        else bits_of(values)
+    )
 
 
 ALL = [batch for rank in range(WORLD) for batch in batches_of_rank(rank)]
@@ -62,13 +74,27 @@ PATTERNS = [[HIT, MISS], [MISS, HIT, HIT], []]
 
 def by_bucket() -> tm.TopKCollection:
     """Return metrics at three cut-offs in eleven buckets."""
-    classes = (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK, tm.HitRateAtK, tm.NDCGAtK, tm.MAP, tm.MRR)
-    psp = tm.PropensityScoredPrecisionAtK(k=3, buckets=BUCKETS, label_counts=COUNTS, num_train=NUM_TRAIN)
-    return tm.TopKCollection([*(kind([1, 3, 5], buckets=BUCKETS) for kind in classes), psp])
+    classes = (
+        tm.PrecisionAtK,
+        tm.RecallAtK,
+        tm.F1AtK,
+        tm.HitRateAtK,
+        tm.NDCGAtK,
+        tm.MAP,
+        tm.MRR,
+    )
+    psp = tm.PropensityScoredPrecisionAtK(
+        k=3, buckets=BUCKETS, label_counts=COUNTS, num_train=NUM_TRAIN
+    )
+    return tm.TopKCollection(
+        [*(kind([1, 3, 5], buckets=BUCKETS) for kind in classes), psp]
+    )
 
 
 def per_label() -> tm.TopKCollection:
-    """Return metrics with counts per label, shared and not, and with flags per label."""
+    """Return metrics with counts per label, shared and not, and with flags per
+    label.
+    """
     arguments: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS}
     return tm.TopKCollection([
         tm.CatalogCoverageAtK(**arguments),
@@ -85,7 +111,9 @@ COLLECTIONS = {"by bucket": by_bucket, "per label": per_label}
 
 
 def torchmetrics_collections() -> list[MetricCollection]:
-    """Return collections whose members must not be merged, however the first batches of the processes differ."""
+    """Return collections whose members must not be merged, however the first batches of
+    the processes differ.
+    """
     members = {
         "p": tm.PrecisionAtK(k=1),
         "r": tm.RecallAtK(k=1),
@@ -93,8 +121,15 @@ def torchmetrics_collections() -> list[MetricCollection]:
         "a": tm.AccuracyAtK(k=1),
         "m": tm.MRR(k=3),
     }
-    members |= {"gini": tm.GiniAtK(k=1, num_labels=8), "coverage": tm.CatalogCoverageAtK(k=1, num_labels=8)}
-    return [MetricCollection(members), MetricCollection(members, compute_groups=False), tm.TopKCollection(members)]
+    members |= {
+        "gini": tm.GiniAtK(k=1, num_labels=8),
+        "coverage": tm.CatalogCoverageAtK(k=1, num_labels=8),
+    }
+    return [
+        MetricCollection(members),
+        MetricCollection(members, compute_groups=False),
+        tm.TopKCollection(members),
+    ]
 
 
 def gather(tensor: Tensor, group: Any = None) -> list[Tensor]:
@@ -120,7 +155,9 @@ DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
     ),
     "a custom gather function": (
         lambda: tm.RecallAtK(k=1, dist_sync_fn=gather),
-        lambda: tm.RecallAtK(k=2, average="macro", num_labels=NUM_LABELS, dist_sync_fn=gather),
+        lambda: tm.RecallAtK(
+            k=2, average="macro", num_labels=NUM_LABELS, dist_sync_fn=gather
+        ),
         "k is 1 on process 0 and 2 on process 2, average is 'samples' on process 0 and 'macro' on process",
     ),
     "training counts": (
@@ -129,12 +166,16 @@ DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
         "num_labels is 12 on process 0 and 13 on process",
     ),
 }
-"""Different metrics on two processes, and what the error says; test_every_argument.py has each argument."""
+"""Different metrics on two processes, and what the error says; test_every_argument.py
+has each argument.
+"""
 
 
 @contextmanager
 def recorded_collectives() -> Iterator[list[tuple[str, str, int]]]:
-    """Record each collective: its name, and for a reduction the type and the number of elements."""
+    """Record each collective: its name, and for a reduction the type and the number of
+    elements.
+    """
     calls: list[tuple[str, str, int]] = []
 
     def recording(name: str, original: Any) -> Callable[..., Any]:
@@ -148,7 +189,9 @@ def recorded_collectives() -> Iterator[list[tuple[str, str, int]]]:
     with pytest.MonkeyPatch.context() as patched:
         for name in COLLECTIVES:
             if hasattr(distributed, name):
-                patched.setattr(distributed, name, recording(name, getattr(distributed, name)))
+                patched.setattr(
+                    distributed, name, recording(name, getattr(distributed, name))
+                )
         yield calls
 
 
@@ -167,7 +210,9 @@ def results_of_process(rank: int, world: int) -> Results:
 
 
 def results_of_metrics(rank: int) -> Results:
-    """Return results of every metric: compute, synced states, unsynchronised values, and synchronised forward."""
+    """Return results of every metric: compute, synced states, unsynchronised values,
+    and synchronised forward.
+    """
     results = {}
     for case in ONE_OF_EACH:
         metric = fed(case.metric(), batches_of_rank(rank))
@@ -182,49 +227,72 @@ def results_of_metrics(rank: int) -> Results:
         metric.compute()
         metric.update(*step(rank))
         results[f"{case} later"] = bits(metric.compute())
-        results[f"{case} local"] = bits(fed(case.metric(sync_on_compute=False), [step(rank)]).compute())
+        results[f"{case} local"] = bits(
+            fed(case.metric(sync_on_compute=False), [step(rank)]).compute()
+        )
         results[f"{case} step"] = bits(case.metric(dist_sync_on_step=True)(*step(rank)))
     return results
 
 
 def results_of_collections(rank: int) -> Results:
-    """Return values of collections, also after later batches on one process, values of labels, training counts and
-    collectives.
+    """Return values of collections, also after later batches on one process, values of
+    labels, training counts and collectives.
     """
     results: Results = {}
     for name, factory in COLLECTIONS.items():
         collection = fed(factory(), batches_of_rank(rank))
-        collection.items(keep_base=True, copy_state=False)  # ties the states of members that were never updated
-        state_ids = [id(state) for metric in collection.members().values() for state in metric.metric_state.values()]
+        # ties the states of members that were never updated
+        collection.items(keep_base=True, copy_state=False)
+        state_ids = [
+            id(state)
+            for metric in collection.members().values()
+            for state in metric.metric_state.values()
+        ]
         with recorded_collectives() as calls:
             results[name] = bits(collection.compute())
         state_ids_after_compute = [
-            id(state) for metric in collection.members().values() for state in metric.metric_state.values()
+            id(state)
+            for metric in collection.members().values()
+            for state in metric.metric_state.values()
         ]
         assert state_ids == state_ids_after_compute, (
             "compute gives back the very states, so that members still share them"
         )
         results[f"{name}, calls"] = calls
-        if rank == 0:  # the others have computed since their last batch, and do not know of this one
+        # the others have computed since their last batch, and do not know of this one
+        if rank == 0:
             collection.update(*step(0))
         results[f"{name}, later"] = bits(collection.compute())
     for number, collection in enumerate(torchmetrics_collections()):
         results[f"pattern {number}"] = bits(fed(collection, PATTERNS[rank]).compute())
-    results["values of labels"] = bits(fed(per_label(), batches_of_rank(rank)).per_label())
-    frequency = fed(tm.LabelFrequency(NUM_LABELS), [(target,) for _, target in batches_of_rank(rank)])  # type: ignore[misc]
+    results["values of labels"] = bits(
+        fed(per_label(), batches_of_rank(rank)).per_label()
+    )
+    frequency = fed(
+        tm.LabelFrequency(NUM_LABELS),
+        [(target,) for _, target in batches_of_rank(rank)],
+    )  # type: ignore[misc]
     with recorded_collectives() as calls:
         results["counts"] = bits(frequency.compute())
-    bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
+    bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(
+        frequency
+    )
     results["bound"] = bits(fed(bound, batches_of_rank(rank)).compute())
     return results | {"counts, calls": len(calls), "rows": frequency.num_rows}
 
 
 def results_of_differences(rank: int) -> Results:
-    """Return the errors if the last process holds something else; assert that metrics are unchanged."""
+    """Return the errors if the last process holds something else; assert that metrics
+    are unchanged.
+    """
     results: Results = {}
     for name, (usual, other, _) in DIFFERENT.items():
         metric = (other if rank == WORLD - 1 else usual)()
-        members = list(metric.members().values()) if isinstance(metric, tm.TopKCollection) else [metric]
+        members = (
+            list(metric.members().values())
+            if isinstance(metric, tm.TopKCollection)
+            else [metric]
+        )
         before = [bits(member.metric_state) for member in members]
         try:
             results[name] = f"no error, but {metric.compute()}"
@@ -232,12 +300,14 @@ def results_of_differences(rank: int) -> Results:
             results[name] = str(error)
         assert [bits(member.metric_state) for member in members] == before
         assert not any(member._is_synced for member in members), name
-    return results | {"agreed": bits(fed(tm.RecallAtK(k=3), batches_of_rank(rank)).compute())}
+    return results | {
+        "agreed": bits(fed(tm.RecallAtK(k=3), batches_of_rank(rank)).compute())
+    }
 
 
 def results_of_options(rank: int) -> Results:
-    """Return results of options of TorchMetrics: a custom gather function, no synchronisation, no cache; and of a
-    compute that fails.
+    """Return results of options of TorchMetrics: a custom gather function, no
+    synchronisation, no cache; and of a compute that fails.
     """
     results: Results = {}
     gathered: list[int] = []
@@ -247,13 +317,27 @@ def results_of_options(rank: int) -> Results:
         return gather_all_tensors(tensor, group)
 
     metric = fed(tm.RecallAtK(k=3, dist_sync_fn=counting_gather), batches_of_rank(rank))
-    results["own function"] = bits(metric.compute()), len(gathered), len(metric.metric_state)
-    collection = tm.TopKCollection([tm.RecallAtK(k=3, dist_sync_fn=counting_gather), tm.PrecisionAtK(k=3)])
-    results["own function in a collection"] = bits(fed(collection, batches_of_rank(rank)).compute()), len(gathered)
-    for option in ({"sync_on_compute": False}, {"distributed_available_fn": lambda: False}):
+    results["own function"] = (
+        bits(metric.compute()),
+        len(gathered),
+        len(metric.metric_state),
+    )
+    collection = tm.TopKCollection(
+        [tm.RecallAtK(k=3, dist_sync_fn=counting_gather), tm.PrecisionAtK(k=3)]
+    )
+    results["own function in a collection"] = (
+        bits(fed(collection, batches_of_rank(rank)).compute()),
+        len(gathered),
+    )
+    for option in (
+        {"sync_on_compute": False},
+        {"distributed_available_fn": lambda: False},
+    ):
         with recorded_collectives() as calls:
             value = bits(fed(tm.RecallAtK(k=3, **option), [step(rank)]).compute())
-            together = fed(tm.TopKCollection([tm.RecallAtK(k=3, **option)]), [step(rank)]).compute()
+            together = fed(
+                tm.TopKCollection([tm.RecallAtK(k=3, **option)]), [step(rank)]
+            ).compute()
         assert calls == []
         results[f"not {next(iter(option))}"] = value, bits(together["recall@3"])
     metric = tm.RecallAtK(k=3)
@@ -265,7 +349,8 @@ def results_of_options(rank: int) -> Results:
     with recorded_collectives() as calls:
         results["not cached"] = bits(metric.compute()), len(calls)
         metric.compute()
-    for rows in (2**35, 2**36):  # in each of three processes: the largest limb is 2^25 times as large
+    # in each of three processes: the largest limb is 2^25 times as large
+    for rows in (2**35, 2**36):
         metric = fed(tm.RecallAtK(k=1), [HIT])
         for state in metric.metric_state.values():
             state.mul_(rows)
@@ -276,29 +361,46 @@ def results_of_options(rank: int) -> Results:
             results[f"{rows} rows"] = str(error)
         assert bits(metric.metric_state) == before
     unbound = tm.RecallAtK(k=3, buckets="deciles")
-    with pytest.raises(ValueError, match="RecallAtK: buckets='deciles' has no label counts yet"):
+    with pytest.raises(
+        ValueError, match="RecallAtK: buckets='deciles' has no label counts yet"
+    ):
         unbound.compute()
     return results | {"not cached, calls": len(calls), "unbound": unbound._is_synced}
 
 
 def results_of_groups(rank: int) -> Results:
-    """Return values of members of different process groups, in another order on each process."""
+    """Return values of members of different process groups, in another order on each
+    process.
+    """
     groups = [distributed.new_group([0, 1]), distributed.new_group([2])]
     group, ranks = (groups[0], [0, 1]) if rank < 2 else (groups[1], [2])
-    members = {"all": tm.RecallAtK(k=3, name="all"), "mine": tm.RecallAtK(k=3, name="mine", process_group=group)}
+    members = {
+        "all": tm.RecallAtK(k=3, name="all"),
+        "mine": tm.RecallAtK(k=3, name="mine", process_group=group),
+    }
     names = sorted(members, reverse=bool(rank % 2))
     collection = fed(tm.TopKCollection([members[name] for name in names]), [step(rank)])
     with recorded_collectives() as calls:
         values = collection.compute()
-    with pytest.raises(ValueError, match="is not in process_group; compute in the processes of the group only"):
+    with pytest.raises(
+        ValueError,
+        match="is not in process_group; compute in the processes of the group only",
+    ):
         tm.RecallAtK(k=3, process_group=groups[1] if rank < 2 else groups[0]).compute()
-    return {"all": bits(values["all"]), "mine": bits(values["mine"]), "ranks": ranks, "group calls": len(calls)}
+    return {
+        "all": bits(values["all"]),
+        "mine": bits(values["mine"]),
+        "ranks": ranks,
+        "group calls": len(calls),
+    }
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
     """Return the results of each process; the processes start once for all tests."""
-    return processes.run_on_ranks(results_of_process, WORLD, tmp_path_factory.mktemp("ranks"))
+    return processes.run_on_ranks(
+        results_of_process, WORLD, tmp_path_factory.mktemp("ranks")
+    )
 
 
 def bits_of_one_process(metric: Any, batches: list[Batch]) -> Any:
@@ -309,69 +411,108 @@ def bits_of_one_process(metric: Any, batches: list[Batch]) -> Any:
 
 @pytest.mark.slow
 def test_uneven_batches_and_a_rank_without_any(results: list[Results]) -> None:
-    """compute, sync and forward on every process give the bits of one process, with uneven batches and a process
-    without any. Between them each process keeps its own rows.
+    """compute, sync and forward on every process give the bits of one process, with
+    uneven batches and a process without any. Between them each process keeps its own
+    rows.
     """
     for rank, rank_results in enumerate(results):
         for case in ONE_OF_EACH:
-            assert rank_results[str(case)] == bits_of_one_process(case.metric(), ALL), case
+            assert rank_results[str(case)] == bits_of_one_process(case.metric(), ALL), (
+                case
+            )
         for case in ONE_OF_EACH[::6]:
             metric = case.metric()
-            assert rank_results[f"{case} later"] == bits_of_one_process(metric, [*ALL, *STEPS]), case
-            assert rank_results[f"{case} local"] == bits_of_one_process(metric, [step(rank)]), case
-            assert rank_results[f"{case} step"] == bits_of_one_process(metric, STEPS), case
+            assert rank_results[f"{case} later"] == bits_of_one_process(
+                metric, [*ALL, *STEPS]
+            ), case
+            assert rank_results[f"{case} local"] == bits_of_one_process(
+                metric, [step(rank)]
+            ), case
+            assert rank_results[f"{case} step"] == bits_of_one_process(metric, STEPS), (
+                case
+            )
             metric.reset()
-            assert rank_results[f"{case} by hand"] == bits(fed(metric, ALL).metric_state), case
+            assert rank_results[f"{case} by hand"] == bits(
+                fed(metric, ALL).metric_state
+            ), case
 
 
 @pytest.mark.slow
 def test_collections_give_the_bits_of_one_process(results: list[Results]) -> None:
-    """Collections on three processes give the bits of one process: after more rows on one of them, for values of
-    labels, for bound buckets, and whatever their first batches hit.
+    """Collections on three processes give the bits of one process: after more rows on
+    one of them, for values of labels, for bound buckets, and whatever their first
+    batches hit.
     """
     frequency = fed(tm.LabelFrequency(NUM_LABELS), [(target,) for _, target in ALL])  # type: ignore[misc]
-    bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
+    bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(
+        frequency
+    )
     pattern_batches = [batch for batches in PATTERNS for batch in batches]
     for rank_results in results:
         for name, factory in COLLECTIONS.items():
             assert rank_results[name] == bits_of_one_process(factory(), ALL)
-            assert rank_results[f"{name}, later"] == bits_of_one_process(factory(), [*ALL, step(0)])
+            assert rank_results[f"{name}, later"] == bits_of_one_process(
+                factory(), [*ALL, step(0)]
+            )
         for number, collection in enumerate(torchmetrics_collections()):
             members = collection.items(keep_base=True)
-            values = {key: fed(metric.clone(), pattern_batches).compute() for key, metric in members}
-            assert list(rank_results[f"pattern {number}"].values()) == list(bits(values).values())
-        assert rank_results["values of labels"] == bits(fed(per_label(), ALL).per_label())
-        assert (rank_results["counts"], rank_results["rows"]) == (bits(frequency.compute()), frequency.num_rows)
+            values = {
+                key: fed(metric.clone(), pattern_batches).compute()
+                for key, metric in members
+            }
+            assert list(rank_results[f"pattern {number}"].values()) == list(
+                bits(values).values()
+            )
+        assert rank_results["values of labels"] == bits(
+            fed(per_label(), ALL).per_label()
+        )
+        assert (rank_results["counts"], rank_results["rows"]) == (
+            bits(frequency.compute()),
+            frequency.num_rows,
+        )
         assert rank_results["bound"] == bits_of_one_process(bound, ALL)
 
 
 @pytest.mark.slow
 def test_a_collection_takes_at_most_four_collectives(results: list[Results]) -> None:
-    """compute of a collection takes at most four collectives: one to agree, and one for each reduction and type.
+    """compute of a collection takes at most four collectives: one to agree, and one for
+    each reduction and type.
 
     They carry as many numbers as the states, and one to check sums.
     """
     sizes = {}
     for name, factory in COLLECTIONS.items():
         collection = fed(factory(), ALL)
-        collection.items(keep_base=True, copy_state=False)  # ties the states that members share
+        # ties the states that members share
+        collection.items(keep_base=True, copy_state=False)
         metrics = [metric for metric in collection.members().values() if metric.keys()]
-        states = {id(state): state.numel() for metric in metrics for state in metric.metric_state.values()}
+        states = {
+            id(state): state.numel()
+            for metric in metrics
+            for state in metric.metric_state.values()
+        }
         sizes[name] = sum(states.values())
     for rank_results in results:
-        assert [call[:2] for call in rank_results["by bucket, calls"]] == [("all_reduce", "torch.int64")] * 2
+        assert [call[:2] for call in rank_results["by bucket, calls"]] == [
+            ("all_reduce", "torch.int64")
+        ] * 2
         types = [call[:2] for call in rank_results["per label, calls"]]
         assert len(types) <= 4
-        assert sorted(set(types)) == [("all_reduce", f"torch.{kind}") for kind in ("int64", "uint8")]
+        assert sorted(set(types)) == [
+            ("all_reduce", f"torch.{kind}") for kind in ("int64", "uint8")
+        ]
         for name, size in sizes.items():
-            assert sum(numel for _, _, numel in rank_results[f"{name}, calls"][1:]) == size + 1
+            assert (
+                sum(numel for _, _, numel in rank_results[f"{name}, calls"][1:])
+                == size + 1
+            )
         assert rank_results["counts, calls"] == 2
 
 
 @pytest.mark.slow
 def test_processes_that_differ_raise_everywhere(results: list[Results]) -> None:
-    """Processes with different metrics all raise an error that names the metric and the difference, and can compute
-    equal metrics afterwards.
+    """Processes with different metrics all raise an error that names the metric and the
+    difference, and can compute equal metrics afterwards.
     """
     for rank, rank_results in enumerate(results):
         for name, (usual, other, difference) in DIFFERENT.items():
@@ -385,23 +526,41 @@ def test_processes_that_differ_raise_everywhere(results: list[Results]) -> None:
 
 
 @pytest.mark.slow
-def test_options_of_torchmetrics_for_synchronisation_are_obeyed(results: list[Results]) -> None:
-    """Options of TorchMetrics for synchronisation are obeyed: a custom gather function, none, no cache, and process
-    groups of members.
+def test_options_of_torchmetrics_for_synchronisation_are_obeyed(
+    results: list[Results],
+) -> None:
+    """Options of TorchMetrics for synchronisation are obeyed: a custom gather function,
+    none, no cache, and process groups of members.
     """
     expected = bits_of_one_process(tm.RecallAtK(k=3), ALL)
     for rank, rank_results in enumerate(results):
         value, calls, states = rank_results["own function"]
-        assert (value, calls) == (expected, states + 1), "one call by which processes agree what they add up"
-        values = bits_of_one_process(tm.TopKCollection([tm.RecallAtK(k=3), tm.PrecisionAtK(k=3)]), ALL)
-        assert rank_results["own function in a collection"] == (values, 2 * (states + 1))
+        assert (value, calls) == (expected, states + 1), (
+            "one call by which processes agree what they add up"
+        )
+        values = bits_of_one_process(
+            tm.TopKCollection([tm.RecallAtK(k=3), tm.PrecisionAtK(k=3)]), ALL
+        )
+        assert rank_results["own function in a collection"] == (
+            values,
+            2 * (states + 1),
+        )
         local = bits_of_one_process(tm.RecallAtK(k=3), [step(rank)])
-        assert rank_results["not sync_on_compute"] == rank_results["not distributed_available_fn"] == (local, local)
+        assert (
+            rank_results["not sync_on_compute"]
+            == rank_results["not distributed_available_fn"]
+            == (local, local)
+        )
         assert rank_results["sync_on_compute set later"] == local
-        assert (rank_results["not cached"], rank_results["not cached, calls"]) == ((expected, 2), 4)
+        assert (rank_results["not cached"], rank_results["not cached, calls"]) == (
+            (expected, 2),
+            4,
+        )
         assert not rank_results["unbound"]
         assert rank_results[f"{2**35} rows"] == 0.5
-        assert rank_results[f"{2**36} rows"].startswith("RecallAtK: a state would hold a number of up to 6,9")
+        assert rank_results[f"{2**36} rows"].startswith(
+            "RecallAtK: a state would hold a number of up to 6,9"
+        )
         assert rank_results["all"] == bits_of_one_process(tm.RecallAtK(k=3), STEPS)
         assert rank_results["mine"] == bits_of_one_process(
             tm.RecallAtK(k=3), [step(rank) for rank in rank_results["ranks"]]

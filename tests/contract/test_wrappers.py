@@ -11,7 +11,9 @@ from cases import BUCKETS, Case, data
 from exactness.bits import ONE_OF_EACH, bits_of
 from tailmetrics import MRR, RecallAtK, TopKCollection
 
-EPOCHS = [data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)]
+EPOCHS = [
+    data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)
+]
 every_metric = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 
 
@@ -25,9 +27,13 @@ def value_of(metric: Any, *batches: Any) -> Any:
 
 @every_metric
 def test_tracker_keeps_the_value_of_each_epoch(case: Case) -> None:
-    """MetricTracker keeps one value per increment, in order, and finds the best in the direction of the metric."""
+    """MetricTracker keeps one value per increment, in order, and finds the best in the
+    direction of the metric.
+    """
     metric = case.metric()
-    tracker = MetricTracker(metric, maximize=True if metric.higher_is_better is None else None)
+    tracker = MetricTracker(
+        metric, maximize=True if metric.higher_is_better is None else None
+    )
     for batch in EPOCHS:
         tracker.increment()
         tracker.update(batch.scores, batch.target)
@@ -39,8 +45,8 @@ def test_tracker_keeps_the_value_of_each_epoch(case: Case) -> None:
 
 
 def test_tracker_of_a_collection_follows_every_key() -> None:
-    """MetricTracker of a collection returns a flat dict of all epochs, and the best value of each key in the direction
-    of its metric.
+    """MetricTracker of a collection returns a flat dict of all epochs, and the best
+    value of each key in the direction of its metric.
     """
     tracker = MetricTracker(TopKCollection([RecallAtK(k=[1, 3]), MRR()], prefix="val/"))
     for batch in EPOCHS:
@@ -55,11 +61,17 @@ def test_tracker_of_a_collection_follows_every_key() -> None:
             assert best[f"val/{key}"] == expected.max().item()
 
 
-@pytest.mark.parametrize("case", [case for case in ONE_OF_EACH if case.by is not None], ids=str)
+@pytest.mark.parametrize(
+    "case", [case for case in ONE_OF_EACH if case.by is not None], ids=str
+)
 def test_classwise_wrapper_names_buckets(case: Case) -> None:
     """ClasswiseWrapper turns a vector over buckets into a dict by their names."""
     arguments = {key: value for key, value in case.arguments.items() if key != "k"}
-    one_k = Case(case.name, {**arguments, "k": 3} if "k" in case.arguments else arguments, case.by)
+    one_k = Case(
+        case.name,
+        {**arguments, "k": 3} if "k" in case.arguments else arguments,
+        case.by,
+    )
     wrapper = ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names), prefix="at_")
     for batch in EPOCHS[:2]:
         wrapper.update(batch.scores, batch.target)
@@ -67,14 +79,16 @@ def test_classwise_wrapper_names_buckets(case: Case) -> None:
     values = wrapper.compute()
     assert list(values) == [f"at_{name}" for name in BUCKETS.names]
     assert bits_of(torch.stack(list(values.values()))) == bits_of(expected)
-    inside = MetricCollection({"wrapped": ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names))})
+    inside = MetricCollection(
+        {"wrapped": ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names))}
+    )
     inside.update(EPOCHS[0].scores, EPOCHS[0].target)
     assert len(inside.compute()) == len(BUCKETS)
 
 
 def test_minimum_maximum_and_running_value() -> None:
-    """MinMaxMetric and Running, which call compute, forward and reset in their own order, have the values of plain
-    metrics.
+    """MinMaxMetric and Running, which call compute, forward and reset in their own
+    order, have the values of plain metrics.
     """
     extremes, running = MinMaxMetric(RecallAtK(k=3)), Running(RecallAtK(k=3), window=2)
     values_so_far = []
@@ -93,14 +107,21 @@ def test_minimum_maximum_and_running_value() -> None:
 
 @pytest.mark.parametrize("compute_groups", [True, False])
 def test_a_collection_inside_another_adds_no_batch_twice(compute_groups):
-    """A TopKCollection inside a MetricCollection adds a batch once: members of one key work, and members of several
-    keys, which TorchMetrics would update once for each, are refused.
+    """A TopKCollection inside a MetricCollection adds a batch once: members of one key
+    work, and members of several keys, which TorchMetrics would update once for each,
+    are refused.
     """
     scores, target = torch.eye(8)[:6], torch.arange(6)
-    collection = MetricCollection({"n": TopKCollection([RecallAtK(k=1)])}, compute_groups=compute_groups)
+    collection = MetricCollection(
+        {"n": TopKCollection([RecallAtK(k=1)])}, compute_groups=compute_groups
+    )
     collection.update(scores, target)
-    assert {key: float(value) for key, value in collection.compute().items()} == {"n_recall@1": 1.0}
-    two = MetricCollection({"n": TopKCollection([RecallAtK(k=[1, 3])])}, compute_groups=compute_groups)
+    assert {key: float(value) for key, value in collection.compute().items()} == {
+        "n_recall@1": 1.0
+    }
+    two = MetricCollection(
+        {"n": TopKCollection([RecallAtK(k=[1, 3])])}, compute_groups=compute_groups
+    )
     for add in (two.update, two):
         with pytest.raises(
             TypeError,

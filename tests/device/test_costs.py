@@ -1,4 +1,6 @@
-"""The cost of an update on a device, counted on torch's meta device, stays below its limit."""
+"""The cost of an update on a device, counted on torch's meta device, stays below its
+limit.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -25,8 +27,8 @@ def counted_once() -> Iterator[None]:
 
 @pytest.mark.parametrize("line", LINES, ids=str)
 def test_costs_of_an_update_are_within_limits(line: Line) -> None:
-    """Launches, bytes moved and memory of an update are within their limits; it waits for nothing and copies nothing
-    between devices.
+    """Launches, bytes moved and memory of an update are within their limits; it waits
+    for nothing and copies nothing between devices.
     """
     costs, waits, copies = line.count()
     assert costs.within(line.most), costs
@@ -35,9 +37,13 @@ def test_costs_of_an_update_are_within_limits(line: Line) -> None:
 
 @pytest.mark.slow
 def test_logits_of_a_language_model_are_read_in_blocks() -> None:
-    """Accuracy, MRR and perplexity of bfloat16 logits on a CPU take at most 16 MB, hardly more for twice the tokens."""
+    """Accuracy, MRR and perplexity of bfloat16 logits on a CPU take at most 16 MB,
+    hardly more for twice the tokens.
+    """
     metrics = token_metrics(LabelBuckets.deciles(label_counts(50_257)))
-    logits = torch.randn(1, 1024, 50_257, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    logits = torch.randn(
+        1, 1024, 50_257, generator=torch.Generator().manual_seed(0)
+    ).to(torch.bfloat16)
     target = torch.arange(1024).view(1, 1024)
     peaks = []
     for tokens in (512, 1024):
@@ -50,13 +56,15 @@ def test_logits_of_a_language_model_are_read_in_blocks() -> None:
 
 @pytest.mark.slow
 def test_page_shows_the_current_costs() -> None:
-    """The page shows the current costs: ``python -m benchmarks.costs`` was run after the last change."""
+    """The page shows the current costs: ``python -m benchmarks.costs`` was run after
+    the last change.
+    """
     assert table() in PAGE.read_text()
 
 
 def test_costs_are_counted_as_by_hand() -> None:
-    """Costs are counted as by hand: an addition reads two tensors and writes one, a view is free, and memory is that of
-    the tensors alive.
+    """Costs are counted as by hand: an addition reads two tensors and writes one, a
+    view is free, and memory is that of the tensors alive.
     """
     with CountedCosts() as costs:
         first = torch.zeros(1000, dtype=torch.float32, device="meta")
@@ -69,7 +77,9 @@ def test_costs_are_counted_as_by_hand() -> None:
 
 
 def test_a_wait_and_a_copy_are_counted() -> None:
-    """Finding true cells of a mask counts as a wait, and a tensor of a Python list as a copy."""
+    """Finding true cells of a mask counts as a wait, and a tensor of a Python list as a
+    copy.
+    """
     flags = torch.zeros(10, dtype=torch.bool)
     with CountedCosts("cpu") as costs:
         flags.nonzero()

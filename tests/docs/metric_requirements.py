@@ -1,4 +1,6 @@
-"""What CONTRIBUTING.md requires of a metric and of a formula of the library, and what one of them lacks."""
+"""What CONTRIBUTING.md requires of a metric and of a formula of the library, and what
+one of them lacks.
+"""
 
 import ast
 import doctest
@@ -26,7 +28,9 @@ ORACLES = {
 
 
 def families() -> Iterator[Path]:
-    """Yield the files of metrics; files that start with an underscore hold shared code."""
+    """Yield the files of metrics; files that start with an underscore hold shared
+    code.
+    """
     yield from sorted(Path(metrics.__file__).parent.glob("[a-z]*.py"))
 
 
@@ -35,35 +39,55 @@ def classes() -> set[str]:
     names = set()
     for path in families():
         module = import_module(f"tailmetrics.metrics.{path.stem}")
-        local_values = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
+        local_values = (
+            value
+            for value in vars(module).values()
+            if getattr(value, "__module__", "") == module.__name__
+        )
         names |= {
             kind.__name__
             for kind in local_values
-            if inspect.isclass(kind) and issubclass(kind, TopKMetric) and not _is_base(kind)
+            if inspect.isclass(kind)
+            and issubclass(kind, TopKMetric)
+            and not _is_base(kind)
         }
     return {name for name in names if not name.startswith("_")}
 
 
 def _is_base(kind: type) -> bool:
     """Whether a class of the library is derived from this class."""
-    return any(subclass.__module__.startswith("tailmetrics.") for subclass in kind.__subclasses__())
+    return any(
+        subclass.__module__.startswith("tailmetrics.")
+        for subclass in kind.__subclasses__()
+    )
 
 
 def formulas() -> set[str]:
     """Return the names of the public functions that the files of metrics define."""
     trees = (ast.parse(path.read_text()) for path in families())
-    names = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+    names = {
+        node.name
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
     return {name for name in names if not name.startswith("_")}
 
 
 def reference_entries(page: str) -> set[str]:
     """Return the names of the entries of a page of the reference."""
-    return set(re.findall(r"^::: ([\w.]+)$", (DOCS / "reference" / f"{page}.md").read_text(), re.MULTILINE))
+    return set(
+        re.findall(
+            r"^::: ([\w.]+)$",
+            (DOCS / "reference" / f"{page}.md").read_text(),
+            re.MULTILINE,
+        )
+    )
 
 
 def missing_parts_of_metric(name: str) -> list[str]:
-    """Return what is missing for a metric: in the package, in the tests, in the documentation and in the class
-    itself.
+    """Return what is missing for a metric: in the package, in the tests, in the
+    documentation and in the class itself.
     """
     metric = REGISTRY.get(name)
     if metric is None:
@@ -74,13 +98,21 @@ def missing_parts_of_metric(name: str) -> list[str]:
     parts = {
         "its name in the package": getattr(tailmetrics, name, None) is metric,
         "a case in tests/cases.py": any(case.name == name for case in EVERY_CASE),
-        "a second reading in tests/oracle.py": name.replace("AtThreshold", "AtK") in ORACLES,
-        "a line in a table of docs/definitions.md": re.search(rf"^\| .*`{name}`", definitions, re.MULTILINE),
-        "its key in docs/definitions.md": f"`{metric.stem}" in definitions or f"{metric.stem}@" in definitions,
-        "its name in docs/reference/metrics.md": f"tailmetrics.{name}" in reference_entries("metrics"),
-        "an example with its value": any(re.search(r"\d|nan", example.want) for example in examples),
+        "a second reading in tests/oracle.py": name.replace("AtThreshold", "AtK")
+        in ORACLES,
+        "a line in a table of docs/definitions.md": re.search(
+            rf"^\| .*`{name}`", definitions, re.MULTILINE
+        ),
+        "its key in docs/definitions.md": f"`{metric.stem}" in definitions
+        or f"{metric.stem}@" in definitions,
+        "its name in docs/reference/metrics.md": f"tailmetrics.{name}"
+        in reference_entries("metrics"),
+        "an example with its value": any(
+            re.search(r"\d|nan", example.want) for example in examples
+        ),
         "a direction": any(
-            "higher_is_better" in vars(base) for base in metric.__mro__[: metric.__mro__.index(TopKMetric)]
+            "higher_is_better" in vars(base)
+            for base in metric.__mro__[: metric.__mro__.index(TopKMetric)]
         ),
         "a range": -math.inf < low < high,
     }
@@ -88,9 +120,16 @@ def missing_parts_of_metric(name: str) -> list[str]:
 
 
 def missing_parts_of_formula(name: str) -> list[str]:
-    """Return what is missing for a formula in the package and in the documentation, with the command that writes it."""
+    """Return what is missing for a formula in the package and in the documentation,
+    with the command that writes it.
+    """
     parts = {
         "a place in tailmetrics/functional.py": hasattr(functional, name),
-        "its name in docs/reference/functional.md": f"tailmetrics.functional.{name}" in reference_entries("functional"),
+        "its name in docs/reference/functional.md": f"tailmetrics.functional.{name}"
+        in reference_entries("functional"),
     }
-    return [f"{part}: python -m docs.make_functional" for part, is_present in parts.items() if not is_present]
+    return [
+        f"{part}: python -m docs.make_functional"
+        for part, is_present in parts.items()
+        if not is_present
+    ]

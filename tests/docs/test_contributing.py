@@ -52,12 +52,16 @@ result = [module.__file__ for module in modules if doctest.testmod(module).faile
 """
 
 
-LINES = dict(re.findall(r"`(src/[\w/]+\.py)`.*:\n\n```py\n([^`]+)^```$", GUIDE, re.MULTILINE))
+LINES = dict(
+    re.findall(r"`(src/[\w/]+\.py)`.*:\n\n```py\n([^`]+)^```$", GUIDE, re.MULTILINE)
+)
 """The lines that the guide shows, by the file to which they are added."""
 
 
 def write_lines(folder: Path, lines: dict[str, str]) -> None:
-    """Add the lines where the guide says: code at the end of its file, the name of its class to ``__all__``."""
+    """Add the lines where the guide says: code at the end of its file, the name of its
+    class to ``__all__``.
+    """
     for name, text in lines.items():
         path, match = folder / name, re.search(r"class (\w+)\(", text)
         assert match is not None
@@ -67,20 +71,37 @@ def write_lines(folder: Path, lines: dict[str, str]) -> None:
 
 def ruff(folder: Path, *options: str) -> None:
     """Run ruff on the files of the guide, which must succeed."""
-    check = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *options]
-    process = subprocess.run([*check, *LINES], cwd=folder, text=True, capture_output=True)
+    check = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--no-cache",
+        "--config",
+        str(ROOT / "pyproject.toml"),
+        *options,
+    ]
+    process = subprocess.run(
+        [*check, *LINES], cwd=folder, text=True, capture_output=True
+    )
     assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the package with the metric of the guide and, before it, the same under another name.
+    """Return a copy of the package with the metric of the guide and, before it, the
+    same under another name.
 
     The second use of the guide then works like the first.
     """
     folder = tmp_path_factory.mktemp("contributed")
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    first_lines = {name: text.replace("All", "Any").replace("all_found", "any_found") for name, text in LINES.items()}
+    shutil.copytree(
+        ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    first_lines = {
+        name: text.replace("All", "Any").replace("all_found", "any_found")
+        for name, text in LINES.items()
+    }
     for lines in (first_lines, LINES):
         write_lines(folder, lines)
         ruff(folder, "--fix")
@@ -88,31 +109,50 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_metric_of_the_guide_takes_at_most_25_lines() -> None:
-    """The metric of the guide takes at most 25 lines, with blank lines and docstrings."""
+    """The metric of the guide takes at most 25 lines, with blank lines and
+    docstrings.
+    """
     assert "class AllFoundAtK(" in "".join(LINES.values())
     assert 0 < sum(len(text.splitlines()) for text in LINES.values()) <= 25
 
 
 @pytest.mark.slow
-def test_the_metric_of_the_guide_works_by_bucket_and_in_a_collection(package: Path) -> None:
-    """The metric of the guide gives the values that are counted by hand, overall, by bucket and in a collection, and
-    its states are whole numbers.
+def test_the_metric_of_the_guide_works_by_bucket_and_in_a_collection(
+    package: Path,
+) -> None:
+    """The metric of the guide gives the values that are counted by hand, overall, by
+    bucket and in a collection, and its states are whole numbers.
     """
-    assert processes.run_in_process(CHECK_METRIC, str(package / "src")).startswith(str(package))
+    assert processes.run_in_process(CHECK_METRIC, str(package / "src")).startswith(
+        str(package)
+    )
 
 
 def test_the_metric_of_the_guide_passes_doctest_and_ruff(package: Path) -> None:
-    """The example of the metric of the guide is correct, and ruff finds nothing in its files."""
-    names = [".".join(Path(name).relative_to("src").with_suffix("").parts) for name in LINES]
+    """The example of the metric of the guide is correct, and ruff finds nothing in its
+    files.
+    """
+    names = [
+        ".".join(Path(name).relative_to("src").with_suffix("").parts) for name in LINES
+    ]
     paths = [str(package / name) for name in LINES]
-    assert processes.run_in_process(CHECK_EXAMPLES.format(names=names), str(package / "src")) == paths
+    assert (
+        processes.run_in_process(
+            CHECK_EXAMPLES.format(names=names), str(package / "src")
+        )
+        == paths
+    )
     ruff(package)
 
 
 def test_the_guide_names_the_main_targets_of_the_makefile() -> None:
-    """The guide names the commands `make test`, `lint`, `types`, `docs` and `wheel`, and the Makefile has these
-    targets.
+    """The guide names the commands `make test`, `lint`, `types`, `docs` and `wheel`,
+    and the Makefile has these targets.
     """
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    commands = {word for line in re.findall(r"\bmake ([a-z ]+)", GUIDE) for word in line.split()}
+    targets = set(
+        re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    commands = {
+        word for line in re.findall(r"\bmake ([a-z ]+)", GUIDE) for word in line.split()
+    }
     assert {"test", "lint", "types", "docs", "wheel"} <= commands & targets

@@ -1,4 +1,6 @@
-"""README and documentation give the results of the demo that are in its committed file of results."""
+"""README and documentation give the results of the demo that are in its committed file
+of results.
+"""
 
 import json
 import re
@@ -21,20 +23,30 @@ def test_readme_has_the_sentence_that_the_demo_prints() -> None:
 
 
 def test_the_home_page_has_the_percentages_of_the_demo() -> None:
-    """The home page gives the percentages of the demo in this order: all labels, decile 10, decile 1, and positives of
-    unseen labels.
+    """The home page gives the percentages of the demo in this order: all labels, decile
+    10, decile 1, and positives of unseen labels.
     """
     by_decile, unseen = RESULTS["by_decile"], RESULTS["unseen_share_of_positives"]
     sentence = re.search(
-        r"holds (\d+) % of the right codes.*?(\d+) % of .*?(\d+) % of those.*? are (\d+) %", words("docs/index.md")
+        r"holds (\d+) % of the right codes.*?(\d+) % of .*?(\d+) % of those.*? are (\d+) %",
+        words("docs/index.md"),
     )
     assert sentence is not None
-    expected = (RESULTS["recall@10"], by_decile["decile_10"], by_decile["decile_1"], unseen)
-    assert [int(number) for number in sentence.groups()] == [round(100 * value) for value in expected]
+    expected = (
+        RESULTS["recall@10"],
+        by_decile["decile_10"],
+        by_decile["decile_1"],
+        unseen,
+    )
+    assert [int(number) for number in sentence.groups()] == [
+        round(100 * value) for value in expected
+    ]
     assert by_decile["unseen"] == 0
 
 
 def test_the_docstring_of_the_data_has_the_share_of_unseen_positives() -> None:
-    """The docstring of the data gives the share of positives that training does not have."""
+    """The docstring of the data gives the share of positives that training does not
+    have.
+    """
     share = f"{100 * RESULTS['unseen_share_of_positives']:.1f} %"
     assert f"{share} of the test split's positives" in words("examples/icd10/data.py")

@@ -1,4 +1,6 @@
-"""Install each wheel or sdist into an empty environment and use it there, away from the source tree: `make wheel`."""
+"""Install each wheel or sdist into an empty environment and use it there, away from the
+source tree: `make wheel`.
+"""
 
 import subprocess
 import sys
@@ -36,17 +38,34 @@ assert native.available() == (sys.argv[1] == "compiled"), native.description()
 
 
 def python(environment: Path, *arguments: str, status: int = 0) -> str:
-    """Run the Python of the environment, isolated from the source tree, and return what it prints."""
-    command = [str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python"), "-I", *arguments]
+    """Run the Python of the environment, isolated from the source tree, and return what
+    it prints.
+    """
+    command = [
+        str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python"),
+        "-I",
+        *arguments,
+    ]
     process = subprocess.run(command, cwd=environment, text=True, capture_output=True)
     if process.returncode != status:
-        raise SystemExit(f"{' '.join(command[1:])} ended with {process.returncode}\n{process.stdout}{process.stderr}")
+        raise SystemExit(
+            f"{' '.join(command[1:])} ended with {process.returncode}\n{process.stdout}{process.stderr}"
+        )
     return process.stdout + process.stderr
 
 
 def install(environment: Path, *packages: str) -> None:
     """Install packages at the versions that the tests use."""
-    python(environment, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *packages)
+    python(
+        environment,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--constraint",
+        str(CONSTRAINTS),
+        *packages,
+    )
 
 
 def try_wheel(wheel: Path) -> None:
@@ -59,12 +78,24 @@ def try_wheel(wheel: Path) -> None:
         kind = "pure" if wheel.name.endswith("-none-any.whl") else "compiled"
         python(environment, "-c", CORE, kind)
         print(f"{wheel.name}: core, {kind}: installed, imported, used")
-        advice = python(environment, "-m", "tailmetrics", "evaluate", "--help", status=2)
+        advice = python(
+            environment, "-m", "tailmetrics", "evaluate", "--help", status=2
+        )
         assert "tailmetrics[cli]" in advice, advice
         print("command line without its extra: says what to install")
         install(environment, f"{wheel}[cli]")
-        assert "--preset" in python(environment, "-m", "tailmetrics", "evaluate", "--help")
-        preset = python(environment, "-m", "tailmetrics", "evaluate", "--preset", "xmc", "--print_config")
+        assert "--preset" in python(
+            environment, "-m", "tailmetrics", "evaluate", "--help"
+        )
+        preset = python(
+            environment,
+            "-m",
+            "tailmetrics",
+            "evaluate",
+            "--preset",
+            "xmc",
+            "--print_config",
+        )
         assert "PropensityScoredPrecisionAtK" in preset
         print("command line: --help, --preset xmc")
 

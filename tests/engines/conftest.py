@@ -17,7 +17,9 @@ class Parts:
 
 
 class Alone(Cluster):
-    """An engine in which every task gets a copy of the work, as on other machines, and results are merged in a tree."""
+    """An engine in which every task gets a copy of the work, as on other machines, and
+    results are merged in a tree.
+    """
 
     name = "alone"
     tasks = 0
@@ -32,10 +34,15 @@ class Alone(Cluster):
         dataset = dataset.parts
         pickled_work = pickle.dumps(work)
         results = [
-            self._task(pickled_work)([part[list(work.columns)] if hasattr(part, "iloc") else part]) for part in dataset
+            self._task(pickled_work)(
+                [part[list(work.columns)] if hasattr(part, "iloc") else part]
+            )
+            for part in dataset
         ]
         while len(results) != 1:
-            results = [pickle.loads(pickled_work).merged(group) for group in in_groups(results)]
+            results = [
+                pickle.loads(pickled_work).merged(group) for group in in_groups(results)
+            ]
         return results[0]
 
     def _task(self, pickled_work):

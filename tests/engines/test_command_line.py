@@ -1,4 +1,6 @@
-"""With `--engine` the command line gives the report of one process, and errors name the files."""
+"""With `--engine` the command line gives the report of one process, and errors name the
+files.
+"""
 
 import sys
 import warnings
@@ -17,7 +19,9 @@ TASKS = 3
 
 @pytest.fixture
 def words(alone, tmp_path, monkeypatch):
-    """Return a command line whose Dask is an engine without machines, which warns when it connects."""
+    """Return a command line whose Dask is an engine without machines, which warns when
+    it connects.
+    """
 
     class Warns(type(alone)):
         def connect(self):
@@ -30,18 +34,36 @@ def words(alone, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tailmetrics.engines.dask", package)
     monkeypatch.chdir(tmp_path)
 
-    ids = [[(row + 5 * place + 3) % LABELS for place in range(4)] for row in range(ROWS)]
+    ids = [
+        [(row + 5 * place + 3) % LABELS for place in range(4)] for row in range(ROWS)
+    ]
     labels = [[row % 7, 7 + row % 5] for row in range(ROWS)]
     pq.write_table(pa.table({"ids": ids}), "preds.parquet", row_group_size=10)
     pq.write_table(pa.table({"labels": labels}), "target.parquet", row_group_size=15)
     pq.write_table(pa.table({"labels": labels[::2]}), "train.parquet", row_group_size=7)
-    files = ["--preds", "preds.parquet", "--target", "target.parquet", "--train-target", "train.parquet"]
-    metrics = ["--metrics+=RecallAtK", "--metrics.k=3", "--buckets", "quantiles:3", "--num-labels", str(LABELS)]
+    files = [
+        "--preds",
+        "preds.parquet",
+        "--target",
+        "target.parquet",
+        "--train-target",
+        "train.parquet",
+    ]
+    metrics = [
+        "--metrics+=RecallAtK",
+        "--metrics.k=3",
+        "--buckets",
+        "quantiles:3",
+        "--num-labels",
+        str(LABELS),
+    ]
     return ["evaluate", *files, *metrics, "--quiet"]
 
 
 @pytest.mark.parametrize("shares", [[], ["--shares", "1"], ["--shares", "9"]])
-def test_shares_of_any_number_give_the_report_of_one_process(words, tmp_path, capsys, shares):
+def test_shares_of_any_number_give_the_report_of_one_process(
+    words, tmp_path, capsys, shares
+):
     """An engine with any number of shares gives the bytes of the report of one process.
 
     A warning of the engine is printed as a note and is in no report.
@@ -50,12 +72,16 @@ def test_shares_of_any_number_give_the_report_of_one_process(words, tmp_path, ca
     capsys.readouterr()
     assert main([*words, "--engine", "dask", *shares, "--out", "shared"]) == 0
     assert "note: the engine does not know this pandas\n" in capsys.readouterr().err
-    expected, shared = ((tmp_path / folder / "report.json").read_bytes() for folder in ("one", "shared"))
+    expected, shared = (
+        (tmp_path / folder / "report.json").read_bytes() for folder in ("one", "shared")
+    )
     assert shared == expected
 
 
 def test_an_error_in_a_share_names_file_and_row(words, tmp_path, capsys):
-    """An error in a share names the file by its full path, which all machines know, and the row in the file."""
+    """An error in a share names the file by its full path, which all machines know, and
+    the row in the file.
+    """
     pq.write_table(pa.table({"labels": [[0]] * 40 + [[LABELS]] * 20}), "target.parquet")
     assert main([*words, "--engine", "dask"]) == 2
     problem = f"{tmp_path}/target.parquet, row 40: holds the label id {LABELS}, but there are {LABELS} labels"

@@ -1,8 +1,10 @@
-"""`evaluate` and `TopKCollection(references=…)` against plain loops, written from docs/definitions.md alone.
+"""`evaluate` and `TopKCollection(references=…)` against plain loops, written from
+docs/definitions.md alone.
 
     python tests/evaluation/test_law_of_reports.py 3000    # that many random cases, with other seeds
 
-The oracle orders lists, enumerates orders of equal scores, and divides; it imports nothing of the library.
+The oracle orders lists, enumerates orders of equal scores, and divides; it imports
+nothing of the library.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ CASES = 60
 TOLERANCE = 1e-9
 
 
-# ------------------------------------------------------------------------------------------------ formulas of one row
+# ------------------------------------------------------------------------------------------------
+# formulas of one row
 
 
 def hits_of(listed: list[int], relevant: dict[int, float], k: int) -> int:
@@ -36,8 +39,12 @@ def dcg(gains: list[float]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
 
 
-def row_value(kind: str, listed: list[int], relevant: dict[int, float], k: int) -> float:
-    """Return the value of one row that has relevant labels, from its list, best first."""
+def row_value(
+    kind: str, listed: list[int], relevant: dict[int, float], k: int
+) -> float:
+    """Return the value of one row that has relevant labels, from its list, best
+    first.
+    """
     n = len(relevant)
     hits = hits_of(listed, relevant, k)
     length = min(k, len(listed))
@@ -91,7 +98,8 @@ METRICS = {
 GRADED = {"dcg", "ndcg"}
 
 
-# ------------------------------------------------------------------------------------------------ a case and its truth
+# ------------------------------------------------------------------------------------------------
+# a case and its truth
 
 
 @dataclass
@@ -100,7 +108,9 @@ class Case:
 
     num_labels: int
     lists: list[list[tuple[int, float]]]
-    """For each row the listed labels with their scores, in order of label id unless ``form`` is "ids"."""
+    """For each row the listed labels with their scores, in order of label id unless
+    ``form`` is "ids".
+    """
     gains: list[dict[int, float]]
     counts: list[int]
     buckets: list[int] | None
@@ -117,11 +127,20 @@ class Case:
         """Return the list of a row, best first; ties go to the lower id."""
         if self.form == "ids":
             return [label for label, _ in self.lists[row]]
-        return [label for label, _ in sorted(self.lists[row], key=lambda pair: (-pair[1], pair[0]))]
+        return [
+            label
+            for label, _ in sorted(
+                self.lists[row], key=lambda pair: (-pair[1], pair[0])
+            )
+        ]
 
     def relevant(self, row: int) -> dict[int, float]:
         """Return the relevant labels of a row with their gains."""
-        smallest = self.min_gain if self.min_gain is not None and self.kind not in GRADED else None
+        smallest = (
+            self.min_gain
+            if self.min_gain is not None and self.kind not in GRADED
+            else None
+        )
         return {
             label: gain
             for label, gain in self.gains[row].items()
@@ -129,11 +148,17 @@ class Case:
         }
 
     def value_of(self, listed: list[int], row: int, bucket: int | None) -> float | None:
-        """Return the value of a row within a bucket; None where the row does not count there."""
+        """Return the value of a row within a bucket; None where the row does not count
+        there.
+        """
         relevant = self.relevant(row)
         if bucket is not None:
             assert self.buckets is not None
-            relevant = {label: gain for label, gain in relevant.items() if self.buckets[label] == bucket}
+            relevant = {
+                label: gain
+                for label, gain in relevant.items()
+                if self.buckets[label] == bucket
+            }
             if self.scope == "bucket":
                 listed = [label for label in listed if self.buckets[label] == bucket]
         if relevant:
@@ -147,17 +172,24 @@ def mean(values: list[float]) -> float:
 
 
 def orders_of_equal(scores: dict[int, float]) -> list[list[int]]:
-    """Return every order of labels, best first, in which only equal scores change places."""
+    """Return every order of labels, best first, in which only equal scores change
+    places.
+    """
     groups = [
-        [label for label in scores if scores[label] == score] for score in sorted(set(scores.values()), reverse=True)
+        [label for label in scores if scores[label] == score]
+        for score in sorted(set(scores.values()), reverse=True)
     ]
     return [
         [label for part in parts for label in part]
-        for parts in itertools.product(*(itertools.permutations(group) for group in groups))
+        for parts in itertools.product(
+            *(itertools.permutations(group) for group in groups)
+        )
     ]
 
 
-def reference_lists(case: Case, reference: str, row: int, bucket: int | None) -> list[list[int]]:
+def reference_lists(
+    case: Case, reference: str, row: int, bucket: int | None
+) -> list[list[int]]:
     """Return all lists, equally likely, of a reference model for a row."""
     labels = range(case.num_labels)
     if reference == "chance":
@@ -167,13 +199,19 @@ def reference_lists(case: Case, reference: str, row: int, bucket: int | None) ->
     relevant = case.relevant(row)
     if bucket is not None:
         assert case.buckets is not None
-        relevant = {label: gain for label, gain in relevant.items() if case.buckets[label] == bucket}
+        relevant = {
+            label: gain
+            for label, gain in relevant.items()
+            if case.buckets[label] == bucket
+        }
     best_first = sorted(relevant, key=lambda label: -relevant[label])
     others = [label for label in labels if label not in relevant]
-    if bucket is not None:  # labels of other buckets do not take the places that the list has
+    # labels of other buckets do not take the places that the list has
+    if bucket is not None:
         assert case.buckets is not None
         others.sort(key=lambda label: case.buckets[label] != bucket)
-    if case.kind == "relevance" and best_first:  # the value of one place: the best list has a relevant label there
+    # the value of one place: the best list has a relevant label there
+    if case.kind == "relevance" and best_first:
         last, *others = best_first[:1] + best_first[1:] + others
         return [[*others[: case.k - 1], last, *others[case.k - 1 :]]]
     return [best_first + others]
@@ -183,7 +221,11 @@ def expected_value(case: Case, bucket: int | None, reference: str | None) -> flo
     """Return the mean over rows of the metric, of the model or of a reference."""
     values = []
     for row in range(len(case.lists)):
-        lists = [case.ordered(row)] if reference is None else reference_lists(case, reference, row, bucket)
+        lists = (
+            [case.ordered(row)]
+            if reference is None
+            else reference_lists(case, reference, row, bucket)
+        )
         row_values = [case.value_of(listed, row, bucket) for listed in lists]
         if row_values[0] is not None:
             values.append(mean([value for value in row_values if value is not None]))
@@ -200,8 +242,19 @@ def random_case(seed: int) -> Case:
         labels = list(range(num_labels))
         if form == "ids":
             draw.shuffle(labels)
-        lists.append([(label, draw.choice([0.0, 0.5, 1.0, -2.0, draw.random()])) for label in labels])
-        gains.append({label: float(draw.randint(1, 3)) for label in range(num_labels) if draw.random() < 0.4})
+        lists.append(
+            [
+                (label, draw.choice([0.0, 0.5, 1.0, -2.0, draw.random()]))
+                for label in labels
+            ]
+        )
+        gains.append(
+            {
+                label: float(draw.randint(1, 3))
+                for label in range(num_labels)
+                if draw.random() < 0.4
+            }
+        )
     target_form = draw.choice(["gains", "csr", "bool", "ids"])
     if target_form in ("bool", "ids"):
         gains = [dict.fromkeys(row, 1.0) for row in gains]
@@ -211,7 +264,9 @@ def random_case(seed: int) -> Case:
         lists=lists,
         gains=gains,
         counts=[draw.choice([0, 1, 1, 2, 5, 9]) for _ in range(num_labels)],
-        buckets=[draw.randint(0, 1) for _ in range(num_labels)] if draw.random() < 0.7 else None,
+        buckets=[draw.randint(0, 1) for _ in range(num_labels)]
+        if draw.random() < 0.7
+        else None,
         scope=draw.choice(["bucket", "global"]),
         kind=kind,
         k=draw.randint(1, num_labels + 1),
@@ -222,21 +277,31 @@ def random_case(seed: int) -> Case:
     )
 
 
-# ------------------------------------------------------------------------------------------------ the library
+# ------------------------------------------------------------------------------------------------
+# the library
 
 
 def predictions(case: Case) -> object:
     """Return the predictions in their form."""
     if case.form == "ids":
         return torch.tensor([[label for label, _ in row] for row in case.lists])
-    scores = torch.tensor([[score for _, score in row] for row in case.lists], dtype=torch.float64)
+    scores = torch.tensor(
+        [[score for _, score in row] for row in case.lists], dtype=torch.float64
+    )
     if case.form == "candidates":
-        places = torch.randperm(case.num_labels, generator=torch.manual_seed(len(case.lists)))
+        places = torch.randperm(
+            case.num_labels, generator=torch.manual_seed(len(case.lists))
+        )
         return scores[:, places], places.expand(len(case.lists), -1)
     if case.form == "csr":
         rows, columns = len(case.lists), case.num_labels
         starts = torch.arange(0, rows * columns + 1, columns)
-        return torch.sparse_csr_tensor(starts, torch.arange(columns).repeat(rows), scores.flatten(), (rows, columns))
+        return torch.sparse_csr_tensor(
+            starts,
+            torch.arange(columns).repeat(rows),
+            scores.flatten(),
+            (rows, columns),
+        )
     return scores
 
 
@@ -262,21 +327,32 @@ def targets(case: Case) -> torch.Tensor:
 
 
 def metric_of(case: Case) -> tuple[tm.metrics.TopKMetric, list[str]]:
-    """Return the metric of a case, and the names of its values: overall, or by bucket."""
+    """Return the metric of a case, and the names of its values: overall, or by
+    bucket.
+    """
     metric_class, arguments = METRICS[case.kind]
     options = dict(arguments)
     if case.min_gain is not None:
         options["min_gain"] = case.min_gain
     if case.buckets is None:
         return metric_class(k=case.k, **options), [""]
-    buckets = tm.LabelBuckets.from_assignment(case.buckets, ["head", "tail"], case.counts)
-    return metric_class(k=case.k, buckets=buckets, scope=case.scope, **options), ["head", "tail"]
+    buckets = tm.LabelBuckets.from_assignment(
+        case.buckets, ["head", "tail"], case.counts
+    )
+    return metric_class(k=case.k, buckets=buckets, scope=case.scope, **options), [
+        "head",
+        "tail",
+    ]
 
 
 def differences(case: Case, through: str) -> list[str]:
-    """Return the differences between the library and the oracle, through ``evaluate`` or a collection."""
+    """Return the differences between the library and the oracle, through ``evaluate``
+    or a collection.
+    """
     metric, names = metric_of(case)
-    frequency = tm.LabelFrequency.from_counts(case.counts, num_rows=max(3, sum(case.counts)))
+    frequency = tm.LabelFrequency.from_counts(
+        case.counts, num_rows=max(3, sum(case.counts))
+    )
     references = ("chance", "popularity", "attainable")
     if through == "evaluate":
         report = tm.evaluate(
@@ -290,14 +366,23 @@ def differences(case: Case, through: str) -> list[str]:
         values, by_reference = report.scalars, report.references
         assert report.rows == len(case.lists)
     else:
-        # another member, with another smallest gain, never changes the references of this one
-        neighbour = tm.HitRateAtK(k=1, min_gain=2, num_labels=case.num_labels, name="neighbour")
-        collection = tm.TopKCollection([neighbour, metric], references=references).bind(frequency)
+        # another member, with another smallest gain, never changes the references of
+        # this one
+        neighbour = tm.HitRateAtK(
+            k=1, min_gain=2, num_labels=case.num_labels, name="neighbour"
+        )
+        collection = tm.TopKCollection([neighbour, metric], references=references).bind(
+            frequency
+        )
         preds, target = predictions(case), targets(case)
         if case.form in ("scores", "ids"):
             for start in range(0, len(case.lists), case.batch_rows):
                 rows = slice(start, start + case.batch_rows)
-                part = target.to_dense()[rows] if target.layout != torch.strided else target[rows]
+                part = (
+                    target.to_dense()[rows]
+                    if target.layout != torch.strided
+                    else target[rows]
+                )
                 collection.update(preds[rows], part)
         else:
             collection.update(preds, target)
@@ -311,17 +396,23 @@ def differences(case: Case, through: str) -> list[str]:
         bucket = names.index(name) if name else None
         for reference in (None, *references):
             expected = expected_value(case, bucket, reference)
-            value = values[key] if reference is None else by_reference[reference].get(key, math.nan)
+            value = (
+                values[key]
+                if reference is None
+                else by_reference[reference].get(key, math.nan)
+            )
             equal = math.isclose(value, expected, rel_tol=0, abs_tol=TOLERANCE)
             if not equal and not (math.isnan(value) and math.isnan(expected)):
-                texts.append(f"{through} {reference or 'value'} {key}: {value}, expected {expected}")
+                texts.append(
+                    f"{through} {reference or 'value'} {key}: {value}, expected {expected}"
+                )
     return texts
 
 
 @pytest.mark.parametrize("through", ["evaluate", "collection"])
 def test_values_and_references_equal_plain_loops(through: str) -> None:
-    """Values and their references (chance over all orders, popularity, attainable) equal plain loops, for any form,
-    batch size, min_gain and bucket.
+    """Values and their references (chance over all orders, popularity, attainable)
+    equal plain loops, for any form, batch size, min_gain and bucket.
     """
     for seed in range(CASES):
         case = random_case(seed)

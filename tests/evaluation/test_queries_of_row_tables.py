@@ -8,7 +8,12 @@ from tailmetrics.evaluation.row_tables import _queries
 
 @pytest.mark.parametrize(
     ("queries", "kind"),
-    [(["7", "-3", "0"], pa.int64()), (["7", "007"], pa.string()), (["u1"], pa.string()), (["9" * 19], pa.string())],
+    [
+        (["7", "-3", "0"], pa.int64()),
+        (["7", "007"], pa.string()),
+        (["u1"], pa.string()),
+        (["9" * 19], pa.string()),
+    ],
 )
 def test_queries_that_are_whole_numbers_are_stored_as_integers(queries, kind):
     """Queries that are whole numbers are stored as 64-bit integers.

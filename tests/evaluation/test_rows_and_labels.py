@@ -1,4 +1,6 @@
-"""Row groups by the activity of rows, beside buckets of labels, have the values of plain loops."""
+"""Row groups by the activity of rows, beside buckets of labels, have the values of
+plain loops.
+"""
 
 from collections import defaultdict
 
@@ -17,7 +19,9 @@ KEY = f"global_recall@{K}"
 
 
 def data() -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, one relevant label a row, and the activity of rows: inactive rows find rare labels less often."""
+    """Return scores, one relevant label a row, and the activity of rows: inactive rows
+    find rare labels less often.
+    """
     generator = torch.Generator().manual_seed(0)
     target = torch.randint(L, (N,), generator=generator)
     activity = torch.randint(0, 9, (N,), generator=generator)
@@ -26,17 +30,25 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
     return scores, target, activity
 
 
-def report_by_activity(scores: Tensor, target: Tensor, activity: Tensor, row_mask: Tensor | None = None) -> Report:
+def report_by_activity(
+    scores: Tensor, target: Tensor, activity: Tensor, row_mask: Tensor | None = None
+) -> Report:
     """Return the report of the recipe in docs/tail.md."""
     groups = tm.LabelBuckets.quantiles(activity, 3, ties="together")
     names = [f"users_{name}" for name in groups.names]
     metric = tm.RecallAtK(K, buckets=LABELS, scope="global", row_groups=names)
-    return tm.evaluate(scores, target, metrics=[metric], row_groups=groups.assignment, row_mask=row_mask)
+    return tm.evaluate(
+        scores,
+        target,
+        metrics=[metric],
+        row_groups=groups.assignment,
+        row_mask=row_mask,
+    )
 
 
 def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
-    """Values by activity and bucket are those of plain loops and lie within their intervals; each group has its number
-    of rows.
+    """Values by activity and bucket are those of plain loops and lie within their
+    intervals; each group has its number of rows.
     """
     scores, target, activity = data()
     groups = tm.LabelBuckets.quantiles(activity, 3, ties="together")
@@ -49,7 +61,9 @@ def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
 
     report = report_by_activity(scores, target, activity)
     for (group, bucket), values in hits.items():
-        assert report.value(KEY, bucket, f"users_{group}") == pytest.approx(np.mean(values))
+        assert report.value(KEY, bucket, f"users_{group}") == pytest.approx(
+            np.mean(values)
+        )
         interval = report.record(KEY, bucket, f"users_{group}").interval
         assert interval.low <= np.mean(values) <= interval.high
     rows = torch.bincount(groups.assignment, minlength=len(groups)).tolist()
@@ -57,12 +71,17 @@ def test_values_by_activity_and_bucket_are_those_of_plain_loops() -> None:
 
 
 def test_masked_rows_of_activity_0_do_not_move_the_groups() -> None:
-    """Masked rows of activity 0 do not change the groups: values equal those of an evaluation without these rows."""
+    """Masked rows of activity 0 do not change the groups: values equal those of an
+    evaluation without these rows.
+    """
     scores, target, activity = data()
     activity = activity.clamp(min=1)
     mask = torch.arange(N) >= 20
     whole = report_by_activity(scores, target, activity.where(mask, 0), mask)
     expected = report_by_activity(scores[mask], target[mask], activity[mask])
-    assert {key: value for key, value in whole.scalars.items() if "unseen" not in key} == pytest.approx(
-        {key: value for key, value in expected.scalars.items() if "unseen" not in key}, nan_ok=True
+    assert {
+        key: value for key, value in whole.scalars.items() if "unseen" not in key
+    } == pytest.approx(
+        {key: value for key, value in expected.scalars.items() if "unseen" not in key},
+        nan_ok=True,
     )

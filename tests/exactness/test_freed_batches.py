@@ -1,7 +1,8 @@
 """The memory of an update is freed when the update ends.
 
-Objects in a reference cycle stay until the garbage collector runs, which may be a hundred batches later: dense targets
-of 1024 × 131,072 would take 13 GB by then. The tests run the collector themselves, and find no cycle.
+Objects in a reference cycle stay until the garbage collector runs, which may be a
+hundred batches later: dense targets of 1024 × 131,072 would take 13 GB by then. The
+tests run the collector themselves, and find no cycle.
 """
 
 import gc
@@ -20,7 +21,9 @@ from tailmetrics.ranking._device import force_plain
 
 @pytest.fixture(autouse=True)
 def gc_by_hand() -> Iterator[None]:
-    """Run the garbage collector only where a test calls it, and never over objects that exist already."""
+    """Run the garbage collector only where a test calls it, and never over objects that
+    exist already.
+    """
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -51,7 +54,8 @@ def test_reference_cycles_are_detected() -> None:
 @every_feed
 @pytest.mark.slow
 def test_update_leaves_no_reference_cycle(name: str) -> None:
-    """An update leaves no reference cycle, for every metric and every form of preds and target.
+    """An update leaves no reference cycle, for every metric and every form of preds and
+    target.
 
     The first batch makes tables that stay.
     """
@@ -68,8 +72,12 @@ def test_update_leaves_no_reference_cycle(name: str) -> None:
 
 @pytest.mark.slow
 def test_collection_leaves_no_reference_cycle() -> None:
-    """A call of a collection, with one ranking for many metrics and values of the batch, leaves no reference cycle."""
-    collection = TopKCollection({str(number): case.metric() for number, case in enumerate(CASES_OF_A_KIND[::4])})
+    """A call of a collection, with one ranking for many metrics and values of the
+    batch, leaves no reference cycle.
+    """
+    collection = TopKCollection(
+        {str(number): case.metric() for number, case in enumerate(CASES_OF_A_KIND[::4])}
+    )
     for batch in (OTHER, BATCH):
         cycles()
         collection(batch.scores, batch.target)
@@ -77,10 +85,15 @@ def test_collection_leaves_no_reference_cycle() -> None:
 
 
 @pytest.mark.parametrize("num_hits", [2, 9], ids=["few lists", "most lists"])
-def test_rows_without_a_hit_leave_no_reference_cycle(num_hits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_without_a_hit_leave_no_reference_cycle(
+    num_hits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows without a hit, left out or not, leave no reference cycle."""
     monkeypatch.setattr("tailmetrics.metrics._aggregations.MANY_ROWS", 1)
-    lists, target = torch.arange(5).expand(10, 5).clone(), torch.tensor([[3]] * num_hits + [[7]] * (10 - num_hits))
+    lists, target = (
+        torch.arange(5).expand(10, 5).clone(),
+        torch.tensor([[3]] * num_hits + [[7]] * (10 - num_hits)),
+    )
     metrics = TopKCollection([RecallAtK(4), NDCGAtK(4), MRR()])
     metrics.update(lists, target)
     cycles()

@@ -1,4 +1,6 @@
-"""Short operations run on one thread, so that an update beside a busy program does not wait for its own threads."""
+"""Short operations run on one thread, so that an update beside a busy program does not
+wait for its own threads.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,25 +17,50 @@ from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.ranking._device import one_thread
 
 SPLIT = 2**15
-"""The number of elements from which torch splits an operation over threads (``at::internal::GRAIN_SIZE``)."""
+"""The number of elements from which torch splits an operation over threads
+(``at::internal::GRAIN_SIZE``).
+"""
 
 LABELS = 1000
 
-VIEWS = ("view", "slice", "select", "expand", "squeeze", "alias", "detach", "as_strided", "split", "empty", "lift")
+VIEWS = (
+    "view",
+    "slice",
+    "select",
+    "expand",
+    "squeeze",
+    "alias",
+    "detach",
+    "as_strided",
+    "split",
+    "empty",
+    "lift",
+)
 VIEWS += ("::values", "crow_indices", "col_indices", "sparse_compressed")
 
 
 class SplitOperations(TorchDispatchMode):
-    """Lists the operations that torch may split over threads: large ones while there are several threads."""
+    """Lists the operations that torch may split over threads: large ones while there
+    are several threads.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.operations: list[str] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         out = func(*args, **(kwargs or {}))
-        largest = max((value.numel() for value in (*args, out) if isinstance(value, Tensor)), default=0)
-        if torch.get_num_threads() > 1 and largest >= SPLIT and not any(view in func.name() for view in VIEWS):
+        largest = max(
+            (value.numel() for value in (*args, out) if isinstance(value, Tensor)),
+            default=0,
+        )
+        if (
+            torch.get_num_threads() > 1
+            and largest >= SPLIT
+            and not any(view in func.name() for view in VIEWS)
+        ):
             self.operations.append(f"{func.name()} of {largest}")
         return out
 
@@ -56,32 +83,57 @@ Update = tuple[Any, tuple[Any, ...], dict[str, Any]]
 DECILES = tm.LabelBuckets.deciles(torch.arange(LABELS, 0, -1))
 
 
-def update_with_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> Update:
-    """Return an update with a matrix of scores and five relevant labels a row, in one of their forms."""
+def update_with_scores(
+    metric: Any, kind: str, rows: int = 70, labels: int = LABELS
+) -> Update:
+    """Return an update with a matrix of scores and five relevant labels a row, in one
+    of their forms.
+    """
     scores = torch.rand(rows, labels, generator=torch.Generator().manual_seed(2))
     ids = _distinct(rows, labels, 5)
     mask = torch.zeros(rows, labels, dtype=torch.bool).scatter_(1, ids, True)
-    return metric, (scores, {"class": ids[:, 0], "ids": ids, "mask": mask, "gains": mask * 2.0}[kind]), {}
+    return (
+        metric,
+        (
+            scores,
+            {"class": ids[:, 0], "ids": ids, "mask": mask, "gains": mask * 2.0}[kind],
+        ),
+        {},
+    )
 
 
 def update_of_ten(rows: int, labels: int) -> Update:
     """Return an update of ten metrics at three cut-offs in eleven buckets."""
     deciles = tm.LabelBuckets.deciles(torch.arange(labels, 0, -1))
-    return update_with_scores(ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels)
+    return update_with_scores(
+        ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels
+    )
 
 
 def update_with_sparse_targets() -> Update:
-    """Return an update of 40,000 rows, whose row pointers exceed what torch leaves to one thread."""
+    """Return an update of 40,000 rows, whose row pointers exceed what torch leaves to
+    one thread.
+    """
     rows = 40_000
     parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
     target = torch.sparse_csr_tensor(*parts, size=(rows, 60), check_invariants=False)
-    return tm.RecallAtK(3), (torch.arange(rows)[:, None] % 50 + torch.arange(3), target), {}
+    return (
+        tm.RecallAtK(3),
+        (torch.arange(rows)[:, None] % 50 + torch.arange(3), target),
+        {},
+    )
 
 
 def update_of_flat_queries() -> Update:
     """Return an update of 40,000 documents of 400 queries."""
-    preds, target = torch.rand(2, 40_000, generator=torch.Generator().manual_seed(3)).unbind()
-    return tm.RecallAtK(5), (preds, target > 0.9), {"indexes": torch.arange(40_000) % 400}
+    preds, target = torch.rand(
+        2, 40_000, generator=torch.Generator().manual_seed(3)
+    ).unbind()
+    return (
+        tm.RecallAtK(5),
+        (preds, target > 0.9),
+        {"indexes": torch.arange(40_000) % 400},
+    )
 
 
 class EvaluationWithRows:
@@ -101,7 +153,11 @@ class EvaluationWithRows:
 
 
 UPDATES: dict[str, Callable[[], Update]] = {
-    "ranked lists": lambda: (query_metrics(), (_distinct(4000, 100, 50), _distinct(4000, 100, 8)), {}),
+    "ranked lists": lambda: (
+        query_metrics(),
+        (_distinct(4000, 100, 50), _distinct(4000, 100, 8)),
+        {},
+    ),
     "sparse targets": update_with_sparse_targets,
     "one part of the selection": lambda: update_of_ten(512, 2000),
     "two parts that are joined": lambda: update_of_ten(4500, 1000),
@@ -110,14 +166,20 @@ UPDATES: dict[str, Callable[[], Update]] = {
     "exact ranks of several": lambda: update_with_scores(tm.MAP(), "ids"),
     "a mask": lambda: update_with_scores(tm.RecallAtK(5), "mask"),
     "gains": lambda: update_with_scores(tm.NDCGAtK(5), "gains"),
-    "decisions by label": lambda: update_with_scores(tm.F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
-    "decisions by bucket": lambda: update_with_scores(tm.F1AtThreshold(0.99, buckets=DECILES), "ids"),
+    "decisions by label": lambda: update_with_scores(
+        tm.F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"
+    ),
+    "decisions by bucket": lambda: update_with_scores(
+        tm.F1AtThreshold(0.99, buckets=DECILES), "ids"
+    ),
     "pairs": lambda: update_with_scores(tm.RowAUC(), "ids"),
     "histograms": lambda: update_with_scores(tm.LabelAUC(num_labels=LABELS), "ids"),
     "cross-entropy": lambda: update_with_scores(tm.CrossEntropy(), "class"),
     "calibration": lambda: update_with_scores(tm.CalibrationErrorAtK(5), "class"),
     "flat queries": update_of_flat_queries,
-    "a whole evaluation": lambda: update_with_scores(EvaluationWithRows(), "ids", 5000, 60),
+    "a whole evaluation": lambda: update_with_scores(
+        EvaluationWithRows(), "ids", 5000, 60
+    ),
 }
 
 
@@ -125,8 +187,8 @@ UPDATES: dict[str, Callable[[], Update]] = {
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", UPDATES)
 def test_no_operation_after_the_selection_is_split(name: str) -> None:
-    """After the selection of the best labels no operation of an update is split over threads: reading, looking up,
-    formulas, sums, and the sums of reports.
+    """After the selection of the best labels no operation of an update is split over
+    threads: reading, looking up, formulas, sums, and the sums of reports.
     """
     metric, batch, keywords = UPDATES[name]()
     metric.update(*batch, **keywords)
@@ -136,7 +198,9 @@ def test_no_operation_after_the_selection_is_split(name: str) -> None:
 
 
 def test_update_restores_the_number_of_threads(threads: int) -> None:
-    """An update leaves the number of threads of the program as it was, also if it fails."""
+    """An update leaves the number of threads of the program as it was, also if it
+    fails.
+    """
     metric = tm.RecallAtK(5)
     metric.update(torch.rand(3, 40), torch.tensor([1, 2, 3]))
     assert torch.get_num_threads() == threads

@@ -6,7 +6,13 @@ import torch
 
 def _csr_row(matrix, row):
     start, stop = matrix.crow_indices()[row : row + 2].tolist()
-    return dict(zip(matrix.col_indices()[start:stop].tolist(), matrix.values()[start:stop].tolist(), strict=True))
+    return dict(
+        zip(
+            matrix.col_indices()[start:stop].tolist(),
+            matrix.values()[start:stop].tolist(),
+            strict=True,
+        )
+    )
 
 
 def _dense_row(row):
@@ -17,7 +23,9 @@ def _preds_row(preds, row):
     """Return ranked ids as a list, and scores as a dict from label to score."""
     if isinstance(preds, tuple):
         scores, ids = (part[row].tolist() for part in preds)
-        return {label: score for label, score in zip(ids, scores, strict=True) if label >= 0}
+        return {
+            label: score for label, score in zip(ids, scores, strict=True) if label >= 0
+        }
     if preds.layout == torch.sparse_csr:
         return _csr_row(preds, row)
     if preds.is_floating_point():
@@ -26,7 +34,9 @@ def _preds_row(preds, row):
 
 
 def _target_row(target, row):
-    """Return label ids as a sorted list, gains as a dict from label to gain, and dense values as they are."""
+    """Return label ids as a sorted list, gains as a dict from label to gain, and dense
+    values as they are.
+    """
     if target.layout == torch.sparse_csr:
         return _csr_row(target, row)
     if target.is_floating_point() or target.dtype == torch.bool:
@@ -47,7 +57,9 @@ def write(tmp_path):
 
 @pytest.fixture
 def rows_of():
-    """Return a function from a dataset to {row number: (preds, target)}; a row that comes twice is an error."""
+    """Return a function from a dataset to {row number: (preds, target)}; a row that
+    comes twice is an error.
+    """
 
     def rows_of(dataset):
         rows = {}
@@ -65,6 +77,10 @@ def targets_of():
     """Return a function from a target dataset to {row number: target}."""
 
     def targets_of(dataset):
-        return {row: _target_row(target, index) for target, rows in dataset for index, row in enumerate(rows.tolist())}
+        return {
+            row: _target_row(target, index)
+            for target, rows in dataset
+            for index, row in enumerate(rows.tolist())
+        }
 
     return targets_of

@@ -34,8 +34,8 @@ def write(tmp_path):
     ],
 )
 def test_counts_are_read_in_the_order_of_label_ids(write, name, content):
-    """Training counts in every format are read in the order of label ids, with 0 for a label that the file
-    leaves out.
+    """Training counts in every format are read in the order of label ids, with 0 for a
+    label that the file leaves out.
     """
     counts = read_label_counts(write(name, content), num_labels=3)
     assert counts.tolist() == [3, 0, 7]
@@ -43,8 +43,8 @@ def test_counts_are_read_in_the_order_of_label_ids(write, name, content):
 
 
 def test_counts_of_named_labels_follow_the_label_names(write):
-    """Counts of named labels are read in the order of label_names; a label that label_names lacks is an error that
-    names the line.
+    """Counts of named labels are read in the order of label_names; a label that
+    label_names lacks is an error that names the line.
     """
     path = write("c.csv", "label,count\nb,7\na,3\n")
     assert read_label_counts(path, label_names=["b", "c", "a"]).tolist() == [7, 0, 3]
@@ -54,8 +54,12 @@ def test_counts_of_named_labels_follow_the_label_names(write):
 
 @pytest.mark.parametrize("name", ["item_id", "code", "label", "Doc-ID", "class"])
 def test_the_column_beside_the_counts_holds_the_labels(write, name):
-    """In a file of two columns, the one that is not the counts holds the labels, whatever its name."""
-    assert read_label_counts(write("c.csv", f"{name},count\nb,7\na,3\n"), label_names=["a", "b"]).tolist() == [3, 7]
+    """In a file of two columns, the one that is not the counts holds the labels,
+    whatever its name.
+    """
+    assert read_label_counts(
+        write("c.csv", f"{name},count\nb,7\na,3\n"), label_names=["a", "b"]
+    ).tolist() == [3, 7]
 
 
 @pytest.mark.parametrize(
@@ -69,17 +73,19 @@ def test_the_column_beside_the_counts_holds_the_labels(write, name):
     ],
 )
 def test_known_or_named_columns_are_label_and_count(write, text, columns):
-    """Of two columns, one with a known name, or one that the user names, decides which is the label and which the
-    count. Among more columns the user names both.
+    """Of two columns, one with a known name, or one that the user names, decides which
+    is the label and which the count. Among more columns the user names both.
     """
-    counts = read_label_counts(write("c.csv", text), label_names=["a", "b"], columns=columns)
+    counts = read_label_counts(
+        write("c.csv", text), label_names=["a", "b"], columns=columns
+    )
     assert counts.tolist() == [3, 7]
 
 
 @pytest.mark.parametrize("labels", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
 def test_a_label_with_a_no_break_space_is_another_label(write, labels):
-    """A label with a no-break space behind it is refused as unknown, although int() of Python reads it as the
-    number 0.
+    """A label with a no-break space behind it is refused as unknown, although int() of
+    Python reads it as the number 0.
     """
     with pytest.raises(DataFileError, match="line 2: .*label '0\\\\xa0'"):
         read_label_counts(write("c.csv", "label,count\n0\u00a0,5\n1,1\n"), **labels)
@@ -99,20 +105,36 @@ def test_a_label_with_a_no_break_space_is_another_label(write, labels):
         ("c.txt", "3\n\nx\n", "line 3: count 'x' is not a whole number"),
         ("c.csv", "label,count\n0,3\n0,4\n", "counts the label 0 twice"),
         ("c.csv", "label,count\n3,3\n", "counts the label 3"),
-        ("c.csv", "label,count\n1,many\n", "line 2: count 'many' is not a whole number"),
-        ("c.csv", "first,last\n1,3\n", "no columns are the label and its count; its columns are 'first', 'last'"),
+        (
+            "c.csv",
+            "label,count\n1,many\n",
+            "line 2: count 'many' is not a whole number",
+        ),
+        (
+            "c.csv",
+            "first,last\n1,3\n",
+            "no columns are the label and its count; its columns are 'first', 'last'",
+        ),
         ("c.csv", "label,x,y\n1,3,5\n", "no columns are the label and its count"),
         ("c.csv", "label,label,count\n2,2,7\n", "has two columns 'label'"),
-        ("c.csv", "label,count\n1000000000000000,7\n", "counts the label 1000000000000000"),
-        ("c.npy", np.array([2**63, 1, 1], np.uint64), "label 0: holds the count 9223372036854775808"),
+        (
+            "c.csv",
+            "label,count\n1000000000000000,7\n",
+            "counts the label 1000000000000000",
+        ),
+        (
+            "c.npy",
+            np.array([2**63, 1, 1], np.uint64),
+            "label 0: holds the count 9223372036854775808",
+        ),
         ("c.txt", "", "is empty"),
         ("c.csv", "label,count\n", "holds no rows"),
         ("c.md", "3", "is of no format for label counts"),
     ],
 )
 def test_errors_in_counts_name_file_and_line(write, name, content, problem):
-    """Counts that are no whole numbers, too few, repeated or unreadable raise an error that names the file, and the
-    line or label where there is one.
+    """Counts that are no whole numbers, too few, repeated or unreadable raise an error
+    that names the file, and the line or label where there is one.
     """
     with pytest.raises(DataFileError, match=rf"{name}.*{problem}") as caught:
         read_label_counts(write(name, content), num_labels=3)

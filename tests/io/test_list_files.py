@@ -1,4 +1,6 @@
-"""Lists in files may hold labels only: anything else in them is refused, because it would silently become a label."""
+"""Lists in files may hold labels only: anything else in them is refused, because it
+would silently become a label.
+"""
 
 import json
 
@@ -22,75 +24,124 @@ def refusal(preds, target, **options):
 LISTS = Columns(ids="ids", labels="labels")
 
 
-@pytest.mark.parametrize("cell", ["[11, 12, 13]", "['a', 'b']", '[""a"", ""b""]', " [] ", "['a'\n 'b']"])
+@pytest.mark.parametrize(
+    "cell", ["[11, 12, 13]", "['a', 'b']", '[""a"", ""b""]', " [] ", "['a'\n 'b']"]
+)
 @pytest.mark.parametrize("delimiter", [",", " "])
 @pytest.mark.parametrize("first", ["11", None])
 def test_bracketed_text_of_a_list_is_refused(write, cell, delimiter, first):
-    """A cell with the text of a Python list, as pandas writes one, is refused, in the first or a later row and with any
-    delimiter of lists.
+    """A cell with the text of a Python list, as pandas writes one, is refused, in the
+    first or a later row and with any delimiter of lists.
     """
     cells = [cell] if first is None else [first, cell]
     rows = "".join(f'{row},"{text}"\n' for row, text in enumerate(cells))
-    preds, target = write("p.csv", "query,ids\n" + rows), write("y.csv", "query,labels\n0,11\n1,11\n")
+    preds, target = (
+        write("p.csv", "query,ids\n" + rows),
+        write("y.csv", "query,labels\n0,11\n1,11\n"),
+    )
 
     error = refusal(preds, target, columns=LISTS, list_delimiter=delimiter)
 
     assert "column 'ids' holds the text of lists in brackets" in error.problem
-    assert error.hint == "write JSON Lines or Parquet, or strip the brackets and quotes."
+    assert (
+        error.hint == "write JSON Lines or Parquet, or strip the brackets and quotes."
+    )
 
 
 def test_bracketed_text_of_a_list_of_scores_is_refused(write):
     """A column of scores with the text of a Python list is refused as well."""
-    preds, target = write("p.csv", 'query,ids,scores\n0,a b,"[2, 1]"\n'), write("y.csv", "query,labels\n0,a\n")
+    preds, target = (
+        write("p.csv", 'query,ids,scores\n0,a b,"[2, 1]"\n'),
+        write("y.csv", "query,labels\n0,a\n"),
+    )
 
-    error = refusal(preds, target, columns=Columns(ids="ids", labels="labels", score="scores"), list_delimiter=" ")
+    error = refusal(
+        preds,
+        target,
+        columns=Columns(ids="ids", labels="labels", score="scores"),
+        list_delimiter=" ",
+    )
 
     assert "'scores' holds the text of lists in brackets" in error.problem
 
 
 def test_names_in_brackets_are_labels(write, rows_of):
     """Brackets around single names within a longer list are part of the names."""
-    preds, target = write("p.csv", "query,ids\n0,a [b] c\n"), write("y.csv", "query,labels\n0,[b] a\n")
+    preds, target = (
+        write("p.csv", "query,ids\n0,a [b] c\n"),
+        write("y.csv", "query,labels\n0,[b] a\n"),
+    )
 
-    assert rows_of(read(preds, target, columns=LISTS, list_delimiter=" ")) == {0: ([1, 0, 2], [0, 1])}
+    assert rows_of(read(preds, target, columns=LISTS, list_delimiter=" ")) == {
+        0: ([1, 0, 2], [0, 1])
+    }
 
 
 LIST_LINES = "query,ids\nu,a b\nv,b c\n"
 
 
-@pytest.mark.parametrize(("separator", "labels"), [("|", "a|c"), (";", "a;c"), (",", '"a, c"'), ("\t", "a\tc")])
-def test_a_list_with_another_separator_needs_its_own_delimiter(write, rows_of, separator, labels):
-    """A list whose entries hold another usual separator than the delimiter of both files is refused, because "a|c"
-    would be one label. The delimiter of the one file, --target-list-delimiter, decides whether there are two labels or
-    one.
+@pytest.mark.parametrize(
+    ("separator", "labels"),
+    [("|", "a|c"), (";", "a;c"), (",", '"a, c"'), ("\t", "a\tc")],
+)
+def test_a_list_with_another_separator_needs_its_own_delimiter(
+    write, rows_of, separator, labels
+):
+    """A list whose entries hold another usual separator than the delimiter of both
+    files is refused, because "a|c" would be one label. The delimiter of the one file,
+    --target-list-delimiter, decides whether there are two labels or one.
     """
-    preds, target = write("p.csv", LIST_LINES), write("y.csv", f"query,labels\nu,{labels}\nv,b\n")
+    preds, target = (
+        write("p.csv", LIST_LINES),
+        write("y.csv", f"query,labels\nu,{labels}\nv,b\n"),
+    )
 
     error = refusal(preds, target, list_delimiter=" ")
 
-    assert f"column 'labels' holds {separator!r}, which may separate its entries" in error.problem
+    assert (
+        f"column 'labels' holds {separator!r}, which may separate its entries"
+        in error.problem
+    )
     assert error.hint.endswith("or --target-list-delimiter ' '")
     options = {"list_delimiter": " ", "target_list_delimiter": separator}
-    assert rows_of(read(preds, target, **options)) == {0: ([0, 1], [0, 2]), 1: ([1, 2], [1])}
-    unsplit = read(preds, target, preds_list_delimiter=" ", target_list_delimiter=" ~ ", missing="zero")
+    assert rows_of(read(preds, target, **options)) == {
+        0: ([0, 1], [0, 2]),
+        1: ([1, 2], [1]),
+    }
+    unsplit = read(
+        preds,
+        target,
+        preds_list_delimiter=" ",
+        target_list_delimiter=" ~ ",
+        missing="zero",
+    )
     assert len(rows_of(unsplit)[0][1]) == 1
 
 
 def test_each_file_may_have_its_own_separator_of_fields(write, rows_of):
-    """Each file may have its own separator of fields, such as commas in predictions beside "::" in targets of
-    MovieLens. A file that the common separator leaves with one column is refused, and the hint names the option for
-    that file.
+    """Each file may have its own separator of fields, such as commas in predictions
+    beside "::" in targets of MovieLens. A file that the common separator leaves with
+    one column is refused, and the hint names the option for that file.
     """
-    preds, target = write("p.csv", "query,item,score\nu,a,.5\nu,b,.7\n"), write("ratings.dat", "u::a::3\nu::c::4\n")
+    preds, target = (
+        write("p.csv", "query,item,score\nu,a,.5\nu,b,.7\n"),
+        write("ratings.dat", "u::a::3\nu::c::4\n"),
+    )
     places = Columns(query="0", item="1", gain="2")
     options = {"target_format": "csv", "target_columns": places}
 
-    assert refusal(preds, target, delimiter="::", **options).hint.startswith("--preds-delimiter C, ")
-    assert rows_of(read(preds, target, target_delimiter="::", **options)) == {0: ({1: 0.7, 0: 0.5}, {0: 3.0, 2: 4.0})}
+    assert refusal(preds, target, delimiter="::", **options).hint.startswith(
+        "--preds-delimiter C, "
+    )
+    assert rows_of(read(preds, target, target_delimiter="::", **options)) == {
+        0: ({1: 0.7, 0: 0.5}, {0: 3.0, 2: 4.0})
+    }
 
 
 def test_a_json_file_of_lists_of_lists_is_refused(write):
-    """A JSON file of lists of lists is refused, and the hint shows the forms of JSON that are read."""
+    """A JSON file of lists of lists is refused, and the hint shows the forms of JSON
+    that are read.
+    """
     error = refusal(write("p.json", "[[1, 2], [3]]"), write("y.json", '{"0": [1]}'))
     assert error.problem == "holds a list of lists"
     assert error.hint.startswith('write {"query": {"item": 0.5}}')
@@ -116,9 +167,13 @@ NESTED = {"choices": ["Sports", "Politics"]}
     ],
 )
 def test_objects_and_lists_among_labels_are_refused(tmp_path, suffix, labels):
-    """An object or a list in the place of a label is refused, because its text would become one label."""
+    """An object or a list in the place of a label is refused, because its text would
+    become one label.
+    """
     preds, target = tmp_path / f"p{suffix}", tmp_path / f"y{suffix}"
-    rows = [{"query": str(row), "labels": entries} for row, entries in enumerate(labels)]
+    rows = [
+        {"query": str(row), "labels": entries} for row, entries in enumerate(labels)
+    ]
     answers = [{"query": str(row), "ids": ["a", "b", "3", "4"]} for row in range(2)]
     for path, content in ((preds, answers), (target, rows)):
         path.write_text(lines(content) if suffix == ".jsonl" else json.dumps(content))
@@ -130,38 +185,57 @@ def test_objects_and_lists_among_labels_are_refused(tmp_path, suffix, labels):
 
 
 def test_an_object_among_labels_of_a_late_row_is_refused(write):
-    """An object among labels is refused also after 30,000 rows, where DuckDB no longer detects types."""
-    rows = [{"query": str(row), "labels": ["a"]} for row in range(30_000)] + [{"query": "z", "labels": [NESTED]}]
+    """An object among labels is refused also after 30,000 rows, where DuckDB no longer
+    detects types.
+    """
+    rows = [{"query": str(row), "labels": ["a"]} for row in range(30_000)] + [
+        {"query": "z", "labels": [NESTED]}
+    ]
     answers = [{"query": row["query"], "ids": ["a"]} for row in rows]
 
-    assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
+    assert (
+        "choices"
+        in refusal(
+            write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))
+        ).problem
+    )
 
 
 def test_an_object_as_the_item_of_a_line_is_refused(write):
     """An object as the item of a line of JSON is refused."""
     rows = [{"query": "1", "item": "a"}, {"query": "2", "item": NESTED}]
-    answers = [{"query": "1", "item": "a", "score": 1}, {"query": "2", "item": "b", "score": 1}]
+    answers = [
+        {"query": "1", "item": "a", "score": 1},
+        {"query": "2", "item": "b", "score": 1},
+    ]
 
-    assert "choices" in refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))).problem
+    assert (
+        "choices"
+        in refusal(
+            write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows))
+        ).problem
+    )
 
 
 def test_objects_and_columns_of_late_lines_are_refused(write):
-    """In JSON with one item a line, an object as the item and a new column that may be the gain are refused also after
-    30,000 lines.
+    """In JSON with one item a line, an object as the item and a new column that may be
+    the gain are refused also after 30,000 lines.
     """
     rows = [{"query": str(row), "item": "a"} for row in range(30_000)]
     answers = write("p.jsonl", lines({**row, "score": 1} for row in rows))
 
     nested = write("y.jsonl", lines([*rows, {"query": "z", "item": NESTED}]))
-    late_column = write("z.jsonl", lines([*rows, {"query": "z", "item": "a", "note": 1}]))
+    late_column = write(
+        "z.jsonl", lines([*rows, {"query": "z", "item": "a", "note": 1}])
+    )
 
     assert "choices" in refusal(answers, nested).problem
     assert "'note' may be the gain" in refusal(answers, late_column).problem
 
 
 def test_late_values_of_another_type_are_names(write):
-    """In JSON with one item a line, items that are whole numbers in the first 30,000 lines and 1.5, true or text later
-    are four names; nothing is rounded.
+    """In JSON with one item a line, items that are whole numbers in the first 30,000
+    lines and 1.5, true or text later are four names; nothing is rounded.
     """
     rows = [{"query": str(row), "item": 1} for row in range(30_000)]
     rows += [{"query": "z", "item": item} for item in (1.5, True, "a")]
@@ -173,10 +247,13 @@ def test_late_values_of_another_type_are_names(write):
 
 
 def test_late_fractions_are_no_whole_items(write):
-    """If all items are whole numbers in the first 25,000 lines and 7.0 later, which is another text than 7, the file is
-    refused: hits would be lost.
+    """If all items are whole numbers in the first 25,000 lines and 7.0 later, which is
+    another text than 7, the file is refused: hits would be lost.
     """
-    rows = [{"query": str(row), "item": 7 if row < 25_000 else 7.0, "score": 0.5} for row in range(30_000)]
+    rows = [
+        {"query": str(row), "item": 7 if row < 25_000 else 7.0, "score": 0.5}
+        for row in range(30_000)
+    ]
     answers = [{"query": str(row), "item": 7} for row in range(30_000)]
 
     error = refusal(write("p.jsonl", lines(rows)), write("y.jsonl", lines(answers)))
@@ -185,25 +262,36 @@ def test_late_fractions_are_no_whole_items(write):
 
 
 def test_labels_in_braces_are_text(write, rows_of):
-    """A string that looks like an object is a label, because it is a string in the file."""
-    preds, target = [{"query": 1, "ids": ["b", '{"a": 1}']}], [{"query": 1, "labels": ['{"a": 1}']}]
+    """A string that looks like an object is a label, because it is a string in the
+    file.
+    """
+    preds, target = (
+        [{"query": 1, "ids": ["b", '{"a": 1}']}],
+        [{"query": 1, "labels": ['{"a": 1}']}],
+    )
 
-    rows = rows_of(read(write("p.jsonl", lines(preds)), write("y.jsonl", lines(target))))
+    rows = rows_of(
+        read(write("p.jsonl", lines(preds)), write("y.jsonl", lines(target)))
+    )
 
     assert rows == {0: ([0, 1], [1])}
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet", "dict", "objects", "lists"])
+@pytest.mark.parametrize(
+    "suffix", [".jsonl", ".json", ".parquet", "dict", "objects", "lists"]
+)
 @pytest.mark.parametrize("padded", ["preds", "target"])
 def test_padding_in_lists_is_refused(tmp_path, suffix, padded):
-    """A -1 among the whole numbers of a list is refused in every form of lists, and the message suggests that it is
-    padding.
+    """A -1 among the whole numbers of a list is refused in every form of lists, and the
+    message suggests that it is padding.
     """
     lists = {"preds": [[5, 3], [7, 5]], "target": [[5, 3], [2, 7]]}
     lists[padded][1][1] = -1
     files = {}
     for role, name in (("preds", "ids"), ("target", "labels")):
-        rows = [{"query": row, name: entries} for row, entries in enumerate(lists[role])]
+        rows = [
+            {"query": row, name: entries} for row, entries in enumerate(lists[role])
+        ]
         files[role] = tmp_path / f"{role}{suffix}"
         if suffix == ".jsonl":
             files[role].write_text(lines(rows))
@@ -228,9 +316,11 @@ def test_padding_in_lists_is_refused(tmp_path, suffix, padded):
 
 
 def test_hints_name_the_options_for_recbole_and_ms_marco(write):
-    """For a file of RecBole with a timestamp, the hint offers "none" for the gain first, because a time is no gain.
+    """For a file of RecBole with a timestamp, the hint offers "none" for the gain
+    first, because a time is no gain.
 
-    For files of MS MARCO, which have no names of columns, the hints name column numbers and formats.
+    For files of MS MARCO, which have no names of columns, the hints name column numbers
+    and formats.
     """
     header = "user_id:token\titem_id:token\t"
     preds = write("p.tsv", f"{header}score:float\n1\ta\t.5\n")
@@ -238,9 +328,14 @@ def test_hints_name_the_options_for_recbole_and_ms_marco(write):
     times = refusal(preds, write("y.tsv", f"{header}timestamp:float\n1\ta\t8\n"))
     assert times.hint == "--columns.gain none or --columns.gain timestamp:float"
 
-    run, qrels = write("run.tsv", "11\t7\t1\n11\t8\t2\n"), write("qrels.tsv", "11\t0\t7\t1\n")
+    run, qrels = (
+        write("run.tsv", "11\t7\t1\n11\t8\t2\n"),
+        write("qrels.tsv", "11\t0\t7\t1\n"),
+    )
     error = refusal(run, qrels)
-    assert error.hint.endswith("places from 0 for NAME, or --preds-format trec, msmarco or xmc")
+    assert error.hint.endswith(
+        "places from 0 for NAME, or --preds-format trec, msmarco or xmc"
+    )
     assert error.others[0].hint.endswith("or --target-format trec, msmarco or xmc")
     options = {"preds_format": "msmarco", "target_format": "trec"}
     assert read(run, qrels, **options).num_rows == 1
@@ -248,19 +343,31 @@ def test_hints_name_the_options_for_recbole_and_ms_marco(write):
 
 @pytest.mark.parametrize("labels", [[3, 1], ["b", "a"]])
 def test_empty_lists_of_objects_fit_numbers_and_names(write, rows_of, labels):
-    """JSON Lines with nothing but empty lists are read beside label ids and beside names."""
+    """JSON Lines with nothing but empty lists are read beside label ids and beside
+    names.
+    """
     preds = write("p.jsonl", '{"ids": []}\n{"ids": []}\n')
-    target = write("y.jsonl", "".join(json.dumps({"labels": [label]}) + "\n" for label in labels))
+    target = write(
+        "y.jsonl", "".join(json.dumps({"labels": [label]}) + "\n" for label in labels)
+    )
     assert [list(ids) for ids, _ in rows_of(read(preds, target)).values()] == [[], []]
 
 
 def test_a_list_with_a_number_too_large_for_a_label_id_names_the_option(tmp_path):
-    """Beside names, a whole number that no label id can be is refused, and ``string_ids`` reads it as a name."""
+    """Beside names, a whole number that no label id can be is refused, and
+    ``string_ids`` reads it as a name.
+    """
     large = 2**62
-    pq.write_table(pa.table({"query": ["u"], "ids": [[large, 5]]}), tmp_path / "p.parquet")
+    pq.write_table(
+        pa.table({"query": ["u"], "ids": [[large, 5]]}), tmp_path / "p.parquet"
+    )
     (tmp_path / "y.csv").write_text(f"query,item\nu,{large}\n")
     with pytest.raises(
-        DataFileError, match="is too large for a label id; --string-ids true numbers the items as names"
+        DataFileError,
+        match="is too large for a label id; --string-ids true numbers the items as names",
     ):
         list(read(tmp_path / "p.parquet", tmp_path / "y.csv"))
-    assert read(tmp_path / "p.parquet", tmp_path / "y.csv", string_ids=True).num_labels == 2
+    assert (
+        read(tmp_path / "p.parquet", tmp_path / "y.csv", string_ids=True).num_labels
+        == 2
+    )

@@ -1,4 +1,6 @@
-"""Text files that cannot be read: each error names the cause, and its hint leads to a file that is read."""
+"""Text files that cannot be read: each error names the cause, and its hint leads to a
+file that is read.
+"""
 
 import pytest
 
@@ -10,7 +12,9 @@ TARGET = "query,item\nu,a\n"
 
 @pytest.fixture
 def refusal(write):
-    """Return a function that reads predictions beside targets, and returns the error."""
+    """Return a function that reads predictions beside targets, and returns the
+    error.
+    """
 
     def refusal(preds, target=TARGET, name="p.csv", target_name="y.csv", **options):
         paths = write(name, ""), write(target_name, target)
@@ -24,28 +28,39 @@ def refusal(write):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
 def test_other_encodings_than_utf_8_are_named(refusal, encoding):
-    """A line of names in another encoding is refused as such; its bytes are not shown as names of columns."""
+    """A line of names in another encoding is refused as such; its bytes are not shown
+    as names of columns.
+    """
     error = refusal(PREDS.replace("item", "itém").encode(encoding))
-    assert str(error).endswith("p.csv, line 1: is not UTF-8 text; convert the file to UTF-8, or name its format.")
+    assert str(error).endswith(
+        "p.csv, line 1: is not UTF-8 text; convert the file to UTF-8, or name its format."
+    )
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_lines_that_end_in_different_ways_are_named(refusal, rows_of, write, suffix):
-    """Lines that end like those of Windows beside others are refused, and the hint makes all ends alike."""
+    """Lines that end like those of Windows beside others are refused, and the hint
+    makes all ends alike.
+    """
     text = PREDS
     if suffix == "tsv":
         text = PREDS.replace(",", "\t")
     name = f"p.{suffix}"
     error = refusal(text.replace("\n", "\r\n", 1), name=name)
     assert error.problem == "has lines that end in different ways"
-    assert error.hint == "give all lines the same end; dos2unix writes a file of text with the end of Linux."
+    assert (
+        error.hint
+        == "give all lines the same end; dos2unix writes a file of text with the end of Linux."
+    )
     assert rows_of(read(write(name, text), write("y.csv", TARGET)))
 
 
 @pytest.mark.parametrize("delimiter", ["", '"', "\n"])
 def test_what_cannot_separate_fields_is_refused(refusal, delimiter):
     """A quote, the end of a line and nothing are no separators."""
-    assert f"--delimiter {delimiter!r} cannot separate fields" in str(refusal(PREDS, delimiter=delimiter))
+    assert f"--delimiter {delimiter!r} cannot separate fields" in str(
+        refusal(PREDS, delimiter=delimiter)
+    )
 
 
 def test_a_tab_may_be_given_as_two_letters(write, rows_of):
@@ -55,20 +70,28 @@ def test_a_tab_may_be_given_as_two_letters(write, rows_of):
 
 
 def test_tsv_has_no_other_separator_of_its_own(refusal, write, rows_of):
-    """A separator for one TSV file alone is refused. One for all files is for the others."""
+    """A separator for one TSV file alone is refused. One for all files is for the
+    others.
+    """
     error = refusal(PREDS, preds_format="tsv", preds_delimiter=",")
     assert (error.problem, error.hint) == (
         "is tsv, which ',' does not separate",
         "--preds-format csv reads other separators.",
     )
-    paths = write("p.tsv", PREDS.replace(",", "\t")), write("y.csv", TARGET.replace(",", ";"))
+    paths = (
+        write("p.tsv", PREDS.replace(",", "\t")),
+        write("y.csv", TARGET.replace(",", ";")),
+    )
     assert rows_of(read(*paths, delimiter=";"))
 
 
 def test_two_columns_of_one_name_are_refused(refusal):
     """No option can tell two columns of one name apart."""
     error = refusal(PREDS.replace("score", "item"))
-    assert (error.problem, error.hint) == ("has 2 columns 'item'", "give every column a name of its own.")
+    assert (error.problem, error.hint) == (
+        "has 2 columns 'item'",
+        "give every column a name of its own.",
+    )
 
 
 def test_a_place_beside_a_name_is_refused(refusal):
@@ -77,9 +100,14 @@ def test_a_place_beside_a_name_is_refused(refusal):
     assert error.hint.endswith("places need all columns to be given by place")
 
 
-@pytest.mark.parametrize(("scores", "problem"), [("1\n2\n", "line 3: has no 'score'"), ("1\n2\n3\n4\n", "line 4: '4'")])
+@pytest.mark.parametrize(
+    ("scores", "problem"),
+    [("1\n2\n", "line 3: has no 'score'"), ("1\n2\n3\n4\n", "line 4: '4'")],
+)
 def test_scores_of_letor_need_the_lines_of_the_targets(refusal, scores, problem):
-    """Fewer or more scores than lines of the targets are refused, and the hint says what belongs together."""
+    """Fewer or more scores than lines of the targets are refused, and the hint says
+    what belongs together.
+    """
     target = "1 qid:1 1:0\n0 qid:1 1:0\n1 qid:2 1:0\n"
     error = refusal(scores, target, "p.letor", "y.letor")
     assert problem in str(error)

@@ -1,4 +1,6 @@
-"""Pictures are left blank, because few tests look at them, and log messages are recorded."""
+"""Pictures are left blank, because few tests look at them, and log messages are
+recorded.
+"""
 
 import logging
 from collections.abc import Iterator

@@ -11,11 +11,15 @@ NUM_LABELS, ROWS = 30, 41
 
 
 def scores_and_targets(rows: int = ROWS, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Return scores that favour frequent labels, and up to two labels a row; some rows have none."""
+    """Return scores that favour frequent labels, and up to two labels a row; some rows
+    have none.
+    """
     generator = torch.Generator().manual_seed(seed)
     head = 1.0 / torch.arange(1, NUM_LABELS + 1)
     scores = torch.randn(rows, NUM_LABELS, generator=generator) + 3 * head
-    target = torch.multinomial(head, rows * 2, replacement=True, generator=generator).view(rows, 2)
+    target = torch.multinomial(
+        head, rows * 2, replacement=True, generator=generator
+    ).view(rows, 2)
     target[target[:, 0] == target[:, 1], 1] = -1
     target[::9] = -1
     return scores, target
@@ -32,7 +36,11 @@ class Data(LightningDataModule):
 
     def _loader(self, seed: int, shuffle: bool = False) -> DataLoader[Any]:
         _, target = scores_and_targets(self.rows, seed)
-        return DataLoader(TensorDataset(torch.arange(self.rows), target), self.batch_size, shuffle=shuffle)
+        return DataLoader(
+            TensorDataset(torch.arange(self.rows), target),
+            self.batch_size,
+            shuffle=shuffle,
+        )
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Return targets of seed 1."""
@@ -69,8 +77,12 @@ class ByHeart(Trained):
         self.scores = torch.nn.Parameter(scores_and_targets()[0], requires_grad=False)
         self.sanity_nan = sanity_nan
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """Return predictions and targets; during the sanity check the scores are NaN if `sanity_nan` is true."""
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> dict[str, Tensor]:
+        """Return predictions and targets; during the sanity check the scores are NaN if
+        `sanity_nan` is true.
+        """
         rows, target = batch
         scores = self.scores[rows]
         if self.trainer.sanity_checking and self.sanity_nan:

@@ -1,4 +1,6 @@
-"""Training data in which row i has label i, so that counts show which rows are counted, and how often."""
+"""Training data in which row i has label i, so that counts show which rows are counted,
+and how often.
+"""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +11,13 @@ import torch
 from lightning_toy import Trained
 from pytorch_lightning import Trainer
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Sampler,
+    get_worker_info,
+)
 
 import tailmetrics
 from tailmetrics.lightning import HeadToTailReport
@@ -18,7 +26,9 @@ ROWS = 20
 
 
 class Numbered(Dataset[dict[str, int]]):
-    """A data set in which row i has the input i and the label i, and the worker that reads it."""
+    """A data set in which row i has the input i and the label i, and the worker that
+    reads it.
+    """
 
     def __init__(self, rows: int = ROWS) -> None:
         self.rows = rows
@@ -32,7 +42,9 @@ class Numbered(Dataset[dict[str, int]]):
 
 
 class Stream(IterableDataset[dict[str, int]]):
-    """The same rows again and again as a stream, without an end or with one; it counts the rows that are read."""
+    """The same rows again and again as a stream, without an end or with one; it counts
+    the rows that are read.
+    """
 
     def __init__(self, end: float = math.inf) -> None:
         self.end, self.rows_read = end, 0
@@ -67,12 +79,19 @@ class Model(Trained):
 
     def training_step(self, batch: Any) -> Tensor:
         """Return any loss."""
-        self.rows_seen.append(batch["x"].tolist() if isinstance(batch, dict) and "x" in batch else batch)
+        self.rows_seen.append(
+            batch["x"].tolist() if isinstance(batch, dict) and "x" in batch else batch
+        )
         return super().training_step(batch)
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Tensor]:
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> dict[str, Tensor]:
         """Predict label 0 for every row."""
-        return {"preds": -torch.arange(float(ROWS)).expand(len(batch["x"]), ROWS), "target": batch["target"]}
+        return {
+            "preds": -torch.arange(float(ROWS)).expand(len(batch["x"]), ROWS),
+            "target": batch["target"],
+        }
 
     test_step = validation_step
 
@@ -80,13 +99,20 @@ class Model(Trained):
 def callback(metrics: Any = None, **arguments: Any) -> HeadToTailReport:
     """Return a callback that must count labels, and writes no files and no table."""
     metrics = metrics or [tailmetrics.RecallAtK(k=5, buckets="deciles")]
-    return HeadToTailReport(metrics, **{"num_labels": ROWS, "files": False, "table": False, **arguments})
+    return HeadToTailReport(
+        metrics, **{"num_labels": ROWS, "files": False, "table": False, **arguments}
+    )
 
 
 def report(**arguments: Any) -> HeadToTailReport:
     """Return a callback with one metric overall and one by bucket."""
-    metrics = [tailmetrics.RecallAtK(k=2), tailmetrics.RecallAtK(k=1, buckets="deciles")]
-    return HeadToTailReport(metrics, **{"label_counts": [1] * ROWS, "table": False, **arguments})
+    metrics = [
+        tailmetrics.RecallAtK(k=2),
+        tailmetrics.RecallAtK(k=1, buckets="deciles"),
+    ]
+    return HeadToTailReport(
+        metrics, **{"label_counts": [1] * ROWS, "table": False, **arguments}
+    )
 
 
 def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Trainer:
@@ -97,11 +123,18 @@ def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Tra
         "enable_progress_bar": False,
         "enable_model_summary": False,
     }
-    settings = {"accelerator": "cpu", "devices": 1, "max_epochs": 1, "default_root_dir": folder}
+    settings = {
+        "accelerator": "cpu",
+        "devices": 1,
+        "max_epochs": 1,
+        "default_root_dir": folder,
+    }
     return Trainer(callbacks=list(callbacks), **{**quiet, **settings, **arguments})
 
 
-def counts_of_fit(loaders: Any, folder: Path, train_target: Any = "target", **arguments: Any) -> list[int]:
+def counts_of_fit(
+    loaders: Any, folder: Path, train_target: Any = "target", **arguments: Any
+) -> list[int]:
     """Return how often each row is counted when a fit on `loaders` starts."""
     report = callback(train_target=train_target)
     trainer(folder, report, **arguments).fit(Model(), loaders)
@@ -118,5 +151,10 @@ def counts_of_rows(*rows: int) -> list[int]:
 def loader(**arguments: Any) -> DataLoader[Any]:
     """Return a loader of the numbered rows."""
     return DataLoader(
-        Numbered(), **{"batch_size": 4, **({} if "batch_sampler" not in arguments else {"batch_size": 1}), **arguments}
+        Numbered(),
+        **{
+            "batch_size": 4,
+            **({} if "batch_sampler" not in arguments else {"batch_size": 1}),
+            **arguments,
+        },
     )

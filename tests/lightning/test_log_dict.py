@@ -1,4 +1,6 @@
-"""`self.metrics.update(…); self.log_dict(self.metrics)`, the idiom of Lightning, works for any cut-offs and buckets."""
+"""`self.metrics.update(…); self.log_dict(self.metrics)`, the idiom of Lightning, works
+for any cut-offs and buckets.
+"""
 
 import pickle
 from copy import deepcopy
@@ -16,7 +18,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import tailmetrics
 from tailmetrics import LabelFrequency, TopKCollection
 
-pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:::pytorch_lightning", "ignore:::lightning"
+)
 LABELS, ROWS = 24, 30
 
 
@@ -33,7 +37,9 @@ def loader(seed: int = 0, number: int = ROWS) -> DataLoader[Any]:
 
 
 def collection(prefix: str = "val/") -> TopKCollection:
-    """Return a collection of metrics with one value, with several cut-offs, with buckets and with both."""
+    """Return a collection of metrics with one value, with several cut-offs, with
+    buckets and with both.
+    """
     frequency = LabelFrequency(LABELS)
     frequency.update(rows(9, 300).tensors[1])
     metrics = [
@@ -55,7 +61,9 @@ def expected(*seeds: int, prefix: str = "val/", number: int = ROWS) -> dict[str,
 
 
 class Model(Trained):
-    """A model whose scores are its inputs, and which logs as the documentation of TorchMetrics shows."""
+    """A model whose scores are its inputs, and which logs as the documentation of
+    TorchMetrics shows.
+    """
 
     def __init__(self, **log_options: Any) -> None:
         super().__init__()
@@ -67,7 +75,9 @@ class Model(Trained):
         self.log_dict(self.train_metrics, on_step=False, on_epoch=True)
         return super().training_step(batch)
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> None:
         self.metrics.update(*batch)
         self.log_dict(self.metrics, on_step=False, on_epoch=True, **self.log_options)
 
@@ -82,10 +92,13 @@ def same(values: Any, expected_values: dict[str, float]) -> None:
 
 
 def test_each_scalar_is_logged_under_its_key(tmp_path: Path) -> None:
-    """Each value of a collection is logged under its key in a fit with a sanity check and two epochs, beside a
-    collection for training, and is returned by validate and test.
+    """Each value of a collection is logged under its key in a fit with a sanity check
+    and two epochs, beside a collection for training, and is returned by validate and
+    test.
     """
-    run = trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2, logger=CSVLogger(tmp_path))
+    run = trainer(
+        tmp_path, max_epochs=2, num_sanity_val_steps=2, logger=CSVLogger(tmp_path)
+    )
     model = Model()
     run.fit(model, loader(seed=3), loader())
     same(run.callback_metrics, expected(0) | expected(3, prefix="train/"))
@@ -95,7 +108,9 @@ def test_each_scalar_is_logged_under_its_key(tmp_path: Path) -> None:
 
 
 def test_each_validation_starts_without_earlier_rows(tmp_path: Path) -> None:
-    """A validation after a fit, and each further one, has the values of its own rows only."""
+    """A validation after a fit, and each further one, has the values of its own rows
+    only.
+    """
     model, run = Model(), trainer(tmp_path)
     run.fit(model, loader(), loader(seed=4))
     for seed in (5, 5, 6):
@@ -104,16 +119,24 @@ def test_each_validation_starts_without_earlier_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_loader_has_its_own_values(number: int, tmp_path: Path) -> None:
-    """A collection that is logged for several loaders has the values of each loader under the keys of Lightning."""
+    """A collection that is logged for several loaders has the values of each loader
+    under the keys of Lightning.
+    """
     run = trainer(tmp_path)
-    returned = run.validate(Model(), [loader(seed) for seed in range(number)], verbose=False)
+    returned = run.validate(
+        Model(), [loader(seed) for seed in range(number)], verbose=False
+    )
     for seed, values in enumerate(returned):
         suffix = f"/dataloader_idx_{seed}" if number > 1 else ""
         same(values, {f"{key}{suffix}": value for key, value in expected(seed).items()})
 
 
-def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collection of 37 values is computed once and reset once an epoch, not once for each value."""
+def test_values_are_computed_and_reset_once_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection of 37 values is computed once and reset once an epoch, not once for
+    each value.
+    """
     calls = {"compute": 0, "reset": 0}
 
     def counted(name: str) -> None:
@@ -136,8 +159,8 @@ def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch
 
 
 def test_forward_logs_the_values_of_each_batch(tmp_path: Path) -> None:
-    """With forward and on_step=True the values of each batch are logged, and with on_epoch=True those of all rows,
-    under the names of Lightning.
+    """With forward and on_step=True the values of each batch are logged, and with
+    on_epoch=True those of all rows, under the names of Lightning.
     """
 
     class Stepping(Model):
@@ -149,18 +172,33 @@ def test_forward_logs_the_values_of_each_batch(tmp_path: Path) -> None:
         def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
             batch_metrics = collection("train/")
             batch_metrics.update(*batch)
-            expected_values = {f"{key}_step": float(value) for key, value in batch_metrics.compute().items()}
-            same({key: self.trainer.logged_metrics[key] for key in expected_values}, expected_values)
+            expected_values = {
+                f"{key}_step": float(value)
+                for key, value in batch_metrics.compute().items()
+            }
+            same(
+                {key: self.trainer.logged_metrics[key] for key in expected_values},
+                expected_values,
+            )
 
     run = trainer(tmp_path)
     run.fit(Stepping(), loader())
-    expected_values = {f"{key}_epoch": value for key, value in expected(0, prefix="train/").items()}
-    same({key: value for key, value in run.callback_metrics.items() if key.endswith("_epoch")}, expected_values)
+    expected_values = {
+        f"{key}_epoch": value for key, value in expected(0, prefix="train/").items()
+    }
+    same(
+        {
+            key: value
+            for key, value in run.callback_metrics.items()
+            if key.endswith("_epoch")
+        },
+        expected_values,
+    )
 
 
 def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> None:
-    """A collection is logged correctly also if the step logs a single metric first, at which Lightning collects the
-    metrics of all modules.
+    """A collection is logged correctly also if the step logs a single metric first, at
+    which Lightning collects the metrics of all modules.
     """
 
     class First(Model):
@@ -175,25 +213,35 @@ def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> 
 
     run = trainer(tmp_path)
     expected_values = expected(0)
-    same(run.validate(First(), loader(), verbose=False)[0], expected_values | {"val/alone": expected_values["val/mrr"]})
+    same(
+        run.validate(First(), loader(), verbose=False)[0],
+        expected_values | {"val/alone": expected_values["val/mrr"]},
+    )
 
 
 class Logging(Trained):
-    """A model that logs one metric as the documentation of TorchMetrics shows, by update or by forward."""
+    """A model that logs one metric as the documentation of TorchMetrics shows, by
+    update or by forward.
+    """
 
     def __init__(self, metric: Any, forward: bool = False, **log_options: Any) -> None:
         super().__init__()
         self.metric, self.forward_it, self.log_options = metric, forward, log_options
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> None:
         (self.metric if self.forward_it else self.metric.update)(*batch)
         self.log("r", self.metric, **self.log_options)
 
 
 @pytest.mark.parametrize("forward", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_logged_metric_has_a_value_for_each_loader(number: int, forward: bool, tmp_path: Path) -> None:
-    """A metric that is logged for several loaders has a value for each loader and each epoch.
+def test_a_logged_metric_has_a_value_for_each_loader(
+    number: int, forward: bool, tmp_path: Path
+) -> None:
+    """A metric that is logged for several loaders has a value for each loader and each
+    epoch.
 
     After that, compute() between updates continues with all rows.
     """
@@ -204,7 +252,14 @@ def test_a_logged_metric_has_a_value_for_each_loader(number: int, forward: bool,
         for seed, values in zip(range(first, first + number), returned, strict=True):
             loader_metric = tailmetrics.RecallAtK(k=3)
             loader_metric.update(*rows(seed).tensors)
-            same(values, {f"r/dataloader_idx_{seed - first}" if number > 1 else "r": float(loader_metric.compute())})
+            same(
+                values,
+                {
+                    f"r/dataloader_idx_{seed - first}" if number > 1 else "r": float(
+                        loader_metric.compute()
+                    )
+                },
+            )
     metric_of_all_rows = tailmetrics.RecallAtK(k=3)
     for seed in (0, 1):
         metric.update(*rows(seed).tensors)
@@ -214,8 +269,8 @@ def test_a_logged_metric_has_a_value_for_each_loader(number: int, forward: bool,
 
 
 def test_a_refused_batch_does_not_reset_a_logged_metric(tmp_path: Path) -> None:
-    """A batch that a logged metric refuses leaves the rows of the previous loader; the next valid batch
-    replaces them.
+    """A batch that a logged metric refuses leaves the rows of the previous loader; the
+    next valid batch replaces them.
     """
     metric = tailmetrics.RecallAtK(k=3)
     trainer(tmp_path).validate(Logging(metric), loader(0), verbose=False)
@@ -231,42 +286,59 @@ def test_a_refused_batch_does_not_reset_a_logged_metric(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "log", [{}, {"on_step": True}, {"on_step": True, "on_epoch": False, "prog_bar": True}], ids=str
+    "log",
+    [{}, {"on_step": True}, {"on_step": True, "on_epoch": False, "prog_bar": True}],
+    ids=str,
 )
 @pytest.mark.parametrize("forward", [False, True])
-def test_self_log_refuses_a_metric_of_several_values(log: dict[str, Any], forward: bool, tmp_path: Path) -> None:
-    """self.log refuses a metric of several values at the first step, and the error gives their number and names
-    TopKCollection.
+def test_self_log_refuses_a_metric_of_several_values(
+    log: dict[str, Any], forward: bool, tmp_path: Path
+) -> None:
+    """self.log refuses a metric of several values at the first step, and the error
+    gives their number and names TopKCollection.
     """
     metrics_of_several_values = (
         tailmetrics.PrecisionAtK(k=[1, 5]),
         tailmetrics.RecallAtK(k=1, average="none", num_labels=LABELS),
     )
-    for metric, number in zip(metrics_of_several_values, ("2", "one for each label"), strict=True):
+    for metric, number in zip(
+        metrics_of_several_values, ("2", "one for each label"), strict=True
+    ):
         words = rf"{type(metric).__name__}: self.log takes one value, and this metric has {number}; .*TopKCollection"
         with pytest.raises(ValueError, match=words):
-            trainer(tmp_path).validate(Logging(metric, forward, **log), loader(), verbose=False)
+            trainer(tmp_path).validate(
+                Logging(metric, forward, **log), loader(), verbose=False
+            )
 
 
 def test_copies_of_a_collection_have_their_own_scalars() -> None:
-    """Copies by clone, deepcopy and pickle have scalars with the keys of their prefix and the values of their
-    own rows.
+    """Copies by clone, deepcopy and pickle have scalars with the keys of their prefix
+    and the values of their own rows.
     """
     first = collection()
     list(first.items(copy_state=False))
     first.update(*rows(0).tensors)
-    copies = [first.clone(prefix="test/"), deepcopy(first), pickle.loads(pickle.dumps(first))]
+    copies = [
+        first.clone(prefix="test/"),
+        deepcopy(first),
+        pickle.loads(pickle.dumps(first)),
+    ]
     first.update(*rows(1).tensors)
     for copy, prefix in zip(copies, ("test/", "val/", "val/"), strict=True):
         values = {key: scalar.compute() for key, scalar in copy.items(copy_state=False)}
         same(values, expected(0, prefix=prefix))
-        assert {id(scalar) for _, scalar in copy.items(copy_state=False)} <= {id(module) for module in copy.modules()}
-    same({key: scalar.compute() for key, scalar in first.items(copy_state=False)}, expected(0, 1))
+        assert {id(scalar) for _, scalar in copy.items(copy_state=False)} <= {
+            id(module) for module in copy.modules()
+        }
+    same(
+        {key: scalar.compute() for key, scalar in first.items(copy_state=False)},
+        expected(0, 1),
+    )
 
 
 def test_scalars_add_no_state_or_children_to_a_collection() -> None:
-    """The scalars that Lightning logs add no entry to the state_dict, no child and no state to a collection, and its
-    members keep their names.
+    """The scalars that Lightning logs add no entry to the state_dict, no child and no
+    state to a collection, and its members keep their names.
     """
     first, second = collection(), collection()
     list(first.items(copy_state=False))
@@ -280,16 +352,25 @@ def test_scalars_add_no_state_or_children_to_a_collection() -> None:
 
 
 def test_scalars_follow_updates_and_resets_of_members() -> None:
-    """The scalars follow updates and resets of the collection and of its members, also of a member that keeps
-    no cache.
+    """The scalars follow updates and resets of the collection and of its members, also
+    of a member that keeps no cache.
     """
-    metrics = TopKCollection([tailmetrics.RecallAtK(k=1), tailmetrics.RecallAtK(k=2, compute_with_cache=False)])
+    metrics = TopKCollection(
+        [
+            tailmetrics.RecallAtK(k=1),
+            tailmetrics.RecallAtK(k=2, compute_with_cache=False),
+        ]
+    )
     scalars = dict(metrics.items(copy_state=False))
 
     def logged_by_epoch() -> list[float]:
         return [float(scalar.compute()) for scalar in scalars.values()]
 
-    scores, hit, miss = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([0]), torch.tensor([1])
+    scores, hit, miss = (
+        torch.tensor([[3.0, 2.0, 1.0]]),
+        torch.tensor([0]),
+        torch.tensor([1]),
+    )
     metrics.update(scores, hit)
     assert logged_by_epoch() == [1.0, 1.0]
     metrics.update(scores, miss)  # values were computed, so that a new epoch starts
@@ -311,6 +392,11 @@ def test_scalars_follow_updates_and_resets_of_members() -> None:
 
 def test_a_scalar_of_a_collection_refuses_updates() -> None:
     """A scalar of a collection refuses update, and the error names the collection."""
-    ((_, scalar),) = TopKCollection([tailmetrics.RecallAtK(k=1)]).items(copy_state=False)
-    with pytest.raises(TypeError, match="TopKCollection: a single value of it takes no batches; update the collection"):
+    ((_, scalar),) = TopKCollection([tailmetrics.RecallAtK(k=1)]).items(
+        copy_state=False
+    )
+    with pytest.raises(
+        TypeError,
+        match="TopKCollection: a single value of it takes no batches; update the collection",
+    ):
         scalar.update(1, 2)

@@ -1,4 +1,6 @@
-"""Figures and tables are logged to TensorBoard, to an offline run of W&B and to the store of MLflow."""
+"""Figures and tables are logged to TensorBoard, to an offline run of W&B and to the
+store of MLflow.
+"""
 
 import json
 import warnings
@@ -29,7 +31,8 @@ def fitted(folder: Path, logger: Any, **arguments: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.drawn
 def test_tensorboard_has_a_picture_and_a_text_of_each_stage(tmp_path: Path) -> None:
-    """TensorBoard has a picture of each validation at its step, and a picture and a text of the test.
+    """TensorBoard has a picture of each validation at its step, and a picture and a
+    text of the test.
 
     The files are in its log directory.
     """
@@ -41,16 +44,21 @@ def test_tensorboard_has_a_picture_and_a_text_of_each_stage(tmp_path: Path) -> N
     events = EventAccumulator(run.logger.log_dir).Reload()
     assert {*events.Tags()["images"]} == {"report_val", "report_test"}
     assert [image.step for image in events.Images("report_val")] == [5, 10]
-    assert all(image.encoded_image_string.startswith(PNG) for image in events.Images("report_val"))
+    assert all(
+        image.encoded_image_string.startswith(PNG)
+        for image in events.Images("report_val")
+    )
     (text,) = events.Tensors("report_test/text_summary")
     assert "| decile_1 |" in text.tensor_proto.string_val[0].decode()
     assert (Path(run.logger.log_dir) / "report_val.md").exists()
 
 
 @pytest.mark.slow
-def test_wandb_has_the_tables_and_pictures_of_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An offline run of W&B has the tables and a picture of each of three reports, and the files are in a folder of the
-    run.
+def test_wandb_has_the_tables_and_pictures_of_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An offline run of W&B has the tables and a picture of each of three reports, and
+    the files are in a folder of the run.
     """
     pytest.importorskip("wandb")
     from pytorch_lightning.loggers import WandbLogger
@@ -61,16 +69,39 @@ def test_wandb_has_the_tables_and_pictures_of_reports(tmp_path: Path, monkeypatc
     fitted(tmp_path, logger)
     media = Path(logger.experiment.dir) / "media"
     logger.experiment.finish()
-    tables = [json.loads(path.read_text()) for path in sorted(media.rglob("*.table.json"))]
-    columns = ["bucket", "labels", "positives", "rows with a relevant label", "recall@1"]
+    tables = [
+        json.loads(path.read_text()) for path in sorted(media.rglob("*.table.json"))
+    ]
+    columns = [
+        "bucket",
+        "labels",
+        "positives",
+        "rows with a relevant label",
+        "recall@1",
+    ]
     by_bucket = [table for table in tables if table["columns"] == columns]
     assert [(len(table["data"]), table["data"][1]) for table in by_bucket] == [
         (12, ["decile_10", "2", "2", "2", "0.5000"])
     ] * 3
-    assert [table["data"][0] for table in by_bucket] == [["all", *[str(ROWS)] * 3, f"{1 / ROWS:.4f}"]] * 3
-    overall = [table["data"] for table in tables if table["columns"] == ["metric", "value", "over"]]
+    assert [table["data"][0] for table in by_bucket] == [
+        ["all", *[str(ROWS)] * 3, f"{1 / ROWS:.4f}"]
+    ] * 3
+    overall = [
+        table["data"]
+        for table in tables
+        if table["columns"] == ["metric", "value", "over"]
+    ]
     over = f"{ROWS} rows"
-    assert overall == [[["recall@2", f"{2 / ROWS:.4f}", over], ["recall@1", f"{1 / ROWS:.4f}", over]]] * 3
+    assert (
+        overall
+        == [
+            [
+                ["recall@2", f"{2 / ROWS:.4f}", over],
+                ["recall@1", f"{1 / ROWS:.4f}", over],
+            ]
+        ]
+        * 3
+    )
     pictures = sorted((media / "images").rglob("*.png"))
     assert len(pictures) == 3
     assert all(picture.read_bytes().startswith(PNG) for picture in pictures)
@@ -94,7 +125,12 @@ def test_key_format_keeps_keys_that_mlflow_would_change(
     logger = MLFlowLogger("tail", tracking_uri=f"file:{tmp_path / 'store'}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted(tmp_path, logger, figures=False, key_format=lambda key: key.replace("@", "_at_"))
+        fitted(
+            tmp_path,
+            logger,
+            figures=False,
+            key_format=lambda key: key.replace("@", "_at_"),
+        )
     keys = logger.experiment.get_run(logger.run_id).data.metrics.keys()
     assert "val/recall_at_2" in keys
     assert not [key for key in keys if key.startswith("val/recall2")]
@@ -104,35 +140,63 @@ def test_key_format_keeps_keys_that_mlflow_would_change(
 
 def test_key_format_must_return_a_unique_text_for_each_key(tmp_path: Path) -> None:
     """A key_format that returns the same text for two keys, or no text, is refused."""
-    for key_format, error in ((lambda key: "value", ValueError), (lambda key: 1, TypeError)):
+    for key_format, error in (
+        (lambda key: "value", ValueError),
+        (lambda key: 1, TypeError),
+    ):
         run = trainer(tmp_path, report(files=False, key_format=key_format))
-        with pytest.raises(error, match=r"HeadToTailReport: key_format returned .* for 'val/recall@"):
+        with pytest.raises(
+            error, match=r"HeadToTailReport: key_format returned .* for 'val/recall@"
+        ):
             run.validate(Model(), loader(), verbose=False)
 
 
 @pytest.mark.slow
-def test_mlflow_has_a_picture_and_a_text_of_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow has a picture and a text of each step as artifacts, and the files are in a folder of the run."""
+def test_mlflow_has_a_picture_and_a_text_of_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow has a picture and a text of each step as artifacts, and the files are in a
+    folder of the run.
+    """
     pytest.importorskip("mlflow")
     from pytorch_lightning.loggers import MLFlowLogger
 
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more packages
+    # a database needs more packages
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.chdir(tmp_path)
     logger = MLFlowLogger("tail", tracking_uri=f"file:{tmp_path / 'store'}")
     fitted(tmp_path, logger)
-    artifacts = {item.path for item in logger.experiment.list_artifacts(logger.run_id, "report_val")}
-    assert artifacts == {f"report_val/step_{step:08d}.{form}" for step in (5, 10) for form in ("md", "png")}
-    assert next(tmp_path.rglob("report_val/step_00000010.png")).read_bytes().startswith(PNG)
-    assert "| decile_1 |" in next(tmp_path.rglob("report_test/step_00000010.md")).read_text()
+    artifacts = {
+        item.path
+        for item in logger.experiment.list_artifacts(logger.run_id, "report_val")
+    }
+    assert artifacts == {
+        f"report_val/step_{step:08d}.{form}"
+        for step in (5, 10)
+        for form in ("md", "png")
+    }
+    assert (
+        next(tmp_path.rglob("report_val/step_00000010.png"))
+        .read_bytes()
+        .startswith(PNG)
+    )
+    assert (
+        "| decile_1 |"
+        in next(tmp_path.rglob("report_test/step_00000010.md")).read_text()
+    )
 
 
 def test_a_logger_without_figures_is_supported(tmp_path: Path) -> None:
-    """A fit and a test with a logger that takes no figures, such as CSVLogger, raise no error."""
+    """A fit and a test with a logger that takes no figures, such as CSVLogger, raise no
+    error.
+    """
     fitted(tmp_path, CSVLogger(tmp_path))
 
 
 def test_a_report_by_group_of_rows_has_a_figure() -> None:
-    """A logger gets the figure of a report by group of rows, too; a report without breakdown has none."""
+    """A logger gets the figure of a report by group of rows, too; a report without
+    breakdown has none.
+    """
 
     class Experiment:
         def __init__(self) -> None:
@@ -147,10 +211,17 @@ def test_a_report_by_group_of_rows_has_a_figure() -> None:
 
     scores, target = torch.eye(4), torch.arange(4)
     metrics = [RecallAtK(k=1)]
-    by_group = evaluate(scores, target, metrics=metrics, row_groups=["a", "a", "b", "b"])
+    by_group = evaluate(
+        scores, target, metrics=metrics, row_groups=["a", "a", "b", "b"]
+    )
     experiment = Experiment()
     show_in_loggers([SimpleNamespace(experiment=experiment)], by_group, "by_group", 0)
-    show_in_loggers([SimpleNamespace(experiment=experiment)], evaluate(scores, target, metrics=metrics), "overall", 0)
+    show_in_loggers(
+        [SimpleNamespace(experiment=experiment)],
+        evaluate(scores, target, metrics=metrics),
+        "overall",
+        0,
+    )
     assert experiment.figures == ["by_group"]
 
 

@@ -1,4 +1,6 @@
-"""`tailmetrics compare` of the folders of two runs compares their tables of values per row."""
+"""`tailmetrics compare` of the folders of two runs compares their tables of values per
+row.
+"""
 
 import json
 from pathlib import Path
@@ -33,9 +35,18 @@ def counts() -> torch.Tensor:
 
 def validate(folder: Path, model: ByHeart, **arguments: Any) -> None:
     """Validate a model with a callback that writes into ``folder/reports``."""
-    report = HeadToTailReport(metrics(), label_counts=counts(), table=False, figures=False, **arguments)
-    settings = {"logger": False, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
-    Trainer(default_root_dir=folder, callbacks=[report], **settings).validate(model, Data(), verbose=False)
+    report = HeadToTailReport(
+        metrics(), label_counts=counts(), table=False, figures=False, **arguments
+    )
+    settings = {
+        "logger": False,
+        "accelerator": "cpu",
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    Trainer(default_root_dir=folder, callbacks=[report], **settings).validate(
+        model, Data(), verbose=False
+    )
 
 
 class OtherScores(ByHeart):
@@ -43,50 +54,91 @@ class OtherScores(ByHeart):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scores = torch.nn.Parameter(scores_and_targets(seed=5)[0], requires_grad=False)
+        self.scores = torch.nn.Parameter(
+            scores_and_targets(seed=5)[0], requires_grad=False
+        )
 
 
 class Masked(ByHeart):
     """A model of which every second row does not count."""
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
         return {**super().validation_step(batch), "row_mask": batch[0] % 2 == 0}
 
 
 class MaskedAtTheEnd(ByHeart):
-    """A model of which no row counts in the last batches, which alone have a row mask."""
+    """A model of which no row counts in the last batches, which alone have a row
+    mask.
+    """
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
         output = super().validation_step(batch)
         if int(batch[0].max()) >= 30:
             output["row_mask"] = batch[0] < 0
         return output
 
 
-def test_folders_of_runs_are_compared_as_their_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The comparison of the folders of two runs has the differences, intervals and p-values of compare_runs on the
-    scores of both models.
+def test_folders_of_runs_are_compared_as_their_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The comparison of the folders of two runs has the differences, intervals and
+    p-values of compare_runs on the scores of both models.
     """
     for name, model in (("old", ByHeart()), ("new", OtherScores())):
         validate(tmp_path / name, model)
     folders = [str(tmp_path / name / "reports") for name in ("old", "new")]
     assert (
-        main(["compare", *folders, "--resamples", "200", "--names", "old", "new", "--out", str(tmp_path / "out")]) == 0
+        main(
+            [
+                "compare",
+                *folders,
+                "--resamples",
+                "200",
+                "--names",
+                "old",
+                "new",
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
     )
     capsys.readouterr()
-    comparisons = comparisons_of(json.loads((tmp_path / "out" / "compare.json").read_text()))
+    comparisons = comparisons_of(
+        json.loads((tmp_path / "out" / "compare.json").read_text())
+    )
     scores = {"old": scores_and_targets()[0], "new": scores_and_targets(seed=5)[0]}
-    arguments: dict[str, Any] = {"metrics": metrics(), "label_counts": counts(), "resamples": 200}
-    expected = comparisons_of(compare_runs(scores, scores_and_targets()[1], **arguments).as_dict())
-    assert [comparison["key"] for comparison in comparisons] == [comparison["key"] for comparison in expected]
+    arguments: dict[str, Any] = {
+        "metrics": metrics(),
+        "label_counts": counts(),
+        "resamples": 200,
+    }
+    expected = comparisons_of(
+        compare_runs(scores, scores_and_targets()[1], **arguments).as_dict()
+    )
+    assert [comparison["key"] for comparison in comparisons] == [
+        comparison["key"] for comparison in expected
+    ]
     for comparison, expected_comparison in zip(comparisons, expected, strict=True):
-        assert {name: comparison[name] for name in ("difference", "low", "p_randomisation", "n")} == pytest.approx(
-            {name: expected_comparison[name] for name in ("difference", "low", "p_randomisation", "n")}, nan_ok=True
+        assert {
+            name: comparison[name]
+            for name in ("difference", "low", "p_randomisation", "n")
+        } == pytest.approx(
+            {
+                name: expected_comparison[name]
+                for name in ("difference", "low", "p_randomisation", "n")
+            },
+            nan_ok=True,
         )
 
 
 def test_the_table_of_rows_holds_the_rows_that_count(tmp_path: Path) -> None:
-    """The mean of a column of the table of rows is the value of the report, also of masked rows, which are null.
+    """The mean of a column of the table of rows is the value of the report, also of
+    masked rows, which are null.
 
     With rows=False there is no table, and compare refuses the folder.
     """
@@ -98,19 +150,34 @@ def test_the_table_of_rows_holds_the_rows_that_count(tmp_path: Path) -> None:
     assert sum(column) / len(column) == pytest.approx(values_of(report)["precision@1"])
     validate(tmp_path / "masked", Masked())
     table = pq.read_table(tmp_path / "masked" / "reports" / "rows_val.parquet")
-    report = json.loads((tmp_path / "masked" / "reports" / "report_val.json").read_text())
+    report = json.loads(
+        (tmp_path / "masked" / "reports" / "report_val.json").read_text()
+    )
     column = [value for value in table["precision@1"].to_pylist() if value is not None]
     assert len(column) == report["rows"] == 21
     assert sum(column) / len(column) == pytest.approx(values_of(report)["precision@1"])
     validate(tmp_path / "without", ByHeart(), rows=False)
     assert not list((tmp_path / "without").rglob("*.parquet"))
-    assert main(["compare", str(tmp_path / "reports"), str(tmp_path / "without" / "reports")]) == 2
+    assert (
+        main(
+            [
+                "compare",
+                str(tmp_path / "reports"),
+                str(tmp_path / "without" / "reports"),
+            ]
+        )
+        == 2
+    )
 
 
 def test_a_table_of_rows_may_have_masks_in_some_batches(tmp_path: Path) -> None:
-    """A step may return a row mask for some batches only: masked rows are null in the table."""
+    """A step may return a row mask for some batches only: masked rows are null in the
+    table.
+    """
     validate(tmp_path, MaskedAtTheEnd())
-    column = pq.read_table(tmp_path / "reports" / "rows_val.parquet")["precision@1"].to_pylist()
+    column = pq.read_table(tmp_path / "reports" / "rows_val.parquet")[
+        "precision@1"
+    ].to_pylist()
     values = [value for value in column if value is not None]
     report = json.loads((tmp_path / "reports" / "report_val.json").read_text())
     assert 0 < len(values) == report["rows"] < len(column) == 41
@@ -120,11 +187,21 @@ def test_a_table_of_rows_may_have_masks_in_some_batches(tmp_path: Path) -> None:
 class TextRowIds(ByHeart):
     """A model that returns names as row ids."""
 
-    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
-        return {**super().validation_step(batch), "row_ids": [f"q{row}" for row in batch[0].tolist()]}
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
+        return {
+            **super().validation_step(batch),
+            "row_ids": [f"q{row}" for row in batch[0].tolist()],
+        }
 
 
 def test_texts_as_row_ids_are_refused(tmp_path: Path) -> None:
-    """Texts as row ids are refused, and the error asks for row numbers and for the names as row_names=."""
-    with pytest.raises(ValueError, match=r"HeadToTailReport: row_ids is .*the names of all rows as row_names="):
+    """Texts as row ids are refused, and the error asks for row numbers and for the
+    names as row_names=.
+    """
+    with pytest.raises(
+        ValueError,
+        match=r"HeadToTailReport: row_ids is .*the names of all rows as row_names=",
+    ):
         validate(tmp_path, TextRowIds())

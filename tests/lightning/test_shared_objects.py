@@ -1,4 +1,6 @@
-"""A metric or collection that is used in two stages brings a warning; in one stage it brings none."""
+"""A metric or collection that is used in two stages brings a warning; in one stage it
+brings none.
+"""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,7 +41,9 @@ def metric() -> RecallAtK:
 class Model(Trained):
     """A model that updates and logs an object in each stage, which may be the same."""
 
-    def __init__(self, train: Any, val: Any, training_mode: Callable[[], Any] = nullcontext) -> None:
+    def __init__(
+        self, train: Any, val: Any, training_mode: Callable[[], Any] = nullcontext
+    ) -> None:
         super().__init__()
         self.train_metrics, self.val_metrics = train, val
         self.training_mode = training_mode
@@ -67,14 +71,18 @@ def warnings_of_stages() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield texts
-    texts += [str(warning.message) for warning in caught if TEXT in str(warning.message)]
+    texts += [
+        str(warning.message) for warning in caught if TEXT in str(warning.message)
+    ]
 
 
 @pytest.mark.parametrize("inference_mode", [True, False])
 @pytest.mark.parametrize("factory", [metric, collection])
-def test_an_object_shared_by_two_stages_brings_one_warning(factory: Any, inference_mode: bool, tmp_path: Path) -> None:
-    """A metric or collection that is used for training and validation brings one warning in two epochs, which suggests
-    ``clone`` with a prefix.
+def test_an_object_shared_by_two_stages_brings_one_warning(
+    factory: Any, inference_mode: bool, tmp_path: Path
+) -> None:
+    """A metric or collection that is used for training and validation brings one
+    warning in two epochs, which suggests ``clone`` with a prefix.
     """
     shared = factory()
     run = trainer(tmp_path, max_epochs=2, inference_mode=inference_mode)
@@ -86,8 +94,8 @@ def test_an_object_shared_by_two_stages_brings_one_warning(factory: Any, inferen
 
 
 def test_a_shared_object_without_gradients_brings_one_warning(tmp_path: Path) -> None:
-    """A shared object brings the warning also if the training step turns gradients off, because Lightning calls
-    ``eval()`` for validation.
+    """A shared object brings the warning also if the training step turns gradients off,
+    because Lightning calls ``eval()`` for validation.
     """
     shared = collection()
     with warnings_of_stages() as texts:
@@ -97,12 +105,18 @@ def test_a_shared_object_without_gradients_brings_one_warning(tmp_path: Path) ->
 
 @pytest.mark.parametrize("training_mode", [nullcontext, torch.no_grad])
 @pytest.mark.parametrize("factory", [metric, collection])
-def test_objects_of_one_stage_bring_no_warning(factory: Any, training_mode: Any, tmp_path: Path) -> None:
-    """Objects that are used in one stage each bring no warning in fits of two epochs with a sanity check and a
-    validation between them.
+def test_objects_of_one_stage_bring_no_warning(
+    factory: Any, training_mode: Any, tmp_path: Path
+) -> None:
+    """Objects that are used in one stage each bring no warning in fits of two epochs
+    with a sanity check and a validation between them.
     """
     train = factory()
-    val = train.clone(prefix="val/") if isinstance(train, TopKCollection) else train.clone()
+    val = (
+        train.clone(prefix="val/")
+        if isinstance(train, TopKCollection)
+        else train.clone()
+    )
     model = Model(train, val, training_mode)
     run = trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2)
     with warnings_of_stages() as texts:
@@ -114,8 +128,12 @@ def test_objects_of_one_stage_bring_no_warning(factory: Any, training_mode: Any,
 
 @pytest.mark.parametrize("factory", [metric, collection])
 @pytest.mark.parametrize("call", ["update", "forward"])
-def test_a_custom_loop_brings_a_warning_only_without_resets(factory: Any, call: str) -> None:
-    """In a custom loop, an object that is reset between stages brings no warning; without a reset it brings one."""
+def test_a_custom_loop_brings_a_warning_only_without_resets(
+    factory: Any, call: str
+) -> None:
+    """In a custom loop, an object that is reset between stages brings no warning;
+    without a reset it brings one.
+    """
     shared = factory()
     batches = list(loader())
     with warnings_of_stages() as texts:
@@ -137,7 +155,9 @@ def test_a_custom_loop_brings_a_warning_only_without_resets(factory: Any, call: 
 
 
 def test_inference_mode_and_no_grad_count_as_one_stage() -> None:
-    """Batches in inference mode and batches without gradients are of one stage and bring no warning."""
+    """Batches in inference mode and batches without gradients are of one stage and
+    bring no warning.
+    """
     shared = metric()
     batches = list(loader())
     with warnings_of_stages() as texts:

@@ -1,4 +1,6 @@
-"""A bucket with scope="global" equals trec_eval with the judgements of the bucket alone."""
+"""A bucket with scope="global" equals trec_eval with the judgements of the bucket
+alone.
+"""
 
 import math
 
@@ -20,13 +22,19 @@ def value(metric: TopKMetric, batch: Data) -> list[float]:
 
 @pytest.mark.parametrize(
     ("measure", "metric"),
-    [("recall.5", RecallAtK), ("ndcg_cut.5", NDCGAtK), ("map_cut.5", MAP), ("map", MAP), ("recip_rank", MRR)],
+    [
+        ("recall.5", RecallAtK),
+        ("ndcg_cut.5", NDCGAtK),
+        ("map_cut.5", MAP),
+        ("map", MAP),
+        ("recip_rank", MRR),
+    ],
 )
 def test_global_bucket_equals_trec_eval_with_the_judgements_of_the_bucket(
     measure: str, metric: type[TopKMetric]
 ) -> None:
-    """scope="global" leaves the list unchanged and judges the labels of the bucket alone, as trec_eval does with the
-    judgements of the bucket.
+    """scope="global" leaves the list unchanged and judges the labels of the bucket
+    alone, as trec_eval does with the judgements of the bucket.
     """
     k = 5 if "." in measure else None
     computed = value(metric(k=k, buckets=BUCKETS, scope="global"), GRADED)
@@ -43,7 +51,11 @@ def test_global_bucket_equals_trec_eval_with_the_judgements_of_the_bucket(
             }
             for number, row in enumerate(GRADED.rows)
         }
-        judged = pytrec_eval.RelevanceEvaluator({query: docs for query, docs in qrels.items() if docs}, {measure})
-        values = [next(iter(measures.values())) for measures in judged.evaluate(run).values()]
+        judged = pytrec_eval.RelevanceEvaluator(
+            {query: docs for query, docs in qrels.items() if docs}, {measure}
+        )
+        values = [
+            next(iter(measures.values())) for measures in judged.evaluate(run).values()
+        ]
         assert len(values) > 1
         assert bucket == pytest.approx(math.fsum(values) / len(values), rel=0, abs=1e-9)

@@ -31,14 +31,18 @@ TRAINING = {"label_counts": training_counts(), "num_train": NUM_TRAIN}
         (napkinxc.abandonment_at_k, tm.HitRateAtK, {}),
     ],
 )
-def test_metrics_at_k_equal_napkinxc(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any]) -> None:
-    """Precision with denominator="k", recall, DCG, nDCG and hit rate (called abandonment there) equal napkinXC."""
+def test_metrics_at_k_equal_napkinxc(
+    peer: Any, metric: type[TopKMetric], arguments: dict[str, Any]
+) -> None:
+    """Precision with denominator="k", recall, DCG, nDCG and hit rate (called
+    abandonment there) equal napkinXC.
+    """
     assert_value(metric(k=EVERY_K, **arguments), BINARY, peer(TRUE, RANKED, k=10))
 
 
 def test_positive_coverage_equals_napkinxc() -> None:
-    """Positive coverage equals coverage_at_k, which is over the labels in the targets: in six rows these are not all
-    labels.
+    """Positive coverage equals coverage_at_k, which is over the labels in the targets:
+    in six rows these are not all labels.
     """
     true, ranked = TRUE[:6], RANKED[:6]
     metric = tm.PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS)
@@ -46,9 +50,13 @@ def test_positive_coverage_equals_napkinxc() -> None:
     peer = napkinxc.coverage_at_k(true, ranked, k=10)
     np.testing.assert_allclose(metric.compute(), peer, rtol=0, atol=1e-9)
     observed = len({label for row in true for label in row})
-    over_all_labels = tm.PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS, denominator="known")
+    over_all_labels = tm.PositiveCoverageAtK(
+        EVERY_K, num_labels=NUM_LABELS, denominator="known"
+    )
     over_all_labels.update(BINARY.scores[:6], BINARY.target[:6])
-    np.testing.assert_allclose(over_all_labels.compute(), peer * observed / NUM_LABELS, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        over_all_labels.compute(), peer * observed / NUM_LABELS, rtol=0, atol=1e-9
+    )
     assert observed < NUM_LABELS
 
 
@@ -63,23 +71,35 @@ def test_positive_coverage_equals_napkinxc() -> None:
 def test_propensity_scored_metrics_equal_napkinxc(
     peer: Any, metric: type[TopKMetric], arguments: dict[str, Any]
 ) -> None:
-    """Propensity scored precision and nDCG equal napkinXC: psndcg is the default normalization, and psdcg over its best
-    is normalization="sum".
+    """Propensity scored precision and nDCG equal napkinXC: psndcg is the default
+    normalization, and psdcg over its best is normalization="sum".
     """
-    assert_value(metric(EVERY_K, **TRAINING, **arguments), BINARY, peer(TRUE, RANKED, WEIGHTS, k=10))
+    assert_value(
+        metric(EVERY_K, **TRAINING, **arguments),
+        BINARY,
+        peer(TRUE, RANKED, WEIGHTS, k=10),
+    )
 
 
-@pytest.mark.parametrize(("preset", "a", "b"), [("default", 0.55, 1.5), ("wikipedia", 0.5, 0.4), ("amazon", 0.6, 2.6)])
+@pytest.mark.parametrize(
+    ("preset", "a", "b"),
+    [("default", 0.55, 1.5), ("wikipedia", 0.5, 0.4), ("amazon", 0.6, 2.6)],
+)
 def test_inverse_propensities_equal_napkinxc(preset: Any, a: float, b: float) -> None:
-    """Inverse propensities of training rows, counted by LabelFrequency, equal napkinXC, and so does the metric with a
-    preset.
+    """Inverse propensities of training rows, counted by LabelFrequency, equal napkinXC,
+    and so does the metric with a preset.
     """
     generator = torch.Generator().manual_seed(31)
-    training = torch.rand(NUM_TRAIN, NUM_LABELS, generator=generator) < torch.linspace(0, 0.5, NUM_LABELS) ** 3
+    training = (
+        torch.rand(NUM_TRAIN, NUM_LABELS, generator=generator)
+        < torch.linspace(0, 0.5, NUM_LABELS) ** 3
+    )
     frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.update(training[:150])
     frequency.update(training[150:])
-    peer = napkinxc.Jain_et_al_inverse_propensity(csr_matrix(training.numpy().astype(int)), A=a, B=b)
+    peer = napkinxc.Jain_et_al_inverse_propensity(
+        csr_matrix(training.numpy().astype(int)), A=a, B=b
+    )
     weights = inverse_propensities(frequency.compute(), frequency.num_rows, a, b)
     np.testing.assert_allclose(weights, peer, rtol=0, atol=1e-9)
     metric = tm.PropensityScoredPrecisionAtK(EVERY_K, preset=preset).bind(frequency)
@@ -87,7 +107,11 @@ def test_inverse_propensities_equal_napkinxc(preset: Any, a: float, b: float) ->
 
 
 @pytest.mark.parametrize(
-    ("peer", "metric"), [(napkinxc.micro_f1_measure, {"average": "micro"}), (napkinxc.samples_f1_measure, {})]
+    ("peer", "metric"),
+    [
+        (napkinxc.micro_f1_measure, {"average": "micro"}),
+        (napkinxc.samples_f1_measure, {}),
+    ],
 )
 @pytest.mark.parametrize("k", [1, 3, 10])
 def test_f1_at_k_equals_napkinxc(peer: Any, metric: dict[str, Any], k: int) -> None:
@@ -105,12 +129,14 @@ def test_f1_at_k_equals_napkinxc(peer: Any, metric: dict[str, Any], k: int) -> N
     ],
 )
 def test_macro_averages_equal_napkinxc(peer: Any, metric: type[TopKMetric]) -> None:
-    """Macro averages over all labels equal napkinXC, whose mean is over the labels up to the highest id, here the last
-    one.
+    """Macro averages over all labels equal napkinXC, whose mean is over the labels up
+    to the highest id, here the last one.
     """
     assert bool((BINARY.target.any(0) | top(BINARY, 5).any(0))[-1])
     assert_value(
-        metric([1, 2, 3, 4, 5], average="macro", labels="all", num_labels=NUM_LABELS), BINARY, peer(TRUE, RANKED)
+        metric([1, 2, 3, 4, 5], average="macro", labels="all", num_labels=NUM_LABELS),
+        BINARY,
+        peer(TRUE, RANKED),
     )
 
 
@@ -120,8 +146,8 @@ def test_deviation_macro_measures_ignore_k() -> None:
 
 
 def test_deviation_propensity_scored_recall_divides_each_row_first() -> None:
-    """napkinXC divides the sums of each row by its n and cuts the best at k; the library divides sums over all rows by
-    the whole weight.
+    """napkinXC divides the sums of each row by its n and cuts the best at k; the
+    library divides sums over all rows by the whole weight.
     """
     w0, w1, w2 = weights = inverse_propensities([0, 1, 2], 100).numpy()
     true, ranked = [[0, 1], [2]], [[1], [2]]
@@ -133,16 +159,22 @@ def test_deviation_propensity_scored_recall_divides_each_row_first() -> None:
 
 
 def test_propensity_scored_recall_agrees_on_rows_with_one_relevant_label() -> None:
-    """Propensity scored recall equals napkinXC for rows with one relevant label or none."""
+    """Propensity scored recall equals napkinXC for rows with one relevant label or
+    none.
+    """
     first = [true[:1] for true in TRUE]
     metric = tm.PropensityScoredRecallAtK(EVERY_K, **TRAINING)
-    metric.update(BINARY.scores, torch.tensor([label for true in first for label in true or [-1]]))
+    metric.update(
+        BINARY.scores, torch.tensor([label for true in first for label in true or [-1]])
+    )
     peer = napkinxc.psrecall_at_k(first, RANKED, WEIGHTS, k=10)
     np.testing.assert_allclose(metric.compute(), peer, rtol=0, atol=1e-9)
 
 
 def test_deviation_a_repeated_id_counts_twice() -> None:
-    """napkinXC gives a list with its only relevant id twice a recall of 2; the library refuses the list."""
+    """napkinXC gives a list with its only relevant id twice a recall of 2; the library
+    refuses the list.
+    """
     assert napkinxc.recall_at_k([[1]], [[1, 1]], k=2).tolist() == [1, 2]
     with pytest.raises(ValueError, match="label 1 twice in row 0"):
         tm.RecallAtK(2).update(torch.tensor([[1, 1]]), torch.tensor([1]))

@@ -1,4 +1,6 @@
-"""The log-normaliser has the same bits in any batch, on any number of threads, and on a device."""
+"""The log-normaliser has the same bits in any batch, on any number of threads, and on a
+device.
+"""
 
 import math
 
@@ -13,21 +15,28 @@ from tailmetrics.ranking._kernels import Kernels
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
-    """Return log Σ exp(score) of each row, from its largest score and the terms above it."""
+    """Return log Σ exp(score) of each row, from its largest score and the terms above
+    it.
+    """
     largest, above = log_sum(scores)
     return largest + above
 
 
 def _scores(num_rows: int, width: int) -> Tensor:
-    scores = torch.randn(num_rows, width, generator=torch.Generator().manual_seed(width)) * 20
+    scores = (
+        torch.randn(num_rows, width, generator=torch.Generator().manual_seed(width))
+        * 20
+    )
     scores[2] = -torch.inf
     return scores
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 1024, 1025, 5000])
-def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plain form has the bits of the CPU, with few rows at a time or all at once, with infinities, and without
-    rows.
+def test_the_plain_form_has_the_bits_of_the_cpu(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plain form has the bits of the CPU, with few rows at a time or all at once,
+    with infinities, and without rows.
     """
     scores = _scores(9, width)
     scores[3, :1], scores[4, -1:] = -torch.inf, torch.inf
@@ -38,36 +47,51 @@ def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.
             with force_plain():
                 on_device = log_normaliser(scores.to(dtype))
                 assert log_normaliser(scores[:0]).shape == (0,)
-            torch.testing.assert_close(on_device, on_cpu, rtol=0, atol=0, equal_nan=True)
+            torch.testing.assert_close(
+                on_device, on_cpu, rtol=0, atol=0, equal_nan=True
+            )
 
 
 @pytest.mark.parametrize("threads", [1, 3, 40])
-def test_log_normaliser_does_not_depend_on_batches_or_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log-normaliser has the same bits for a row alone, in a batch, and in a slice of columns, on any number of
-    threads, and equals logsumexp to 1e-14.
+def test_log_normaliser_does_not_depend_on_batches_or_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log-normaliser has the same bits for a row alone, in a batch, and in a slice
+    of columns, on any number of threads, and equals logsumexp to 1e-14.
     """
     monkeypatch.setattr(_device, "LEAST", 1)
     scores = _scores(33, 1001)
     torch.set_num_threads(threads)
     together = log_normaliser(scores)
-    assert torch.equal(together, torch.cat([log_normaliser(row[None]) for row in scores]))
+    assert torch.equal(
+        together, torch.cat([log_normaliser(row[None]) for row in scores])
+    )
     wide = torch.zeros(33, 1100)
     wide[:, 7:1008] = scores
     assert torch.equal(together, log_normaliser(wide[:, 7:1008]))
-    torch.testing.assert_close(together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(
+        together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14
+    )
 
 
 def test_log_sum_keeps_the_digits_of_small_terms() -> None:
-    """log_sum keeps the digits of terms far below the largest one: e^-40 and e^-60 beside 1, which a sum of floats
-    would lose.
+    """log_sum keeps the digits of terms far below the largest one: e^-40 and e^-60
+    beside 1, which a sum of floats would lose.
     """
-    largest, above = log_sum(torch.tensor([[3.0, -37.0], [0.0, -60.0], [5.0, -torch.inf]]))
+    largest, above = log_sum(
+        torch.tensor([[3.0, -37.0], [0.0, -60.0], [5.0, -torch.inf]])
+    )
     assert largest.tolist() == [3.0, 0.0, 5.0]
-    assert above.tolist() == pytest.approx([math.exp(-40), math.exp(-60), 0.0], rel=1e-3)
+    assert above.tolist() == pytest.approx(
+        [math.exp(-40), math.exp(-60), 0.0], rel=1e-3
+    )
 
 
-def test_over_threads_splits_rows_and_restores_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """over_threads splits the rows into parts in order, each on one thread of torch, also within ``one_thread``.
+def test_over_threads_splits_rows_and_restores_the_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """over_threads splits the rows into parts in order, each on one thread of torch,
+    also within ``one_thread``.
 
     The number of threads is restored, also after an error in any part.
     """
@@ -77,7 +101,9 @@ def test_over_threads_splits_rows_and_restores_the_number_of_threads(monkeypatch
     assert part is scores and first == 0  # a small matrix starts no thread
     monkeypatch.setattr(_device, "LEAST", 1)
     with one_thread():
-        parts = over_threads(lambda part, first: (part, first, torch.get_num_threads()), scores)
+        parts = over_threads(
+            lambda part, first: (part, first, torch.get_num_threads()), scores
+        )
     assert torch.equal(torch.cat([part for part, *_ in parts]), scores)
     assert [first for _, first, _ in parts] == [0, 3, 7]
     assert [threads for *_, threads in parts] == [1, 1, 1]

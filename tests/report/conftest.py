@@ -1,4 +1,6 @@
-"""A small evaluation that has everything that a report shows, and a comparison of three runs."""
+"""A small evaluation that has everything that a report shows, and a comparison of three
+runs.
+"""
 
 import pytest
 import torch
@@ -15,11 +17,15 @@ from tailmetrics import (
 )
 from tailmetrics.evaluation import compare_runs
 
-COUNTS = torch.tensor([400, 150, 90, 60, 40, 25, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0])
+COUNTS = torch.tensor(
+    [400, 150, 90, 60, 40, 25, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0]
+)
 
 
 def metrics():
-    """Return metrics overall and by bucket, of which higher or lower values are better."""
+    """Return metrics overall and by bucket, of which higher or lower values are
+    better.
+    """
     buckets = LabelBuckets.deciles(COUNTS)
     return [
         PrecisionAtK(k=[1, 5]),
@@ -31,7 +37,9 @@ def metrics():
 
 
 def batch():
-    """Return scores with ties in a tenth of the rows, and targets of which some are unseen and none is in decile_9."""
+    """Return scores with ties in a tenth of the rows, and targets of which some are
+    unseen and none is in decile_9.
+    """
     generator = torch.Generator().manual_seed(3)
     scores = torch.randn(60, len(COUNTS), generator=generator) + COUNTS.add(1).log() / 2
     scores[:6] = 0
@@ -55,7 +63,9 @@ def values():
 @pytest.fixture(scope="session")
 def report():
     """Return the report of the same metrics and batch."""
-    return evaluate(*batch(), metrics=metrics(), intervals=False, title="Tails & <heads> of 100 %")
+    return evaluate(
+        *batch(), metrics=metrics(), intervals=False, title="Tails & <heads> of 100 %"
+    )
 
 
 NAMES = ("plain", "better <b>", "other")
@@ -65,17 +75,27 @@ NAMES = ("plain", "better <b>", "other")
 def compared():
     """Return a comparison of three runs on 80 rows, targets and runs.
 
-    The second run puts the right label first in every second row, and otherwise has the scores of the first.
+    The second run puts the right label first in every second row, and otherwise has the
+    scores of the first.
     """
     generator = torch.Generator().manual_seed(0)
     counts = (400 / torch.arange(1, 31)).long()
-    target = torch.multinomial(counts.float(), 80, replacement=True, generator=generator)
+    target = torch.multinomial(
+        counts.float(), 80, replacement=True, generator=generator
+    )
     scores = torch.randn(80, 30, generator=generator)
     better = scores.clone()
     better[::2].scatter_(1, target[::2, None], 9.0)
     metrics = [PrecisionAtK(k=1), RecallAtK(k=3, buckets="deciles", scope="global")]
     runs = dict(zip(NAMES, (scores, better, -scores), strict=True))
-    report = compare_runs(runs, target, metrics=metrics, label_counts=counts, baseline="plain", resamples=2000)
+    report = compare_runs(
+        runs,
+        target,
+        metrics=metrics,
+        label_counts=counts,
+        baseline="plain",
+        resamples=2000,
+    )
     return report, target, runs
 
 

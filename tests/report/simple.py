@@ -64,7 +64,18 @@ def report_of_values(
                 count=number,
                 count_of=count_name,
                 facts=facts[metric],
-                **{name: values[key] for name, values in (beside or {}).items() if key in values},
+                **{
+                    name: values[key]
+                    for name, values in (beside or {}).items()
+                    if key in values
+                },
             )
         )
-    return Report(title, records, list(facts.values()), buckets=buckets, row_groups=row_groups, **arguments)
+    return Report(
+        title,
+        records,
+        list(facts.values()),
+        buckets=buckets,
+        row_groups=row_groups,
+        **arguments,
+    )

@@ -1,4 +1,6 @@
-"""The moments of ratios are equal from summed whole numbers, from rows, and in plain loops."""
+"""The moments of ratios are equal from summed whole numbers, from rows, and in plain
+loops.
+"""
 
 import math
 from fractions import Fraction
@@ -13,7 +15,9 @@ UNIT = 64
 
 
 def rows_of_two_buckets():
-    """Return numerators and denominators of two buckets, as eighths, for 40 rows; some rows have no denominator."""
+    """Return numerators and denominators of two buckets, as eighths, for 40 rows; some
+    rows have no denominator.
+    """
     rng = np.random.default_rng(3)
     sides = []
     for _ in range(2):
@@ -24,8 +28,12 @@ def rows_of_two_buckets():
 
 
 def exact_sums(top, bottom):
-    """Return the sums of a ratio as multiples of 1 / 64, in which products of eighths are whole."""
-    tops, bottoms = ([round(UNIT * float(value)) for value in side] for side in (top, bottom))
+    """Return the sums of a ratio as multiples of 1 / 64, in which products of eighths
+    are whole.
+    """
+    tops, bottoms = (
+        [round(UNIT * float(value)) for value in side] for side in (top, bottom)
+    )
     values = [x / d for x, d in zip(tops, bottoms, strict=True) if d]
     return ExactSums(
         n=40,
@@ -44,10 +52,14 @@ def exact_sums(top, bottom):
 
 
 def error_in_loops(sides, signs):
-    """Return the standard error of a sum of ratios: the root of the sum over rows of their squared influences."""
+    """Return the standard error of a sum of ratios: the root of the sum over rows of
+    their squared influences.
+    """
     influences = [Fraction(0)] * 40
     for sign, (top, bottom) in zip(signs, sides, strict=True):
-        tops, bottoms = ([Fraction(float(value)) for value in side] for side in (top, bottom))
+        tops, bottoms = (
+            [Fraction(float(value)) for value in side] for side in (top, bottom)
+        )
         ratio = sum(tops) / sum(bottoms)
         for row in range(40):
             influences[row] += sign * (tops[row] - ratio * bottoms[row]) / sum(bottoms)
@@ -55,23 +67,32 @@ def error_in_loops(sides, signs):
 
 
 def test_a_ratio_has_the_same_moments_from_sums_and_from_rows():
-    """A ratio has equal moments from sums and from rows, the error of plain loops, and equal intervals."""
+    """A ratio has equal moments from sums and from rows, the error of plain loops, and
+    equal intervals.
+    """
     (top, bottom), _ = rows_of_two_buckets()
     sums = exact_sums(top, bottom)
-    from_sums, from_rows = Moments.from_sums(sums), Moments.from_units([(1, top, bottom)])
+    from_sums, from_rows = (
+        Moments.from_sums(sums),
+        Moments.from_units([(1, top, bottom)]),
+    )
     assert from_sums.error == pytest.approx(from_rows.error, rel=1e-12)
-    assert from_sums.error == pytest.approx(error_in_loops([(top, bottom)], [1]), rel=1e-12)
+    assert from_sums.error == pytest.approx(
+        error_in_loops([(top, bottom)], [1]), rel=1e-12
+    )
     assert from_sums.ratios == from_rows.ratios
     assert from_sums.units == from_rows.units == np.count_nonzero(bottom)
     quick = quick_interval(from_sums, sums.value, 40, shares=True)
     interval_of_rows = intervals({"k": (top, bottom)}, resamples=0)["k"]
-    assert (quick.low, quick.high) == pytest.approx((interval_of_rows.low, interval_of_rows.high), rel=1e-12)
+    assert (quick.low, quick.high) == pytest.approx(
+        (interval_of_rows.low, interval_of_rows.high), rel=1e-12
+    )
     assert (quick.method, quick.n) == (interval_of_rows.method, interval_of_rows.n)
 
 
 def test_a_gap_has_the_same_moments_from_sums_and_from_rows():
-    """A gap has equal moments from sums and from rows, and the error of plain loops, in which products of both buckets
-    are a part because their rows vary together.
+    """A gap has equal moments from sums and from rows, and the error of plain loops, in
+    which products of both buckets are a part because their rows vary together.
     """
     sides = rows_of_two_buckets()
     tops, bottoms = zip(*sides, strict=True)
@@ -80,9 +101,15 @@ def test_a_gap_has_the_same_moments_from_sums_and_from_rows():
         for last in (tops[1], bottoms[1]):
             products.append(round(UNIT * float((first * last).sum())))
     in_both = np.count_nonzero((bottoms[0] != 0) & (bottoms[1] != 0))
-    from_sums = Moments.of_gap(exact_sums(*sides[0]), exact_sums(*sides[1]), tuple(products), in_both)
+    from_sums = Moments.of_gap(
+        exact_sums(*sides[0]), exact_sums(*sides[1]), tuple(products), in_both
+    )
     from_rows = Moments.from_units([(1, *sides[0]), (-1, *sides[1])])
     assert from_sums.error == pytest.approx(from_rows.error, rel=1e-12)
     assert from_sums.error == pytest.approx(error_in_loops(sides, (1, -1)), rel=1e-12)
-    assert from_sums.units == from_rows.units == np.count_nonzero((bottoms[0] != 0) | (bottoms[1] != 0))
+    assert (
+        from_sums.units
+        == from_rows.units
+        == np.count_nonzero((bottoms[0] != 0) | (bottoms[1] != 0))
+    )
     assert from_sums.limits == from_rows.limits

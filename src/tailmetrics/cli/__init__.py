@@ -1,6 +1,7 @@
 """Layer 5: the command line, ``tailmetrics evaluate`` and ``tailmetrics compare``."""
 
-# an interrupt before the signal handlers are set ends in a traceback: other modules are imported after they are set
+# an interrupt before the signal handlers are set ends in a traceback: other modules are
+# imported after they are set
 from __future__ import annotations
 
 import atexit
@@ -30,8 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: The arguments after the program's name. None reads them from ``sys.argv``; SIGINT, SIGTERM and SIGHUP
-            then end the process at once, with status 130, 143 or 129.
+        argv: The arguments after the program's name. None reads them from ``sys.argv``;
+            SIGINT, SIGTERM and SIGHUP then end the process at once, with status 130,
+            143 or 129.
 
     Returns:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
@@ -41,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         words = list(argv)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a letter that the terminal lacks, such as ± in ASCII, ends no command
+        # a letter that the terminal lacks, such as ± in ASCII, ends no command
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     if is_program:
         _handle_signals()
@@ -54,11 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     finally:
         if is_program:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
+            # there is nothing left to interrupt
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _handle_signals() -> None:
-    """Let signals end the process at once, except a signal that the shell ignores, as for processes in background."""
+    """Let signals end the process at once, except a signal that the shell ignores, as
+    for processes in background.
+    """
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP"):  # not on Windows
         numbers.append(signal.SIGHUP)
@@ -70,8 +76,8 @@ def _handle_signals() -> None:
 def _leave(number: int, _: Any) -> None:
     """Remove incomplete files, and end the process.
 
-    An exception might not end it: libraries turn it into errors of their own, some abort if an import is interrupted,
-    and Python ignores it while an object is deleted.
+    An exception might not end it: libraries turn it into errors of their own, some
+    abort if an import is interrupted, and Python ignores it while an object is deleted.
     """
     signal.signal(number, signal.SIG_IGN)
     if number == signal.SIGINT:
@@ -84,7 +90,9 @@ def _leave(number: int, _: Any) -> None:
 
 
 def _print_help(words: Sequence[str]) -> int:
-    """Print the help or the version at once, without torch, which takes seconds to load, and leave."""
+    """Print the help or the version at once, without torch, which takes seconds to
+    load, and leave.
+    """
     from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
     import tailmetrics
@@ -95,17 +103,23 @@ def _print_help(words: Sequence[str]) -> int:
         description=PROGRAM,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {tailmetrics.__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {tailmetrics.__version__}"
+    )
     parser.parse_args(words or ["--help"])
     return 0
 
 
 def _run(words: Sequence[str], is_program: bool) -> int:
-    """Run a command, and return the exit status; print an error that the user can do something about."""
+    """Run a command, and return the exit status; print an error that the user can do
+    something about.
+    """
     request = None
     try:
         if is_program:
-            gc.disable()  # imports make 300,000 objects that stay; looking for garbage among them is a sixth of a start
+            # imports make 300,000 objects that stay; looking for garbage among them is
+            # a sixth of a start
+            gc.disable()
         from tailmetrics.cli.compare import compare_runs
         from tailmetrics.cli.evaluate import evaluate
         from tailmetrics.cli.messages import Messages
@@ -115,7 +129,8 @@ def _run(words: Sequence[str], is_program: bool) -> int:
             gc.freeze()
             gc.enable()
         if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())  # a config may name classes of this folder; installed packages come first
+            # a config may name classes of this folder; installed packages come first
+            sys.path.append(os.getcwd())
         messages = Messages()
         with messages.captured():
             request = parse(words)
@@ -133,7 +148,8 @@ def _run(words: Sequence[str], is_program: bool) -> int:
 
 def _print_problem(error: Exception, kinds: Sequence[Any]) -> bool:
     """Print an error that the user can do something about; return whether it is one."""
-    if isinstance(error, ModuleNotFoundError) and not kinds:  # the imports below may fail, too
+    # the imports below may fail, too
+    if isinstance(error, ModuleNotFoundError) and not kinds:
         _print_missing_package(error)
         return True
 

@@ -23,13 +23,18 @@ NEEDS_OF_COUNTS = frozenset({"buckets", "label_counts"})
 
 
 def chosen_metrics(request: Request) -> list[TopKMetric]:
-    """Return the metrics of the config, except the metrics that ``--without`` names by class or key.
+    """Return the metrics of the config, except the metrics that ``--without`` names by
+    class or key.
 
     Raises:
-        CommandError: If there are no metrics, or if ``--without`` names an unknown metric.
+        CommandError: If there are no metrics, or if ``--without`` names an unknown
+            metric.
     """
     if not request.metrics:
-        raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
+        raise CommandError(
+            "there are no metrics",
+            "add --preset xmc, or --config FILE with a list of metrics.",
+        )
     metrics = list(request.metrics)
     for name in request.data.without or []:
         remaining = []
@@ -47,12 +52,16 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
 
 
 def _names_of(metric: TopKMetric) -> list[str]:
-    """Return the names by which ``--without`` leaves a metric out: its class and its stems."""
+    """Return the names by which ``--without`` leaves a metric out: its class and its
+    stems.
+    """
     return [type(metric).__name__.lower(), *_stems([metric])]
 
 
 def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
-    """Return the keys of metrics without cut-off and bucket; of a metric with one key, also with its cut-off."""
+    """Return the keys of metrics without cut-off and bucket; of a metric with one key,
+    also with its cut-off.
+    """
     stems: dict[str, None] = {}
     for metric in metrics:
         keys = dict.fromkeys(key.partition("/")[0] for key in list(metric.keys()))
@@ -65,10 +74,12 @@ def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
 def metrics_for(
     metrics: Sequence[TopKMetric], inputs: Inputs, request: Request, messages: Messages
 ) -> Sequence[TopKMetric]:
-    """Return the metrics of which all runs have values; values by label, such as thresholds, are by label id.
+    """Return the metrics of which all runs have values; values by label, such as
+    thresholds, are by label id.
 
     Raises:
-        ValueError: If a metric has values by label, but labels are names, which no file puts in order.
+        ValueError: If a metric has values by label, but labels are names, which no file
+            puts in order.
         CommandError: If the files answer no metric of a preset.
     """
     names = inputs.runs[0].label_names
@@ -81,11 +92,16 @@ def metrics_for(
 
 
 def _answered(
-    metrics: Sequence[TopKMetric], dataset: Dataset, request: Request, messages: Messages
+    metrics: Sequence[TopKMetric],
+    dataset: Dataset,
+    request: Request,
+    messages: Messages,
 ) -> list[TopKMetric]:
-    """Return the metrics of a preset that can be computed from the files, and warn of the others.
+    """Return the metrics of a preset that can be computed from the files, and warn of
+    the others.
 
-    A preset is made for a field, not for one form of its data. No metric of the user's own config is left out.
+    A preset is made for a field, not for one form of its data. No metric of the user's
+    own config is left out.
     """
     if request.data.train_target is None and request.data.label_counts is None:
         metrics = _without_counts(metrics, messages)
@@ -97,12 +113,19 @@ def _answered(
         else:
             messages.warn(f"{type(metric).__name__} is left out: {problem}")
     if not answered:
-        raise CommandError("the predictions answer no metric of the preset", "write dense scores [N, L].")
+        raise CommandError(
+            "the predictions answer no metric of the preset",
+            "write dense scores [N, L].",
+        )
     return answered
 
 
-def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[TopKMetric]:
-    """Return the metrics that need no training counts, and warn of the others; return all if all need them."""
+def _without_counts(
+    metrics: Sequence[TopKMetric], messages: Messages
+) -> list[TopKMetric]:
+    """Return the metrics that need no training counts, and warn of the others; return
+    all if all need them.
+    """
     others = []
     overall = []
     by_bucket = []
@@ -118,8 +141,8 @@ def _without_counts(metrics: Sequence[TopKMetric], messages: Messages) -> list[T
         return list(metrics)
     names = ", ".join(dict.fromkeys([*overall, *by_bucket]))
     messages.warn(
-        f"No file says how often labels occur in training. So these are left out: {names}. "
-        "Add --train-target FILE or --label-counts FILE."
+        "No file says how often labels occur in training. So these are left out: "
+        f"{names}. Add --train-target FILE or --label-counts FILE."
     )
     return others
 
@@ -129,7 +152,9 @@ def _problem_with(metric: TopKMetric, dataset: Dataset) -> str | None:
     target = torch.zeros(1, dtype=torch.int64)
     num_labels = metric.num_labels or 1
     if dataset.preds.dense:
-        ranking = Ranking.from_scores(torch.zeros(1, num_labels), depth=num_labels, target_ids=target)
+        ranking = Ranking.from_scores(
+            torch.zeros(1, num_labels), depth=num_labels, target_ids=target
+        )
     else:
         ids = torch.zeros(1, 1, dtype=torch.int64)
         preds: Any = ids
@@ -137,7 +162,8 @@ def _problem_with(metric: TopKMetric, dataset: Dataset) -> str | None:
             preds = (ids.float(), ids)
         ranking = rank(preds, target, num_labels=num_labels)
     try:
-        with warnings.catch_warnings():  # a metric may warn of its first batch, which is artificial here
+        # a metric may warn of its first batch, which is artificial here
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             check_batch(deepcopy(metric), ranking)
     except ValueError as error:
@@ -146,6 +172,8 @@ def _problem_with(metric: TopKMetric, dataset: Dataset) -> str | None:
 
 
 def _have_scores(dataset: Dataset) -> bool:
-    """Whether lists hold scores. Ranks, which are read as whole numbers below 0, are no scores."""
+    """Whether lists hold scores. Ranks, which are read as whole numbers below 0, are no
+    scores.
+    """
     values = dataset.preds.first_values()
     return bool(((values >= 0) | (values != values.round())).any())

@@ -1,4 +1,6 @@
-"""Evaluates shares of the files on a cluster of Ray, Spark or Dask: each task opens the files and reads its share."""
+"""Evaluates shares of the files on a cluster of Ray, Spark or Dask: each task opens the
+files and reads its share.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tailmetrics.io.opening import open_input
 ERROR_LENGTH = 300
 """The most characters that are shown of an engine's error."""
 SHARES_PER_CORE = 2
-"""With two shares per core, a share that is repeated delays the result half as much as with one."""
+"""With two shares per core, a share that is repeated delays the result half as much as
+with one.
+"""
 PACKAGES = {"ray": "ray", "spark": "pyspark", "dask": "distributed"}
 """The package that each engine needs."""
 
@@ -32,10 +36,13 @@ class Engine:
         messages: Where warnings of the engine go, which say nothing of the numbers.
 
     Raises:
-        CommandError: If the engine is not installed, or if options ask for results that an engine cannot give.
+        CommandError: If the engine is not installed, or if options ask for results that
+            an engine cannot give.
     """
 
-    def __init__(self, options: EvaluateOptions, data: DataOptions, messages: Messages) -> None:
+    def __init__(
+        self, options: EvaluateOptions, data: DataOptions, messages: Messages
+    ) -> None:
         self._name = str(options.engine)
         self._shares = options.shares
         self._messages = messages
@@ -46,8 +53,12 @@ class Engine:
         try:
             import_module(PACKAGES[self._name])
         except ModuleNotFoundError as error:
-            problem = f"--engine {self._name}: the package {error.name} is not installed"
-            raise CommandError(problem, f"pip install 'tailmetrics[{self._name}]'.") from error
+            problem = (
+                f"--engine {self._name}: the package {error.name} is not installed"
+            )
+            raise CommandError(
+                problem, f"pip install 'tailmetrics[{self._name}]'."
+            ) from error
         self._cluster = import_module(f"tailmetrics.engines.{self._name}").CLUSTER
 
     def total(self, counter: Any, add: Callable[[Any, Share], None]) -> Any:
@@ -62,18 +73,27 @@ class Engine:
                 cores = self._cluster.connect()
                 shares = self._shares or SHARES_PER_CORE * cores
                 add_shares = partial(_add_shares, add=add, shares=shares)
-                work = Work(counter, ("id",), add_shares, (CommandError, DataFileError, *Work.refusals))
+                work = Work(
+                    counter,
+                    ("id",),
+                    add_shares,
+                    (CommandError, DataFileError, *Work.refusals),
+                )
                 result = self._cluster.total(self._cluster.numbers(shares), work)
         except Exception as error:
             lines = list(filter(None, map(str.strip, str(error).splitlines())))
             text = " ".join(lines[:2])[:ERROR_LENGTH]
             problem = f"--engine {self._name}: {type(error).__name__}: {text}"
-            raise CommandError(problem, f"see the log of {self._name}, or leave --engine out.") from error
+            raise CommandError(
+                problem, f"see the log of {self._name}, or leave --engine out."
+            ) from error
         return work.total(result)
 
 
 def _check_options(options: EvaluateOptions) -> None:
-    """Raise if an option needs values of rows or a GPU: tasks return sums, and compute on CPUs."""
+    """Raise if an option needs values of rows or a GPU: tasks return sums, and compute
+    on CPUs.
+    """
     impossible = {
         "--per-row": options.per_row,
         "--intervals": options.intervals,
@@ -82,17 +102,30 @@ def _check_options(options: EvaluateOptions) -> None:
     }
     for name, value in impossible.items():
         if value:
-            problem = f"--engine returns sums, no values per row, and computes on CPUs: {name} is not possible"
+            problem = (
+                "--engine returns sums, no values per row, and computes on CPUs: "
+                f"{name} is not possible"
+            )
             raise CommandError(problem, f"leave {name} out, or leave --engine out.")
 
 
 def _check_rows_are_numbered(preds: str, data: DataOptions) -> None:
-    """Raise if the lines of the predictions name their query: rows of one query may then be in several shares."""
+    """Raise if the lines of the predictions name their query: rows of one query may
+    then be in several shares.
+    """
     if open_input("--engine", "preds", preds, forms_of(data)).lines is not None:
-        problem = f"{preds}: lines name their query, so that no share of them can be evaluated alone"
-        raise CommandError(problem, "leave --engine out, or write one row per query with list columns.")
+        problem = (
+            f"{preds}: lines name their query, so that no share of them can be "
+            "evaluated alone"
+        )
+        raise CommandError(
+            problem,
+            ("leave --engine out, or write one row per query with list columns."),
+        )
 
 
-def _add_shares(counter: Any, batch: Any, *, add: Callable[[Any, Share], None], shares: int) -> None:
+def _add_shares(
+    counter: Any, batch: Any, *, add: Callable[[Any, Share], None], shares: int
+) -> None:
     for number in batch["id"].to_pylist():
         add(counter, Share(number, shares))

@@ -29,7 +29,12 @@ from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import Model, compared, warnings_of
 from tailmetrics.evaluation.notes import ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
-from tailmetrics.evaluation.row_tables import CLUSTER, RowTable, RowTableWriter, table_in
+from tailmetrics.evaluation.row_tables import (
+    CLUSTER,
+    RowTable,
+    RowTableWriter,
+    table_in,
+)
 from tailmetrics.evaluation.row_values import NOTHING
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.report import ComparisonReport
@@ -37,9 +42,14 @@ from tailmetrics.report.files import file_names
 from tailmetrics.significance.comparing import matches_pattern
 from tailmetrics.significance.identities import check_identities
 
-SAME_CONFIG = "evaluate both with the same config and training labels, or choose others with --only."
+SAME_CONFIG = (
+    "evaluate both with the same config and training labels, or choose others "
+    "with --only."
+)
 Tables: TypeAlias = Mapping[str, Sequence[RowTable]]
-"""The tables of values per row of the runs of each model, such as its seeds, by the name of the model."""
+"""The tables of values per row of the runs of each model, such as its seeds, by the
+name of the model.
+"""
 
 
 def compare_runs(request: Request, messages: Messages) -> None:
@@ -55,9 +65,13 @@ def compare_runs(request: Request, messages: Messages) -> None:
     options, output = request.comparison, request.output
     preds = options.preds or []
     if request.tables and preds:
-        raise CommandError("compare takes either tables or --preds", "leave one of them out.")
+        raise CommandError(
+            "compare takes either tables or --preds", "leave one of them out."
+        )
     request.check_needs()
-    files_of_models = _files_of_models(request.tables) or [[Path(path)] for path in preds]
+    files_of_models = _files_of_models(request.tables) or [
+        [Path(path)] for path in preds
+    ]
     names = _names(options.names, files_of_models)
     tables_of_models = []
     for files in files_of_models:
@@ -69,9 +83,14 @@ def compare_runs(request: Request, messages: Messages) -> None:
     with Outputs(chain(inputs, *tables_of_models), output.overwrite) as outputs:
         folder = None
         if output.out is not None:
-            folder = outputs.claim(output.out, file_names("compare", ComparisonReport.tables))
+            folder = outputs.claim(
+                output.out, file_names("compare", ComparisonReport.tables)
+            )
         if preds:
-            tables_of_models = [[path] for path in _written_tables(request, names, outputs.scratch(), messages)]
+            tables_of_models = [
+                [path]
+                for path in _written_tables(request, names, outputs.scratch(), messages)
+            ]
         models = {}
         for name, paths in zip(names, tables_of_models, strict=True):
             models[name] = [RowTable.open(path) for path in paths]
@@ -81,14 +100,18 @@ def compare_runs(request: Request, messages: Messages) -> None:
 
 
 def _check_reports(models: Tables, paths: Iterable[Path]) -> None:
-    """Raise if a folder that is compared holds a report and a table of rows of two evaluations."""
+    """Raise if a folder that is compared holds a report and a table of rows of two
+    evaluations.
+    """
     folders = {path for path in paths if path.is_dir()}
     for table in _all_tables(models):
         if table.path.parent in folders:
             table.check_report()
 
 
-def _with_warnings(report: ComparisonReport, models: Tables, messages: Messages) -> ComparisonReport:
+def _with_warnings(
+    report: ComparisonReport, models: Tables, messages: Messages
+) -> ComparisonReport:
     """Return the report with the warnings of the runs and of the command."""
     notes = {}
     for name, tables in models.items():
@@ -105,11 +128,13 @@ def _notes_of(tables: Sequence[RowTable]) -> list[str]:
     return list(chain.from_iterable(table.notes for table in tables))
 
 
-# -- models and their names -----------------------------------------------------------------------------------------
+# -- models and their names ------------------------------------------------------------
 
 
 def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
-    """Return the files of each model: commas separate the runs of one model, unless the whole word names a file."""
+    """Return the files of each model: commas separate the runs of one model, unless the
+    whole word names a file.
+    """
     models = []
     for word in words:
         files = [Path(expanduser(word))]
@@ -120,15 +145,23 @@ def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
 
 
 def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> list[str]:
-    """Return the name of each model: the given name, or its file's name, with the folder if file names are equal."""
+    """Return the name of each model: the given name, or its file's name, with the
+    folder if file names are equal.
+    """
     if len(models) < 2:
-        raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
+        raise CommandError(
+            f"there are {len(models)} runs to compare", "name at least two."
+        )
     if not names:
         return _names_of_files([first.absolute() for first, *_ in models])
     if not all(map(str.strip, names)):
-        raise CommandError("a run has a blank name", "give --names, a text for each run.")
+        raise CommandError(
+            "a run has a blank name", "give --names, a text for each run."
+        )
     if not len(set(names)) == len(names) == len(models):
-        problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
+        problem = (
+            f"the names {', '.join(names)} are not one for each of {len(models)} runs"
+        )
         raise CommandError(problem, "give --names, one for each run, no two alike.")
     return list(names)
 
@@ -154,7 +187,9 @@ def _short_name(path: Path) -> str:
 
 
 def _where_paths_differ(files: Sequence[Path]) -> list[str]:
-    """Return the parts of paths between those with which all begin, and those with which all end."""
+    """Return the parts of paths between those with which all begin, and those with
+    which all end.
+    """
     parts = [file.parts for file in files]
     start = _num_equal(parts)
     end = _num_equal([path[::-1] for path in parts])
@@ -172,24 +207,35 @@ def _num_equal(paths: Sequence[Sequence[str]]) -> int:
 
 
 def _check_only_tables(request: Request) -> None:
-    """Raise if an option of the evaluation is given beside tables: they hold computed values."""
+    """Raise if an option of the evaluation is given beside tables: they hold computed
+    values.
+    """
     default = DataOptions()
     needed_by_clusters = ("target", "format", "columns")
     without_effect = []
     for name, value in vars(request.data).items():
-        is_needed = request.comparison.clusters is not None and name in needed_by_clusters
+        is_needed = (
+            request.comparison.clusters is not None and name in needed_by_clusters
+        )
         if value != getattr(default, name) and not is_needed:
             without_effect.append(name)
     if request.metrics:
         without_effect.append("metrics")
     if without_effect:
         names = " and ".join(_names_of_options(request, without_effect))
-        hint = "leave them out, or give them to evaluate --per-row, which writes the tables."
-        raise CommandError(f"{names} would change nothing: tables hold computed values", hint)
+        hint = (
+            "leave them out, or give them to evaluate --per-row, which writes "
+            "the tables."
+        )
+        raise CommandError(
+            f"{names} would change nothing: tables hold computed values", hint
+        )
 
 
 def _names_of_options(request: Request, options: Sequence[str]) -> list[str]:
-    """Return options as they are given: on the command line, in a config, or by a preset, which is named once."""
+    """Return options as they are given: on the command line, in a config, or by a
+    preset, which is named once.
+    """
     names: list[str] = []
     for option in options:
         source = request.sources.get(option, COMMAND_LINE)
@@ -204,15 +250,20 @@ def _names_of_options(request: Request, options: Sequence[str]) -> list[str]:
     return names
 
 
-# -- predictions ----------------------------------------------------------------------------------------------------
+# -- predictions -----------------------------------------------------------------------
 
 
-def _written_tables(request: Request, names: Sequence[str], scratch: Path, messages: Messages) -> list[Path]:
-    """Evaluate each run of ``--preds``, and return the paths of the tables of values per row."""
+def _written_tables(
+    request: Request, names: Sequence[str], scratch: Path, messages: Messages
+) -> list[Path]:
+    """Evaluate each run of ``--preds``, and return the paths of the tables of values
+    per row.
+    """
     preds = request.comparison.preds or []
     inputs = open_inputs(preds, request.data, messages, request.comparison.clusters)
     first_rows = _rows_of(inputs.runs[0])
-    for name, dataset in zip(names[1:], inputs.runs[1:], strict=True):  # before they are evaluated, which takes longer
+    # before they are evaluated, which takes longer
+    for name, dataset in zip(names[1:], inputs.runs[1:], strict=True):
         check_same_names(names[0], first_rows, name, _rows_of(dataset))
     metrics = metrics_for(chosen_metrics(request), inputs, request, messages)
     runs = []
@@ -234,7 +285,9 @@ def _rows_of(dataset: Dataset) -> Sequence[Any]:
     return dataset.row_names
 
 
-def _write_table(path: Path, evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages) -> None:
+def _write_table(
+    path: Path, evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages
+) -> None:
     """Evaluate a run, and write its table of values per row."""
     evaluation.start()
     with closing(RowTableWriter(path, evaluation, run.dataset)) as writer:
@@ -243,14 +296,17 @@ def _write_table(path: Path, evaluation: Evaluation, run: Run, data: DataOptions
         writer.complete(report.scalars, notes_for_comparisons(report, run))
 
 
-# -- comparison -----------------------------------------------------------------------------------------------------
+# -- comparison ------------------------------------------------------------------------
 
 
 def _compared(models: Tables, request: Request) -> ComparisonReport:
     """Return the comparison of models."""
     options = request.comparison
     names = _first_table(models).names
-    models = {name: [table.joined(names) for table in tables] for name, tables in models.items()}
+    models = {
+        name: [table.joined(names) for table in tables]
+        for name, tables in models.items()
+    }
     first = _first_table(models)
     clusters = _clusters(models, request)
     keys = _compared_keys(models, options)
@@ -267,7 +323,9 @@ def _compared(models: Tables, request: Request) -> ComparisonReport:
         scalars = {}
         for key in tables[0].scalars:
             scalars[key] = fmean(table.scalars.get(key, nan) for table in tables)
-        compared_models[name] = Model(runs, scalars, tables[0].list_lengths, _notes_of(tables))
+        compared_models[name] = Model(
+            runs, scalars, tables[0].list_lengths, _notes_of(tables)
+        )
 
     return compared(
         compared_models,
@@ -279,7 +337,10 @@ def _compared(models: Tables, request: Request) -> ComparisonReport:
         baseline=options.baseline,
         **asdict(request.resampling),
         clusters=clusters,
-        shown={"clusters": options.clusters or "", "words": request.words((first.words[0], first.words[1]))},
+        shown={
+            "clusters": options.clusters or "",
+            "words": request.words((first.words[0], first.words[1])),
+        },
         identities={name: tables[0].identity for name, tables in models.items()},
     )
 
@@ -295,7 +356,9 @@ def _first_table(models: Tables) -> RowTable:
 
 
 def _compared_keys(models: Tables, options: CompareOptions) -> list[str]:
-    """Return the keys of the values that are compared; with ``--only`` those that all tables have alike."""
+    """Return the keys of the values that are compared; with ``--only`` those that all
+    tables have alike.
+    """
     first = _first_table(models)
     keys = []
     for key in first.pairs:
@@ -311,12 +374,16 @@ def _compared_keys(models: Tables, options: CompareOptions) -> list[str]:
 
 
 def _check_keys(models: Tables, keys: Sequence[str]) -> None:
-    """Raise if a table has a value that the first table lacks, and that would be left out without a word."""
+    """Raise if a table has a value that the first table lacks, and that would be left
+    out without a word.
+    """
     for table in _all_tables(models):
         for key in table.pairs:
             if key not in keys and not table.facts.keys[key].is_part:
                 problem = f"lacks {key!r}, which {table.path} has"
-                raise DataFileError(_first_table(models).path, problem, hint=SAME_CONFIG)
+                raise DataFileError(
+                    _first_table(models).path, problem, hint=SAME_CONFIG
+                )
 
 
 def _clusters(models: Tables, request: Request) -> list[Any] | None:
@@ -329,12 +396,15 @@ def _clusters(models: Tables, request: Request) -> list[Any] | None:
         queries = None
         if not pa.types.is_integer(first.names.type):
             queries = first.names.to_pylist()
-        return groups_of_rows("--clusters", column, request.data, queries, len(first.names), first.tokens)
+        return groups_of_rows(
+            "--clusters", column, request.data, queries, len(first.names), first.tokens
+        )
     return first.column(column)
 
 
 def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
-    """Return the clusters that tables keep, whose rows are in one order; None if no table keeps any.
+    """Return the clusters that tables keep, whose rows are in one order; None if no
+    table keeps any.
 
     Raises:
         CommandError: If two tables keep different clusters.
@@ -346,12 +416,17 @@ def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
     if not clusters:
         return None
     if any(other != clusters[0] for other in clusters):
-        raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
+        raise CommandError(
+            "the tables have different clusters",
+            "evaluate all with the same --clusters.",
+        )
     return clusters[0]
 
 
 def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
-    """Return the metric of the first question that is by bucket, or else of the first question."""
+    """Return the metric of the first question that is by bucket, or else of the first
+    question.
+    """
     questions = []
     for pattern in only:
         for key in keys:
@@ -365,36 +440,56 @@ def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
 
 
 def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:
-    """Return the keys that are used only for gaps between the buckets of compared metrics."""
+    """Return the keys that are used only for gaps between the buckets of compared
+    metrics.
+    """
     stems = {key.rpartition("/")[0] for key in keys}
     needed = []
     for gap, bucket_keys in facts.gaps.items():
-        if gap.rpartition("/")[0] in stems and any(facts.keys[key].is_part for key in bucket_keys):
+        if gap.rpartition("/")[0] in stems and any(
+            facts.keys[key].is_part for key in bucket_keys
+        ):
             needed += bucket_keys
     return needed
 
 
 def _check_tables(models: Tables, name: str, keys: Sequence[str]) -> None:
-    """Raise if a table of a model does not fit the first table: by rows, groups, keys, targets or options."""
+    """Raise if a table of a model does not fit the first table: by rows, groups, keys,
+    targets or options.
+    """
     first = _first_table(models)
     first_name = next(iter(models))
     groups = first.groups()
     for table in models[name]:
         if not first.names.equals(table.names):
             rows = first.names.to_pylist(), name, table.names.to_pylist()
-            check_same_names(first_name, *rows, zero="evaluate --missing zero --per-row")
-        if groups is not None and table.facts.row_groups and not groups.equals(table.groups()):
+            check_same_names(
+                first_name, *rows, zero="evaluate --missing zero --per-row"
+            )
+        if (
+            groups is not None
+            and table.facts.row_groups
+            and not groups.equals(table.groups())
+        ):
             problem = f"{name} has other groups of rows than {first_name}"
             raise CommandError(problem, "evaluate both with the same --row-groups.")
         for key in keys:
             if table.pairs.get(key) != first.pairs[key]:
-                raise DataFileError(table.path, f"lacks {key!r}, which {first.path} has", hint=SAME_CONFIG)
+                raise DataFileError(
+                    table.path,
+                    f"lacks {key!r}, which {first.path} has",
+                    hint=SAME_CONFIG,
+                )
     identities = {str(table.path): table.identity for table in models[name]}
     check_identities("compare", identities, list(identities), keys)
 
 
 def check_same_names(
-    first_name: str, first: Sequence[Any], name: str, other: Sequence[Any], zero: str = "--missing zero"
+    first_name: str,
+    first: Sequence[Any],
+    name: str,
+    other: Sequence[Any],
+    zero: str = "--missing zero",
 ) -> None:
     """Raise unless two runs have rows of the same names in the same order.
 
@@ -407,12 +502,22 @@ def check_same_names(
 
     problem = _missing_queries(rows_of_runs)
     if not problem and len(first) != len(other):
-        problem = f"{name} holds {len(other):,} rows, but {first_name} holds {len(first):,}"
+        problem = (
+            f"{name} holds {len(other):,} rows, but {first_name} holds {len(first):,}"
+        )
     if not problem:
-        here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
+        here, there = next(
+            pair for pair in zip(first, other, strict=True) if pair[0] != pair[1]
+        )
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
-    hint = f"evaluate both against the same targets; {zero} counts queries that a run lacks as 0. "
-    hint += "Values of other rows differ by chance, and averages over labels also by the number of rows."
+    hint = (
+        f"evaluate both against the same targets; {zero} counts queries that a run "
+        "lacks as 0. "
+    )
+    hint += (
+        "Values of other rows differ by chance, and averages over labels also by the "
+        "number of rows."
+    )
     raise CommandError(problem, hint)
 
 
@@ -428,8 +533,9 @@ def _check_both_have_names(rows_of_runs: Mapping[str, Sequence[Any]]) -> None:
             descriptions.append(f"rows of {run} have no names")
     if num_named == 1:
         hint = (
-            "evaluate both from files that name the query of a line, or both as rows in the order of the targets: "
-            "lists can be a .npy array of label ids, best first, padded by -1."
+            "evaluate both from files that name the query of a line, or both as rows "
+            "in the order of the targets: lists can be a .npy array of label ids, best "
+            "first, padded by -1."
         )
         raise CommandError("; ".join(descriptions), hint)
 

@@ -1,4 +1,6 @@
-"""Reads configs: YAML files with metrics and options, and the presets that come with the library."""
+"""Reads configs: YAML files with metrics and options, and the presets that come with
+the library.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class _RepeatedKeyError(Exception):
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
-    """Reads plain values, and refuses keys that stand twice in a mapping, of which YAML would drop the first."""
+    """Reads plain values, and refuses keys that stand twice in a mapping, of which YAML
+    would drop the first.
+    """
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Return a mapping; raise if a key is repeated."""
@@ -33,16 +37,22 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
             line = key.start_mark.line + 1
             name = (key.tag, key.value)
             if name in lines:
-                raise _RepeatedKeyError(f"line {line} repeats the key {key.value!r} of line {lines[name]}")
+                raise _RepeatedKeyError(
+                    f"line {line} repeats the key {key.value!r} of line {lines[name]}"
+                )
             lines[name] = line
         return mapping
 
 
 def preset_paths() -> dict[str, Path]:
-    """Return the presets by name. A preset is a config of the library that has a list ``metrics:``."""
+    """Return the presets by name. A preset is a config of the library that has a list
+    ``metrics:``.
+    """
     package = Path(tailmetrics.__file__).parent
     # inside the package when installed, beside src in a checkout
-    paths = sorted(package.glob("configs/*.yaml")) or sorted(package.parents[1].glob("configs/*.yaml"))
+    paths = sorted(package.glob("configs/*.yaml")) or sorted(
+        package.parents[1].glob("configs/*.yaml")
+    )
     presets = {}
     for path in paths:
         if "metrics:" in path.read_text(encoding="utf-8").splitlines():
@@ -59,14 +69,21 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise CommandError(f"--config {path}: is not UTF-8 text", "write the file again as UTF-8.") from error
+        raise CommandError(
+            f"--config {path}: is not UTF-8 text", "write the file again as UTF-8."
+        ) from error
     except OSError as error:
-        raise CommandError(f"--config {path}: {error.strerror}", "check the path and its permissions.") from error
+        raise CommandError(
+            f"--config {path}: {error.strerror}", "check the path and its permissions."
+        ) from error
     config = yaml_value(f"--config {path}", text)
     if config is None:
         return {}
     if not isinstance(config, dict):
-        raise CommandError(f"--config {path}: holds no options", "write lines 'option: value', such as 'seed: 1'.")
+        raise CommandError(
+            f"--config {path}: holds no options",
+            "write lines 'option: value', such as 'seed: 1'.",
+        )
     return config
 
 
@@ -74,7 +91,8 @@ def yaml_value(source: str, text: str) -> Any:
     """Return the value of a text in YAML.
 
     Raises:
-        CommandError: If the text is no YAML, is nested too deep, or holds too many values.
+        CommandError: If the text is no YAML, is nested too deep, or holds too many
+            values.
     """
     try:
         if _is_too_deep(text):
@@ -84,7 +102,9 @@ def yaml_value(source: str, text: str) -> Any:
         hint = "give each key once; several metrics are entries of one list."
         raise CommandError(f"{source}: {error}", hint) from None
     except yaml.YAMLError as error:
-        raise CommandError(f"{source}: is no YAML: {error}", "check brackets, colons and indentation.") from error
+        raise CommandError(
+            f"{source}: is no YAML: {error}", "check brackets, colons and indentation."
+        ) from error
     if _is_too_large(value):
         raise _too_large(source)
     return value
@@ -100,12 +120,19 @@ def _plain_value(text: str) -> Any:
 
 
 def _too_large(source: str) -> CommandError:
-    problem = f"{source}: is nested too deep, or too large once its aliases are written out"
-    return CommandError(problem, "write the values that are meant; a config holds some hundred of them.")
+    problem = (
+        f"{source}: is nested too deep, or too large once its aliases are written out"
+    )
+    return CommandError(
+        problem,
+        ("write the values that are meant; a config holds some hundred of them."),
+    )
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether a text in YAML is nested deeper than :data:`DEEPEST`; it is read no further than that."""
+    """Whether a text in YAML is nested deeper than :data:`DEEPEST`; it is read no
+    further than that.
+    """
     depth = 0
     for event in yaml.parse(text):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -118,7 +145,9 @@ def _is_too_deep(text: str) -> bool:
 
 
 def _is_too_large(value: Any) -> bool:
-    """Whether a value of YAML holds more than :data:`MOST_VALUES` once its aliases are written out."""
+    """Whether a value of YAML holds more than :data:`MOST_VALUES` once its aliases are
+    written out.
+    """
     num_values = 0
     waiting = [value]
     while waiting:

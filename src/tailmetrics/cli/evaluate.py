@@ -29,7 +29,10 @@ from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_group
 from tailmetrics.cli.rows import accumulate, accumulate_share
 from tailmetrics.cli.training import prepared_evaluation
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.likely_mistakes import notes_on_likely_mistakes, notes_on_queries
+from tailmetrics.evaluation.likely_mistakes import (
+    notes_on_likely_mistakes,
+    notes_on_queries,
+)
 from tailmetrics.evaluation.notes import ON_SEQUENCES, on_catalogue
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_tables import ROWS_FILE, RowTable, RowTableWriter
@@ -40,7 +43,9 @@ from tailmetrics.report.files import file_names
 from tailmetrics.significance import Interval, intervals
 
 READ_VALUES = 2**25
-"""The most values read at once (256 MB). All sets of keys get the same draws, because they have the same seed."""
+"""The most values read at once (256 MB). All sets of keys get the same draws, because
+they have the same seed.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,17 @@ class Run:
 
     @property
     def note_on_sequences(self) -> list[str]:
-        """The note on scores (B, T, L), for intervals and comparisons without clusters."""
+        """The note on scores (B, T, L), for intervals and comparisons without
+        clusters.
+        """
         if self.dataset.tokens == 1 or self.clusters is not None:
             return []
         return [ON_SEQUENCES]
 
 
 def evaluate(request: Request, messages: Messages) -> None:
-    """Evaluate, then write and print the results that the options ask for; after an error nothing is written.
+    """Evaluate, then write and print the results that the options ask for; after an
+    error nothing is written.
 
     Args:
         request: The command line.
@@ -95,17 +103,28 @@ def evaluate(request: Request, messages: Messages) -> None:
     with Outputs(files, output.overwrite) as outputs, ExitStack() as open_files:
         folder = None
         if output.out is not None:
-            folder = outputs.claim(output.out, [*file_names("report", Report.tables), ROWS_FILE])
+            folder = outputs.claim(
+                output.out, [*file_names("report", Report.tables), ROWS_FILE]
+            )
         table = _claim_row_table(options, output, outputs, folder)
 
-        inputs = open_inputs([options.preds], data, messages, options.clusters, output.verbose)
+        inputs = open_inputs(
+            [options.preds], data, messages, options.clusters, output.verbose
+        )
         run = _run(options, inputs)
         metrics = metrics_for(chosen, inputs, request, messages)
         confidence = None
         if not options.no_intervals and options.clusters is None:
             confidence = request.resampling.confidence
         evaluation = prepared_evaluation(
-            request, metrics, inputs, run.groups, messages, engine, labels=options.labels, confidence=confidence
+            request,
+            metrics,
+            inputs,
+            run.groups,
+            messages,
+            engine,
+            labels=options.labels,
+            confidence=confidence,
         )
         evaluation.start(device)
 
@@ -114,17 +133,27 @@ def evaluate(request: Request, messages: Messages) -> None:
             value_options = None
             if _keeps_rows(options, output):
                 value_options = options_of_values(data)
-            writer = RowTableWriter(table, evaluation, run.dataset, value_options, run.clusters)
+            writer = RowTableWriter(
+                table, evaluation, run.dataset, value_options, run.clusters
+            )
             open_files.callback(writer.close)
         if engine is None:
             write = None if writer is None else writer.write
             accumulate(evaluation, run.dataset, run.groups, data, device, write)
         else:
-            add = partial(accumulate_share, preds=everywhere(options.preds), files=inputs.files.everywhere())
+            add = partial(
+                accumulate_share,
+                preds=everywhere(options.preds),
+                files=inputs.files.everywhere(),
+            )
             evaluation = engine.total(evaluation, add)
         report = report_of(evaluation, run, data, messages)
         if writer is not None:
-            writer.complete(report.scalars, notes_for_comparisons(report, run), request.words(report.words))
+            writer.complete(
+                report.scalars,
+                notes_for_comparisons(report, run),
+                request.words(report.words),
+            )
 
         report = _with_note_on_catalogue(report, evaluation, run, data)
         report = _with_facts_of_the_command(report, request, inputs, run, messages)
@@ -140,22 +169,32 @@ def computing_device(name: str) -> torch.device:
         CommandError: If torch sees no GPU.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        raise CommandError("--device cuda: torch sees no GPU", "leave --device out to compute on the CPU.")
+        raise CommandError(
+            "--device cuda: torch sees no GPU",
+            "leave --device out to compute on the CPU.",
+        )
     return torch.device(name)
 
 
-def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages) -> Report:
-    """Return the report of a run, with notes on its rows; warn of queries that are left out."""
+def report_of(
+    evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages
+) -> Report:
+    """Return the report of a run, with notes on its rows; warn of queries that are left
+    out.
+    """
     dataset = run.dataset
     preds, target = Path(run.preds).name, Path(str(data.target)).name
     with warnings.catch_warnings():
-        # with an engine this process never calls update, but its states hold the rows of all tasks
+        # with an engine this process never calls update, but its states hold the rows
+        # of all tasks
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds}, on {target}")
 
     # the report repeats warnings, and --quiet hides none
     likely_mistakes = notes_on_likely_mistakes(dataset, preds, target)
-    for text in likely_mistakes + notes_on_queries(dataset, data.missing, preds, target):
+    for text in likely_mistakes + notes_on_queries(
+        dataset, data.missing, preds, target
+    ):
         messages.warn(text)
 
     notes = list(report.notes)
@@ -165,7 +204,9 @@ def report_of(evaluation: Evaluation, run: Run, data: DataOptions, messages: Mes
 
 
 def notes_for_comparisons(report: Report, run: Run) -> list[str]:
-    """Return the notes that a table of rows keeps. A comparison shows no values of other orders of equal scores."""
+    """Return the notes that a table of rows keeps. A comparison shows no values of
+    other orders of equal scores.
+    """
     warnings_of_values = report.warnings_of_rows
     return list(dict.fromkeys([*warnings_of_values, *run.note_on_sequences]))
 
@@ -182,10 +223,16 @@ def _check_options(request: Request, options: EvaluateOptions) -> None:
         if are_given:
             raise CommandError(f"{names} are both given", "leave one of them out.")
     if options.clusters and options.no_intervals and options.per_row is None:
-        hint = "leave one of them out, or add --per-row TABLE, which keeps the clusters for comparisons."
+        hint = (
+            "leave one of them out, or add --per-row TABLE, which keeps the clusters "
+            "for comparisons."
+        )
         raise CommandError("--clusters and --no-intervals are both given", hint)
     if options.shares is not None and options.engine is None:
-        raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
+        raise CommandError(
+            "--shares is given without --engine",
+            "add --engine ray, dask or spark, or leave it out.",
+        )
     if options.per_row is not None:
         _check_row_table(Path(options.per_row))
 
@@ -196,28 +243,40 @@ def _check_options(request: Request, options: EvaluateOptions) -> None:
 
 
 def _check_row_table(path: Path) -> None:
-    """Raise if the name of the table of rows ends in the suffix of another format than Parquet."""
+    """Raise if the name of the table of rows ends in the suffix of another format than
+    Parquet.
+    """
     for form in FORMATS.values():
         if suffix_of(path) in form.suffixes and form.name != "parquet":
-            raise CommandError(f"--per-row {path}: is written as Parquet", "name a file that ends in .parquet.")
+            raise CommandError(
+                f"--per-row {path}: is written as Parquet",
+                "name a file that ends in .parquet.",
+            )
 
 
 def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
-    """Whether a table of rows is kept, by default in the folder of the report; engines send no values of rows."""
+    """Whether a table of rows is kept, by default in the folder of the report; engines
+    send no values of rows.
+    """
     if options.per_row is not None:
         return True
     return output.out is not None and not options.no_rows and options.engine is None
 
 
 def _draws_intervals(options: EvaluateOptions) -> bool:
-    """Whether intervals are computed from the table of rows, by resampling or from clusters."""
+    """Whether intervals are computed from the table of rows, by resampling or from
+    clusters.
+    """
     if options.no_intervals:
         return False
     return options.intervals or options.clusters is not None
 
 
 def _claim_row_table(
-    options: EvaluateOptions, output: OutputOptions, outputs: Outputs, folder: Path | None
+    options: EvaluateOptions,
+    output: OutputOptions,
+    outputs: Outputs,
+    folder: Path | None,
 ) -> Path | None:
     """Return the path of the table of values per row; None if nothing needs it."""
     if options.per_row is not None:
@@ -246,38 +305,52 @@ def _run(options: EvaluateOptions, inputs: Inputs) -> Run:
     return Run(str(options.preds), dataset, groups, clusters)
 
 
-def _notes_on_filter(dataset: Dataset, data: DataOptions, messages: Messages) -> list[str]:
-    """Return the note on the pairs that ``--filter`` leaves out; warn if positives are among them.
+def _notes_on_filter(
+    dataset: Dataset, data: DataOptions, messages: Messages
+) -> list[str]:
+    """Return the note on the pairs that ``--filter`` leaves out; warn if positives are
+    among them.
 
     Such positives may be those that were held out.
     """
     if dataset.ignored is None:
         return []
     num_positives, num_removed, num_bare_rows = dataset.filtered()
-    text = f"--filter {Path(str(data.filter)).name} leaves {len(dataset.ignored):,} pairs out"
+    text = (
+        f"--filter {Path(str(data.filter)).name} leaves "
+        f"{len(dataset.ignored):,} pairs out"
+    )
     if not num_removed:
         return [f"{text}, none of them a positive."]
     messages.warn(
-        f"{text}, among them {num_removed:,} of the {num_positives:,} positives of {Path(str(data.target)).name}: "
-        f"{num_bare_rows:,} rows keep no positive."
+        f"{text}, among them {num_removed:,} of the {num_positives:,} positives of "
+        f"{Path(str(data.target)).name}: {num_bare_rows:,} rows keep no positive."
     )
     return []
 
 
-def _with_note_on_catalogue(report: Report, evaluation: Evaluation, run: Run, data: DataOptions) -> Report:
-    """Return the report of one run with a note on its catalogue; comparisons refuse runs of other catalogues."""
+def _with_note_on_catalogue(
+    report: Report, evaluation: Evaluation, run: Run, data: DataOptions
+) -> Report:
+    """Return the report of one run with a note on its catalogue; comparisons refuse
+    runs of other catalogues.
+    """
     names = run.dataset.label_names
     if names is None or data.num_labels is not None or data.label_names is not None:
         return report
     source = f"these files name, {Path(run.preds).name} included"
-    note = on_catalogue(evaluation.members, len(names), source, "--string-ids true --num-labels L")
+    note = on_catalogue(
+        evaluation.members, len(names), source, "--string-ids true --num-labels L"
+    )
     return replace(report, notes=(*report.notes, *note))
 
 
 def _with_facts_of_the_command(
     report: Report, request: Request, inputs: Inputs, run: Run, messages: Messages
 ) -> Report:
-    """Return the report with its title, its words, how files were read, and the warnings that were printed."""
+    """Return the report with its title, its words, how files were read, and the
+    warnings that were printed.
+    """
     notes = list(report.notes)
     if not request.evaluation.no_intervals:
         notes += run.note_on_sequences
@@ -288,13 +361,19 @@ def _with_facts_of_the_command(
         report,
         title=request.output.title or report.title,
         notes=tuple(notes),
-        readings=tuple(f"{reading.opening.path.name}: {reading}" for reading in inputs.readings),
+        readings=tuple(
+            f"{reading.opening.path.name}: {reading}" for reading in inputs.readings
+        ),
         words=request.words(report.words),
     )
 
 
-def _with_drawn_intervals(report: Report, path: Path, request: Request, run: Run) -> Report:
-    """Return the report with the interval of each key from a table of values per row."""
+def _with_drawn_intervals(
+    report: Report, path: Path, request: Request, run: Run
+) -> Report:
+    """Return the report with the interval of each key from a table of values per
+    row.
+    """
     arguments = asdict(request.resampling)
     if not request.evaluation.intervals:
         arguments["resamples"] = 0
@@ -305,6 +384,8 @@ def _with_drawn_intervals(report: Report, path: Path, request: Request, run: Run
     for start in range(0, len(keys), size):
         group = keys[start : start + size]
         facts = table.facts.among(group)
-        drawn |= intervals(table.values(group), **facts, **arguments, clusters=run.clusters)
+        drawn |= intervals(
+            table.values(group), **facts, **arguments, clusters=run.clusters
+        )
     averages = [key for key in keys if table.facts.keys[key].labels is not None]
     return with_intervals(report, drawn, table.values(averages), run.clusters)

@@ -1,4 +1,6 @@
-"""Opens the files that the options name, with the same label ids and number of labels for all files."""
+"""Opens the files that the options name, with the same label ids and number of labels
+for all files.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from tailmetrics.io import (
     read_target,
 )
 from tailmetrics.io.columns import TableReading
-from tailmetrics.io.files import check_file, file_errors, find, is_address, stream, suffix_of
+from tailmetrics.io.files import (
+    check_file,
+    file_errors,
+    find,
+    is_address,
+    stream,
+    suffix_of,
+)
 from tailmetrics.io.forms import Forms
 from tailmetrics.io.label_files import LabelCounts, counts_in, load_array, read_edges
 from tailmetrics.io.labels import Labels, NumberSource
@@ -34,11 +43,13 @@ from tailmetrics.io.loading import first_rows, gathered_labels
 from tailmetrics.io.text import every_line
 from tailmetrics.tree import LabelTree
 
-# -- predictions, targets, training labels ------------------------------------------------------------------------
+# -- predictions, targets, training labels ---------------------------------------------
 
 
 class Share(NamedTuple):
-    """One of several equal parts of the rows, which a task of a cluster reads; by default all rows."""
+    """One of several equal parts of the rows, which a task of a cluster reads; by
+    default all rows.
+    """
 
     number: int = 0
     num_shares: int = 1
@@ -48,11 +59,25 @@ ALL_ROWS = Share()
 
 
 SHARED_OPTIONS = ("columns", "string_ids", "batch_rows", "memory")
-"""Options that read all files alike, by the names of the arguments of ``read`` and ``read_target``."""
+"""Options that read all files alike, by the names of the arguments of ``read`` and
+``read_target``.
+"""
 RUN_OPTIONS = (
-    *("format", "preds_format", "target_format", "preds_columns", "target_columns", "train_columns"),
+    *(
+        "format",
+        "preds_format",
+        "target_format",
+        "preds_columns",
+        "target_columns",
+        "train_columns",
+    ),
     *("delimiter", "preds_delimiter", "target_delimiter", "train_delimiter"),
-    *("list_delimiter", "preds_list_delimiter", "target_list_delimiter", "train_list_delimiter"),
+    *(
+        "list_delimiter",
+        "preds_list_delimiter",
+        "target_list_delimiter",
+        "train_list_delimiter",
+    ),
     *("part", "filter", "missing", "duplicates", "ignore_index", "judged_only"),
 )
 """Options that read predictions with their targets."""
@@ -60,15 +85,19 @@ RUN_OPTIONS = (
 
 @dataclass(frozen=True)
 class Files:
-    """The facts with which any machine that sees the files can open a share of the rows.
+    """The facts with which any machine that sees the files can open a share of the
+    rows.
 
     Attributes:
         options: The options that name the files, except the predictions.
-        names: Names of all labels; None if labels are numbers, or if opening the predictions finds the names.
+        names: Names of all labels; None if labels are numbers, or if opening the
+            predictions finds the names.
         num_labels: Number of labels; None if it is unknown.
         number_source: What states the number of labels.
-        extra_columns: Names of columns of the targets that options read, such as groups, so that they are no gains.
-        has_tokens: Whether the targets are one label id per token, so that those of training are, too.
+        extra_columns: Names of columns of the targets that options read, such as
+            groups, so that they are no gains.
+        has_tokens: Whether the targets are one label id per token, so that those of
+            training are, too.
     """
 
     options: DataOptions
@@ -78,16 +107,22 @@ class Files:
     extra_columns: tuple[str, ...] = ()
     has_tokens: bool = False
 
-    def run(self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None) -> Dataset:
+    def run(
+        self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None
+    ) -> Dataset:
         """Open predictions with their targets."""
         arguments = self._arguments(RUN_OPTIONS, share)
         if share == ALL_ROWS:  # a share would count the same pairs again
             arguments["train_target"] = self.options.train_target
             arguments["train_format"] = self.options.train_format
-        return read(preds, str(self.options.target), on_progress=on_progress, **arguments)
+        return read(
+            preds, str(self.options.target), on_progress=on_progress, **arguments
+        )
 
     def train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
-        """Open training targets, if there are any. They are only counted, so that their rows need no names."""
+        """Open training targets, if there are any. They are only counted, so that their
+        rows need no names.
+        """
         options = self.options
         if options.train_target is None:
             return None
@@ -103,7 +138,9 @@ class Files:
         )
 
     def _arguments(self, names: Sequence[str], share: Share) -> dict[str, Any]:
-        """Return the arguments that both functions share, and the options of these names."""
+        """Return the arguments that both functions share, and the options of these
+        names.
+        """
         arguments: dict[str, Any] = {
             "extra_columns": self.extra_columns,
             "label_names": self.names,
@@ -127,7 +164,9 @@ class Files:
 
 
 def everywhere(path: str) -> str:
-    """Return the absolute path of a file; return an address on the network unchanged."""
+    """Return the absolute path of a file; return an address on the network
+    unchanged.
+    """
     if is_address(path):
         return path
     return str(Path(path).absolute())
@@ -145,7 +184,9 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
 
 
 def _by_role(options: DataOptions, name: str) -> dict[str, Any]:
-    """Return the values of an option of all files, under ``""``, and of its siblings for one kind of file."""
+    """Return the values of an option of all files, under ``""``, and of its siblings
+    for one kind of file.
+    """
     values = {"": getattr(options, name)}
     for role in ("preds", "target", "train"):
         values[role] = getattr(options, f"{role}_{name}")
@@ -166,8 +207,12 @@ def forms_of(options: DataOptions, extra_columns: tuple[str, ...] = ()) -> Forms
     )
 
 
-def _extra_columns(options: DataOptions, clusters: str | None = None) -> tuple[str, ...]:
-    """Return the columns of the targets that options read as groups or clusters, so that they are no gains."""
+def _extra_columns(
+    options: DataOptions, clusters: str | None = None
+) -> tuple[str, ...]:
+    """Return the columns of the targets that options read as groups or clusters, so
+    that they are no gains.
+    """
     return tuple(name for name in (options.row_groups, clusters) if name is not None)
 
 
@@ -182,7 +227,8 @@ class Inputs:
         counts: Training counts, if a file gives them.
         label_notes: Notes on the names of labels.
         label_names: The lines of ``--label-names``; None without it.
-        places: Shape (L,), int64: the label id of each of ``label_names``; None if label ids are numbers.
+        places: Shape (L,), int64: the label id of each of ``label_names``; None if
+            label ids are numbers.
     """
 
     files: Files
@@ -199,7 +245,9 @@ class Inputs:
         datasets: list[Any] = [*self.runs]
         if self.train is not None:
             datasets.append(self.train)
-        return list(dict.fromkeys(chain.from_iterable(dataset.readings for dataset in datasets)))
+        return list(
+            dict.fromkeys(chain.from_iterable(dataset.readings for dataset in datasets))
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -213,7 +261,8 @@ class LabelFacts(NamedTuple):
 
     Attributes:
         counts: Training counts, if a file gives them.
-        labels: The labels of all files, which are gathered; None if opening the run tells them.
+        labels: The labels of all files, which are gathered; None if opening the run
+            tells them.
         places: As for :class:`Inputs`.
     """
 
@@ -241,10 +290,17 @@ def open_inputs(
     _check_options(options)
     extra_columns = _extra_columns(options, clusters)
     with progress("opening files", 1.0) as show:
-        inputs = _opened(preds, options, extra_columns, lambda doing, share: show(share, doing))
+        inputs = _opened(
+            preds, options, extra_columns, lambda doing, share: show(share, doing)
+        )
     if inputs.train is not None and inputs.train.num_labels is None:
-        hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
-        raise CommandError("the number of labels is not known: no file declares it", hint)
+        hint = (
+            "add --num-labels, which counting training labels needs; or, where ids "
+            "have gaps, --string-ids true."
+        )
+        raise CommandError(
+            "the number of labels is not known: no file declares it", hint
+        )
     for file in inputs.readings:
         sentence = file.sentence
         if with_options:
@@ -256,19 +312,31 @@ def open_inputs(
 
 
 def _check_options(options: DataOptions) -> None:
-    """Raise if there are no targets, or if options of training counts contradict each other."""
+    """Raise if there are no targets, or if options of training counts contradict each
+    other.
+    """
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
         hint = "give the training targets to count them, or the counts."
         raise CommandError("both --train-target and --label-counts are given", hint)
     if options.num_train is not None and options.label_counts is None:
-        hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
+        hint = (
+            "leave --num-train out; it goes with --label-counts alone, because "
+            "training targets are counted."
+        )
         raise CommandError("--num-train is given without --label-counts", hint)
 
 
-def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...], on_progress: Any) -> Inputs:
-    """Open all files; those that come first tell the number of labels for the others."""
+def _opened(
+    preds: Sequence[str],
+    options: DataOptions,
+    extra_columns: tuple[str, ...],
+    on_progress: Any,
+) -> Inputs:
+    """Open all files; those that come first tell the number of labels for the
+    others.
+    """
     label_names = None
     if options.label_names is not None:
         label_names = read_lines(options.label_names)
@@ -285,12 +353,18 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
     train = files.train()
     if train is not None and num_labels is None:
         files = replace(
-            files, num_labels=train.num_labels, number_source=NumberSource("train_target", options.train_target)
+            files,
+            num_labels=train.num_labels,
+            number_source=NumberSource("train_target", options.train_target),
         )
     runs = [files.run(path, on_progress=on_progress) for path in preds]
     files_of_training = files
     if files.num_labels is None:
-        files = replace(files, num_labels=runs[0].num_labels, number_source=NumberSource("preds", preds[0]))
+        files = replace(
+            files,
+            num_labels=runs[0].num_labels,
+            number_source=NumberSource("preds", preds[0]),
+        )
     if runs[0].target.one_label and len(runs[0].preds.sequences) > 1:
         files = replace(files, has_tokens=True)
     if files is not files_of_training:
@@ -301,7 +375,9 @@ def _opened(preds: Sequence[str], options: DataOptions, extra_columns: tuple[str
 def _stated_number(
     options: DataOptions, label_names: Sequence[str] | None, counts: Tensor | None
 ) -> tuple[int | None, NumberSource]:
-    """Return the number of labels that options state, and the first option that states it."""
+    """Return the number of labels that options state, and the first option that states
+    it.
+    """
     numbers = {}
     if label_names is not None:
         numbers["label_names"] = len(label_names)
@@ -317,15 +393,25 @@ def _stated_number(
 
 
 def _label_facts(
-    preds: Sequence[str], options: DataOptions, extra_columns: tuple[str, ...], label_names: Sequence[str] | None
+    preds: Sequence[str],
+    options: DataOptions,
+    extra_columns: tuple[str, ...],
+    label_names: Sequence[str] | None,
 ) -> LabelFacts:
-    """Return the training counts, if a file gives them, and the labels, if more files name some than a run and targets.
+    """Return the training counts, if a file gives them, and the labels, if more files
+    name some than a run and targets.
 
     Raises:
-        CommandError: If labels are names, but nothing puts counts or names in the order of label ids.
+        CommandError: If labels are names, but nothing puts counts or names in the order
+            of label ids.
     """
     path = options.label_counts
-    if len(preds) == 1 and options.train_target is None and path is None and label_names is None:
+    if (
+        len(preds) == 1
+        and options.train_target is None
+        and path is None
+        and label_names is None
+    ):
         return LabelFacts()
 
     num_labels = options.num_labels
@@ -342,30 +428,49 @@ def _label_facts(
 
     forms = forms_of(options, extra_columns)
     labels = gathered_labels(
-        preds, options.target, options.train_target, forms, options.string_ids, num_labels, names_of_options
+        preds,
+        options.target,
+        options.train_target,
+        forms,
+        options.string_ids,
+        num_labels,
+        names_of_options,
     )
     places = None
     if label_names is not None and labels.names is not None:
         places = places_of_names(list(label_names), labels.names)
     counts = None
     if counted is not None and counted.labels is not None:
-        counts = _counts_of_names(counted, counted.labels, labels.names, label_names, options.num_labels)
+        counts = _counts_of_names(
+            counted, counted.labels, labels.names, label_names, options.num_labels
+        )
     elif counted is not None:
         counts = _counts_by_id(counted, labels.names, places, options.num_labels)
     return LabelFacts(counts, labels, places)
 
 
 def _counts_by_id(
-    counted: LabelCounts, names: Sequence[str] | None, places: Tensor | None, num_labels: int | None
+    counted: LabelCounts,
+    names: Sequence[str] | None,
+    places: Tensor | None,
+    num_labels: int | None,
 ) -> Tensor:
-    """Return counts without names in the order of label ids; those of named labels stand in that of --label-names."""
+    """Return counts without names in the order of label ids; those of named labels
+    stand in that of --label-names.
+    """
     counts = counted.by_id(num_labels, None)
     if places is not None:
         return vector_by_id(counts, places)
     if names is None:
         return counts
-    problem = f"{counted.path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
-    hint = "give --label-names in this order, or --train-target, or counts as CSV with the columns label and count."
+    problem = (
+        f"{counted.path}: holds counts in the order of label ids, but the labels are "
+        f"names, such as {names[0]!r}"
+    )
+    hint = (
+        "give --label-names in this order, or --train-target, or counts as CSV with "
+        "the columns label and count."
+    )
     raise CommandError(problem, hint)
 
 
@@ -376,35 +481,57 @@ def _counts_of_names(
     label_names: Sequence[str] | None,
     num_labels: int | None,
 ) -> Tensor:
-    """Return the counts of a file that names labels, or the ids of labels, in the order of label ids."""
+    """Return the counts of a file that names labels, or the ids of labels, in the order
+    of label ids.
+    """
     if names is None and label_names is not None:  # of label ids, in their order
         check_distinct(label_names)
         names = label_names
     hold_ids = all(map(str.isdecimal, counted_labels))
     if names is None and not hold_ids:
-        raise DataFileError(counted.path, "names labels, but the other files have numbers", hint=NUMBERS_HINT)
-    if names is not None and hold_ids and set(counted_labels).isdisjoint(names):  # the names are those of --label-names
+        raise DataFileError(
+            counted.path,
+            "names labels, but the other files have numbers",
+            hint=NUMBERS_HINT,
+        )
+    # the names are those of --label-names
+    if names is not None and hold_ids and set(counted_labels).isdisjoint(names):
         num_labels = num_labels or len(names)
         names = None
     return counted.by_id(num_labels, names)
 
 
-# -- the files that are read ----------------------------------------------------------------------------------------
+# -- the files that are read -----------------------------------------------------------
 
 
 def input_files(
-    preds: Sequence[str], options: DataOptions, clusters: str | None, configs: Iterable[Path]
+    preds: Sequence[str],
+    options: DataOptions,
+    clusters: str | None,
+    configs: Iterable[Path],
 ) -> list[Path]:
     """Return all files that a command reads, which outputs may not replace."""
-    paths = [*preds, options.target, options.train_target, options.label_counts, options.label_names]
+    paths = [
+        *preds,
+        options.target,
+        options.train_target,
+        options.label_counts,
+        options.label_names,
+    ]
     paths += [options.filter, options.label_tree]
-    paths += [value for value in (options.row_groups, clusters) if value is not None and names_a_file(value)]
+    paths += [
+        value
+        for value in (options.row_groups, clusters)
+        if value is not None and names_a_file(value)
+    ]
     named = list(filter(None, paths))
     return [*map(Path, named), *_local_files(named), *configs]
 
 
 def _local_files(paths: Iterable[str]) -> list[Path]:
-    """Return the files of this machine that paths, folders and patterns name; the path itself where none is found."""
+    """Return the files of this machine that paths, folders and patterns name; the path
+    itself where none is found.
+    """
     files: list[Path] = []
     for path in paths:
         try:
@@ -420,10 +547,12 @@ def _local_files(paths: Iterable[str]) -> list[Path]:
 
 
 def options_of_values(options: DataOptions) -> Mapping[str, Any]:
-    """Return the options on which the values of rows depend, and which are no arguments of metrics.
+    """Return the options on which the values of rows depend, and which are no arguments
+    of metrics.
 
-    Two tables of values per row can be compared only if these options are equal. ``--missing`` is left out: it changes
-    which rows a table has, and changes nothing for a run that answers all queries.
+    Two tables of values per row can be compared only if these options are equal.
+    ``--missing`` is left out: it changes which rows a table has, and changes nothing
+    for a run that answers all queries.
     """
     content = None
     if options.filter is not None:
@@ -438,7 +567,7 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     return values
 
 
-# -- names of labels ------------------------------------------------------------------------------------------------
+# -- names of labels -------------------------------------------------------------------
 
 
 class ReportLabels(NamedTuple):
@@ -457,19 +586,33 @@ def read_labels(inputs: Inputs) -> ReportLabels:
     """Return the labels that the options and the files tell of.
 
     Raises:
-        CommandError: If the file of the tree does not fit; or if ``--ignore-index`` is given for labels that have
-            names: it would leave out one of them by its place.
+        CommandError: If the file of the tree does not fit; or if ``--ignore-index`` is
+            given for labels that have names: it would leave out one of them by its
+            place.
     """
     options, num_labels = inputs.files.options, inputs.files.num_labels
-    if options.ignore_index is not None and options.ignore_index >= 0 and inputs.runs[0].label_names is not None:
-        problem = f"--ignore-index {options.ignore_index} is a label id, but the labels of these files have names"
-        hint = "take the lines of padding out of the files, or give label ids, --string-ids false."
+    if (
+        options.ignore_index is not None
+        and options.ignore_index >= 0
+        and inputs.runs[0].label_names is not None
+    ):
+        problem = (
+            f"--ignore-index {options.ignore_index} is a label id, but the labels of "
+            "these files have names"
+        )
+        hint = (
+            "take the lines of padding out of the files, or give label ids, "
+            "--string-ids false."
+        )
         raise CommandError(problem, hint)
     names = _all_names(inputs)
     if options.label_tree is None:
         return ReportLabels(names)
     if names is None and num_labels is None:
-        raise CommandError("--label-tree needs the number of labels, which no file tells", "add --num-labels.")
+        raise CommandError(
+            "--label-tree needs the number of labels, which no file tells",
+            "add --num-labels.",
+        )
     edges = read_edges(options.label_tree)
     try:
         tree = LabelTree.from_edges(edges, names or [*map(str, range(num_labels or 0))])
@@ -479,7 +622,9 @@ def read_labels(inputs: Inputs) -> ReportLabels:
 
 
 def _all_names(inputs: Inputs) -> Sequence[str] | None:
-    """Return the name of each label id; labels beyond the names in the files have empty names."""
+    """Return the name of each label id; labels beyond the names in the files have empty
+    names.
+    """
     names, num_labels = inputs.runs[0].label_names, inputs.files.num_labels
     if names is None:
         return inputs.label_names
@@ -489,17 +634,24 @@ def _all_names(inputs: Inputs) -> Sequence[str] | None:
 
 
 def read_lines(path: str, axes: int = 1) -> list[str]:
-    """Return the stripped lines of a text file, or the entries of an array with at most ``axes`` axes."""
+    """Return the stripped lines of a text file, or the entries of an array with at most
+    ``axes`` axes.
+    """
     file = check_file(path)
     if suffix_of(file) == "npy":
         array = load_array(file, "give whole numbers or names, [N].")
         if array.ndim not in range(1, axes + 1) or array.dtype.kind not in "biuU":
-            raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
+            raise CommandError(
+                f"{path}: holds {array.dtype} {list(array.shape)}",
+                "give whole numbers or names, [N].",
+            )
         return list(map(str, array.ravel().tolist()))
     with file_errors(file, "text"):
         return [line.strip() for _, line in every_line(file)]
 
 
 def names_a_file(value: str) -> bool:
-    """Whether the value of ``--row-groups`` or ``--clusters`` names a file, not a column."""
+    """Whether the value of ``--row-groups`` or ``--clusters`` names a file, not a
+    column.
+    """
     return is_address(value) or Path(value).is_file()

@@ -1,4 +1,6 @@
-"""The metrics of the command line and of configs: from a class and its arguments to objects."""
+"""The metrics of the command line and of configs: from a class and its arguments to
+objects.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,20 @@ def specs_of(source: str, entries: Any) -> list[MetricSpec]:
 
     Args:
         source: The config or option, with which errors begin.
-        entries: The value in YAML: a list of dicts with ``class_path`` and, optionally, ``init_args``.
+        entries: The value in YAML: a list of dicts with ``class_path`` and, optionally,
+            ``init_args``.
 
     Raises:
         CommandError: If the value has another form.
     """
-    hint = "write a list of metrics, each with class_path and init_args, such as {class_path: MRR}."
+    hint = (
+        "write a list of metrics, each with class_path and init_args, such as "
+        "{class_path: MRR}."
+    )
     if not isinstance(entries, list):
-        raise CommandError(f"{source}: metrics holds {type(entries).__name__}, not a list", hint)
+        raise CommandError(
+            f"{source}: metrics holds {type(entries).__name__}, not a list", hint
+        )
     specs = []
     for entry in entries:
         if isinstance(entry, str):
@@ -64,8 +72,13 @@ def specs_of(source: str, entries: Any) -> list[MetricSpec]:
         if not isinstance(entry, dict) or not isinstance(entry.get("class_path"), str):
             raise CommandError(f"{source}: an entry of metrics has no class_path", hint)
         arguments = entry.get("init_args") or {}
-        if entry.keys() - {"class_path", "init_args"} or not isinstance(arguments, dict):
-            problem = f"{source}: {entry['class_path']} has more than a class_path and a dict of init_args"
+        if entry.keys() - {"class_path", "init_args"} or not isinstance(
+            arguments, dict
+        ):
+            problem = (
+                f"{source}: {entry['class_path']} has more than a class_path and a "
+                "dict of init_args"
+            )
             raise CommandError(problem, hint)
         specs.append(MetricSpec(entry["class_path"], dict(arguments), source))
     return specs
@@ -78,7 +91,8 @@ def metric_class(path: str) -> type[TopKMetric]:
         path: ``RecallAtK`` for a class of the library, or ``module.Class``.
 
     Raises:
-        CommandError: If the module cannot be imported, or there is no such class of metrics.
+        CommandError: If the module cannot be imported, or there is no such class of
+            metrics.
     """
     if path in REGISTRY:
         return REGISTRY[path]
@@ -87,7 +101,9 @@ def metric_class(path: str) -> type[TopKMetric]:
     if module_name:
         value = getattr(_imported_module(path, module_name), name, None)
     if not isinstance(value, type) or not issubclass(value, TopKMetric):
-        raise CommandError(f"there is no class {path}", did_you_mean([name or path], REGISTRY) + HELP)
+        raise CommandError(
+            f"there is no class {path}", did_you_mean([name or path], REGISTRY) + HELP
+        )
     return value
 
 
@@ -102,13 +118,24 @@ def _imported_module(path: str, module_name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
             problem = f"{path}: there is no module {error.name}"
-            hint = f"modules are sought among installed packages, in PYTHONPATH and in this folder, {Path.cwd()}."
+            hint = (
+                "modules are sought among installed packages, in PYTHONPATH and in "
+                f"this folder, {Path.cwd()}."
+            )
             raise CommandError(problem, hint) from error
         problem = f"{path}: the module {module_name} needs the package {error.name}"
-        raise CommandError(problem, f"install {error.name}, or correct its import.") from error
+        raise CommandError(
+            problem, f"install {error.name}, or correct its import."
+        ) from error
     except Exception as error:
-        problem = f"{path}: the import of {module_name} raised {type(error).__name__}: {error}"
-        raise CommandError(problem, f"correct the module; python -c 'import {module_name}' shows the error.") from error
+        problem = (
+            f"{path}: the import of {module_name} raised "
+            f"{type(error).__name__}: {error}"
+        )
+        raise CommandError(
+            problem,
+            f"correct the module; python -c 'import {module_name}' shows the error.",
+        ) from error
 
 
 def description_of(path: str) -> str:
@@ -117,11 +144,14 @@ def description_of(path: str) -> str:
     return f"{kind.__name__}{signature(kind)}\n\n{getdoc(kind)}"
 
 
-def metric_objects(specs: Sequence[MetricSpec], options: DataOptions) -> list[TopKMetric]:
+def metric_objects(
+    specs: Sequence[MetricSpec], options: DataOptions
+) -> list[TopKMetric]:
     """Return the metrics, to which the options for all metrics apply.
 
-    An argument that a config gives to a metric stays. But ``--buckets`` replaces buckets given by name, and
-    ``--ignore-index`` replaces any ignored label: the label that pads is a fact of the files, not of a preset.
+    An argument that a config gives to a metric stays. But ``--buckets`` replaces
+    buckets given by name, and ``--ignore-index`` replaces any ignored label: the label
+    that pads is a fact of the files, not of a preset.
 
     Raises:
         CommandError: If a class is unknown, or refuses its arguments.
@@ -146,18 +176,32 @@ def ignored_label_of(metrics: Iterable[TopKMetric]) -> int | None:
     return None
 
 
-def error_of_own_metric(error: Exception, kinds: Iterable[type[TopKMetric]]) -> CommandError | None:
-    """Return an error of a class that the user wrote, as an error of the command; None for other errors."""
+def error_of_own_metric(
+    error: Exception, kinds: Iterable[type[TopKMetric]]
+) -> CommandError | None:
+    """Return an error of a class that the user wrote, as an error of the command; None
+    for other errors.
+    """
     for kind in kinds:
         name = kind.__name__
         modules = _own_modules(kind)
-        if modules and isinstance(error, TypeError) and str(error).startswith(f"{name}: "):
+        if (
+            modules
+            and isinstance(error, TypeError)
+            and str(error).startswith(f"{name}: ")
+        ):
             problem, _, hint = str(error).partition("; ")
             return CommandError(problem, hint)
         place = _last_place_in(error, modules)
         if place:
             problem = f"{name}: {place} raised {type(error).__name__}: {error}"
-            return CommandError(problem, f"correct the class; tailmetrics.testing.check_metric({name}, ...) tries it.")
+            return CommandError(
+                problem,
+                (
+                    f"correct the class; tailmetrics.testing.check_metric({name}, "
+                    "...) tries it."
+                ),
+            )
     return None
 
 
@@ -165,13 +209,17 @@ def _own_modules(kind: type[TopKMetric]) -> set[str]:
     """Return the modules of the user that define a class of metrics and its bases."""
     modules = set()
     for base in kind.__mro__:
-        if issubclass(base, TopKMetric) and not base.__module__.startswith("tailmetrics."):
+        if issubclass(base, TopKMetric) and not base.__module__.startswith(
+            "tailmetrics."
+        ):
             modules.add(base.__module__)
     return modules
 
 
 def _last_place_in(error: Exception, modules: Collection[str]) -> str:
-    """Return the file and line of some modules that was called last before an error; empty if none was."""
+    """Return the file and line of some modules that was called last before an error;
+    empty if none was.
+    """
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__") in modules:
@@ -186,15 +234,26 @@ def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
     threshold = arguments.get("threshold")
     if isinstance(threshold, str) and threshold.endswith(".npy"):
         arguments["threshold"] = _array(threshold)
-    takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in called.parameters.values())
+    takes_others = any(
+        parameter.kind is Parameter.VAR_KEYWORD
+        for parameter in called.parameters.values()
+    )
     unknown = [name for name in arguments if name not in called.parameters]
     if unknown and not takes_others:
-        hint = f"{did_you_mean(unknown, called.parameters)}--metrics.help {kind.__name__} lists its arguments."
-        raise CommandError(f"{spec.source}: {kind.__name__} takes no argument {unknown[0]}", hint)
+        hint = (
+            f"{did_you_mean(unknown, called.parameters)}--metrics.help "
+            f"{kind.__name__} lists its arguments."
+        )
+        raise CommandError(
+            f"{spec.source}: {kind.__name__} takes no argument {unknown[0]}", hint
+        )
     try:
         called.bind(**arguments)
     except TypeError as error:
-        hint = f"set arguments by --metrics.NAME=VALUE behind --metrics+=, or as init_args in a config. {HELP}"
+        hint = (
+            "set arguments by --metrics.NAME=VALUE behind --metrics+=, or as "
+            f"init_args in a config. {HELP}"
+        )
         raise CommandError(f"{spec.source}: {kind.__name__}: {error}", hint) from None
     try:
         return kind(**arguments)
@@ -211,7 +270,9 @@ def _metric_object(spec: MetricSpec, options: DataOptions) -> TopKMetric:
 
 
 def _with_shared_arguments(
-    init_args: Mapping[str, Any], parameters: Mapping[str, Parameter], options: DataOptions
+    init_args: Mapping[str, Any],
+    parameters: Mapping[str, Parameter],
+    options: DataOptions,
 ) -> dict[str, Any]:
     """Return the arguments of a metric with those that options set for all metrics."""
     arguments = dict(init_args)

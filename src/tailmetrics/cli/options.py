@@ -1,7 +1,9 @@
-"""The options of the command line: each field is one option, with its type, its default and one sentence for the help.
+"""The options of the command line: each field is one option, with its type, its default
+and one sentence for the help.
 
-An option has the name of the argument of ``evaluate`` or ``compare_runs``: ``row_groups`` is ``--row-groups`` on the
-command line, and ``row_groups:`` in a config. So an error that names an argument also names the option.
+An option has the name of the argument of ``evaluate`` or ``compare_runs``:
+``row_groups`` is ``--row-groups`` on the command line, and ``row_groups:`` in a config.
+So an error that names an argument also names the option.
 """
 
 from __future__ import annotations
@@ -41,16 +43,23 @@ OPPOSITES = {
     "quiet": "verbose",
     "verbose": "quiet",
 }
-"""Options that say the opposite of each other: one on the command line replaces the other in a config."""
+"""Options that say the opposite of each other: one on the command line replaces the
+other in a config.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
-    """The files that every run is evaluated against, how they are read, and what holds for all metrics."""
+    """The files that every run is evaluated against, how they are read, and what holds
+    for all metrics.
+    """
 
     target: Annotated[
         str | None,
-        "Targets: a file, a folder of parts, a pattern in quotes, or an address such as s3://.",
+        (
+            "Targets: a file, a folder of parts, a pattern in quotes, or an address "
+            "such as s3://."
+        ),
     ] = None
     train_target: Annotated[
         str | None,
@@ -58,9 +67,9 @@ class DataOptions:
     ] = None
     label_counts: Annotated[
         str | None,
-        "File of training counts: .npy, .pt or .txt in the order of the label ids; or .csv or .tsv, where the"
-        " column of whole numbers is the count, whatever its name, and a label that is left out has the count"
-        " 0.",
+        "File of training counts: .npy, .pt or .txt in the order of the label ids; or "
+        ".csv or .tsv, where the column of whole numbers is the count, whatever its "
+        "name, and a label that is left out has the count 0.",
     ] = None
     num_train: Annotated[
         int | None,
@@ -72,16 +81,23 @@ class DataOptions:
     ] = None
     label_names: Annotated[
         str | None,
-        "Text file with the name of each label, one per line. Values by label, such as thresholds, follow its order."
-        " Targets may hold names beside a matrix of scores, whose columns it names.",
+        "Text file with the name of each label, one per line. Values by label, such as "
+        "thresholds, follow its order. Targets may hold names beside a matrix of "
+        "scores, whose columns it names.",
     ] = None
     label_tree: Annotated[
         str | None,
-        "File of lines 'child,parent' under these names: the parent of each label, by name or id.",
+        (
+            "File of lines 'child,parent' under these names: the parent of each "
+            "label, by name or id."
+        ),
     ] = None
     filter: Annotated[
         str | None,
-        "File of pairs that do not count: lines of row and label, or of query and item, as in train.csv.",
+        (
+            "File of pairs that do not count: lines of row and label, or of query and "
+            "item, as in train.csv."
+        ),
     ] = None
     missing: Annotated[
         Literal["skip", "zero"],
@@ -105,27 +121,38 @@ class DataOptions:
     ] = None
     buckets: Annotated[
         str | None,
-        "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels in each, or "
-        "thresholds:1,20,101 for ranges of the training count. Names go from the most frequent bucket to the "
-        "rarest: thresholds:1,20,101:many,medium,few. Each metric is then reported by bucket too, for the one"
-        " list that a row shows (scope global). A metric with buckets of its own keeps its scope, and takes these.",
+        "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many "
+        "labels in each, or thresholds:1,20,101 for ranges of the training count. "
+        "Names go from the most frequent bucket to the rarest: "
+        "thresholds:1,20,101:many,medium,few. Each metric is then reported by bucket "
+        "too, for the one list that a row shows (scope global). A metric with buckets "
+        "of its own keeps its scope, and takes these.",
     ] = None
     without: Annotated[
         list[str] | None,
-        "Metrics of the preset or config to leave out, by key or class, such as cross_entropy.",
+        (
+            "Metrics of the preset or config to leave out, by key or class, such as "
+            "cross_entropy."
+        ),
     ] = None
     probabilities: Annotated[
         bool,
-        "Scores are probabilities: CrossEntropy and CalibrationErrorAtK read their logarithm.",
+        (
+            "Scores are probabilities: CrossEntropy and CalibrationErrorAtK read "
+            "their logarithm."
+        ),
     ] = False
     row_groups: Annotated[
         str | None,
-        "The group of each row, such as its language: a column of the targets, or a file of lines "
-        "'query,group', or of one group per row.",
+        "The group of each row, such as its language: a column of the targets, or a "
+        "file of lines 'query,group', or of one group per row.",
     ] = None
     format: Annotated[
         str | None,
-        "Format of all files; by default the suffix of a file names it. The formats are listed below.",
+        (
+            "Format of all files; by default the suffix of a file names it. The "
+            "formats are listed below."
+        ),
     ] = None
     preds_format: Annotated[
         str | None,
@@ -145,7 +172,10 @@ class DataOptions:
     ] = field(default_factory=Columns)
     preds_columns: Annotated[
         Columns | None,
-        "Name of the column of the predictions that is the {field}, added to --columns.",
+        (
+            "Name of the column of the predictions that is the {field}, added "
+            "to --columns."
+        ),
     ] = None
     target_columns: Annotated[
         Columns | None,
@@ -153,11 +183,17 @@ class DataOptions:
     ] = None
     train_columns: Annotated[
         Columns | None,
-        "Name of the column of the training targets that is the {field}, added to --columns.",
+        (
+            "Name of the column of the training targets that is the {field}, added "
+            "to --columns."
+        ),
     ] = None
     delimiter: Annotated[
         str | None,
-        "Separator of fields of CSV, such as ';'; by default a comma, or what the line of names holds.",
+        (
+            "Separator of fields of CSV, such as ';'; by default a comma, or what the "
+            "line of names holds."
+        ),
     ] = None
     preds_delimiter: Annotated[
         str | None,
@@ -197,8 +233,8 @@ class DataOptions:
     ] = None
     string_ids: Annotated[
         bool | None,
-        "true: whole numbers are names, too; false: they are label ids. By default they are names in files of"
-        " lines, unless --num-labels is given.",
+        "true: whole numbers are names, too; false: they are label ids. By default "
+        "they are names in files of lines, unless --num-labels is given.",
     ] = None
     batch_rows: Annotated[
         int,
@@ -206,8 +242,8 @@ class DataOptions:
     ] = BATCH_ROWS
     memory: Annotated[
         str,
-        "Memory for lines that name their query, such as 2GB; the rest goes to TMPDIR. A row may take three "
-        "times as much.",
+        "Memory for lines that name their query, such as 2GB; the rest goes to TMPDIR. "
+        "A row may take three times as much.",
     ] = MEMORY
 
 
@@ -247,8 +283,8 @@ class OutputOptions:
     ] = None
     headline: Annotated[
         str | None,
-        "The metric that the results are about, such as recall@10. It is shown first, by bucket. By default "
-        "that of the preset, or else recall.",
+        "The metric that the results are about, such as recall@10. It is shown first, "
+        "by bucket. By default that of the preset, or else recall.",
     ] = None
     title: Annotated[
         str | None,
@@ -260,7 +296,10 @@ class OutputOptions:
     ] = False
     words: Annotated[
         str | None,
-        "What rows and labels are called, such as 'users, items'. By default as in the preset.",
+        (
+            "What rows and labels are called, such as 'users, items'. By default as "
+            "in the preset."
+        ),
     ] = None
     verbose: Annotated[
         bool,
@@ -268,7 +307,10 @@ class OutputOptions:
     ] = False
     quiet: Annotated[
         bool,
-        "Print only the paths of the files written. How files are read, and warnings, still go to stderr.",
+        (
+            "Print only the paths of the files written. How files are read, and "
+            "warnings, still go to stderr."
+        ),
     ] = False
 
 
@@ -278,12 +320,15 @@ class EvaluateOptions:
 
     preds: Annotated[
         str | None,
-        "Predictions: a file, a folder of parts, a pattern in quotes, or an address such as s3://.",
+        (
+            "Predictions: a file, a folder of parts, a pattern in quotes, or an "
+            "address such as s3://."
+        ),
     ] = None
     per_row: Annotated[
         str | None,
-        "Parquet file to write, for compare: the value of every metric in every row. By default rows.parquet "
-        "in the folder of --out.",
+        "Parquet file to write, for compare: the value of every metric in every row. "
+        "By default rows.parquet in the folder of --out.",
     ] = None
     no_rows: Annotated[
         bool,
@@ -291,12 +336,16 @@ class EvaluateOptions:
     ] = False
     intervals: Annotated[
         bool,
-        "Compute confidence intervals by resampling, which takes longer than the intervals of every report.",
+        (
+            "Compute confidence intervals by resampling, which takes longer than the "
+            "intervals of every report."
+        ),
     ] = False
     clusters: Annotated[
         str | None,
-        "The cluster of each row, such as its user, where rows of a cluster are alike: a column of the "
-        "targets, or a file as for --row-groups. Intervals then take clusters, not rows, for independent.",
+        "The cluster of each row, such as its user, where rows of a cluster are alike: "
+        "a column of the targets, or a file as for --row-groups. Intervals then take "
+        "clusters, not rows, for independent.",
     ] = None
     no_intervals: Annotated[
         bool,
@@ -304,11 +353,17 @@ class EvaluateOptions:
     ] = False
     labels: Annotated[
         bool,
-        "Write labels.csv with the values of each label. The report then names the worst labels.",
+        (
+            "Write labels.csv with the values of each label. The report then names "
+            "the worst labels."
+        ),
     ] = False
     show_reading: Annotated[
         bool,
-        "Print how each file is read and its first two rows as they are understood, and stop.",
+        (
+            "Print how each file is read and its first two rows as they are "
+            "understood, and stop."
+        ),
     ] = False
     device: Annotated[
         Literal["cpu", "cuda"],
@@ -342,15 +397,16 @@ class CompareOptions:
     ] = None
     clusters: Annotated[
         str | None,
-        "The cluster of each row, such as its user, where rows of a cluster are alike: a column of the "
-        "tables, or of --target, or a file as for --row-groups. By default what evaluate --clusters wrote "
-        "into the tables.",
+        "The cluster of each row, such as its user, where rows of a cluster are alike: "
+        "a column of the tables, or of --target, or a file as for --row-groups. By "
+        "default what evaluate --clusters wrote into the tables.",
     ] = None
     only: Annotated[
         list[str] | None,
-        "The questions that are tested, as keys or patterns: precision@5 over all labels alone, recall@10/decile_1, "
-        "'ndcg@5/*'. Other values are shown with their intervals, untested. The first one that is by bucket "
-        "becomes the headline. By default all values and gaps are tested.",
+        "The questions that are tested, as keys or patterns: precision@5 over all "
+        "labels alone, recall@10/decile_1, 'ndcg@5/*'. Other values are shown with "
+        "their intervals, untested. The first one that is by bucket becomes the "
+        "headline. By default all values and gaps are tested.",
     ] = None
     correction: Annotated[
         Correction,

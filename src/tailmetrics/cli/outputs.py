@@ -1,4 +1,6 @@
-"""Output files: they are written into hidden folders, and move to their places after everything has succeeded."""
+"""Output files: they are written into hidden folders, and move to their places after
+everything has succeeded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ from tailmetrics.report import print_report
 from tailmetrics.report.files import check_goal
 from tailmetrics.report.formatting import printable
 
-ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+ENDING = [
+    number
+    for number in signal.Signals
+    if number.name in ("SIGINT", "SIGTERM", "SIGHUP")
+]
 """Signals that end the program; Windows has no SIGHUP."""
 
 
@@ -45,11 +51,15 @@ class Claim:
     @property
     def replaces_report(self) -> bool:
         """Whether the folder holds the JSON file of an earlier report."""
-        return any(name.endswith(".json") and (self.folder / name).exists() for name in self.names)
+        return any(
+            name.endswith(".json") and (self.folder / name).exists()
+            for name in self.names
+        )
 
 
 class Outputs(ExitStack):
-    """Hidden folders for output files until everything has succeeded; they are on the file system of the final folders.
+    """Hidden folders for output files until everything has succeeded; they are on the
+    file system of the final folders.
 
     Leaving the context removes the files that were not placed.
 
@@ -58,14 +68,18 @@ class Outputs(ExitStack):
         overwrite: Whether existing files may be replaced.
     """
 
-    def __init__(self, inputs: Iterable[str | Path] = (), overwrite: bool = False) -> None:
+    def __init__(
+        self, inputs: Iterable[str | Path] = (), overwrite: bool = False
+    ) -> None:
         super().__init__()
         self._inputs = [Path(path) for path in inputs]
         self._overwrite = overwrite
         self._claims: list[Claim] = []
 
     def scratch(self, above: Path | None = None) -> Path:
-        """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the end."""
+        """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the
+        end.
+        """
         folder = temporary_folder(self, above)
         self.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
@@ -75,8 +89,9 @@ class Outputs(ExitStack):
 
         Args:
             folder: The final folder, which is made if it does not exist.
-            names: Names of all files that this run may write. If the folder holds the JSON file of an earlier run,
-                files with these names that this run does not write are of that run, and are removed.
+            names: Names of all files that this run may write. If the folder holds the
+                JSON file of an earlier run, files with these names that this run does
+                not write are of that run, and are removed.
 
         Raises:
             CommandError: If a file with one of these names must not be replaced.
@@ -87,7 +102,9 @@ class Outputs(ExitStack):
             self._check(folder / name, stem)
         above = next(filter(os.path.lexists, (folder, *folder.parents)))
         if not above.is_dir():
-            raise CommandError(f"{above}: is not a folder", "name a folder to write to.")
+            raise CommandError(
+                f"{above}: is not a folder", "name a folder to write to."
+            )
 
         hidden = self.scratch(above)
         self._claims.append(Claim(hidden, folder, names))
@@ -97,11 +114,13 @@ class Outputs(ExitStack):
         """Move all files to their folders, and return the paths.
 
         Raises:
-            CommandError: If a file must not be replaced, which may have appeared meanwhile.
+            CommandError: If a file must not be replaced, which may have appeared
+                meanwhile.
         """
         for claim in self._claims:
             claim.folder.mkdir(parents=True, exist_ok=True)
-            written = [path.name for path in claim.hidden.iterdir()]  # pictures have names of metrics
+            # pictures have names of metrics
+            written = [path.name for path in claim.hidden.iterdir()]
             for name in {*claim.names, *written}:
                 self._check(claim.folder / name, Path(claim.names[0]).stem)
 
@@ -112,23 +131,36 @@ class Outputs(ExitStack):
         return paths
 
     def _check(self, goal: Path, stem: str) -> None:
-        """Raise if a file, one of those of a report with this stem, must not be written."""
+        """Raise if a file, one of those of a report with this stem, must not be
+        written.
+        """
         hint = "name another place to write to."
         for path in self._inputs:
             if _is_same(goal, path):
-                raise CommandError(f"{goal}: is one of the files that are read, and would be replaced", hint)
+                raise CommandError(
+                    f"{goal}: is one of the files that are read, and would be replaced",
+                    hint,
+                )
             if _would_be_read(goal, path):
-                raise CommandError(f"{goal}: would become one of the parts that this command reads", hint)
+                raise CommandError(
+                    f"{goal}: would become one of the parts that this command reads",
+                    hint,
+                )
         try:
             check_goal(goal, stem)
         except FileExistsError as error:
             raise CommandError(f"{goal}: {error.strerror}", hint) from None
         if os.path.lexists(goal) and not self._overwrite:
-            raise CommandError(f"{goal}: is there already", "add --overwrite to replace it, or name another place.")
+            raise CommandError(
+                f"{goal}: is there already",
+                "add --overwrite to replace it, or name another place.",
+            )
 
 
 def _placed(claim: Claim) -> list[Path]:
-    """Move the files of a claim to their folder, remove those of an earlier report, and return the paths."""
+    """Move the files of a claim to their folder, remove those of an earlier report, and
+    return the paths.
+    """
     replaces_report = claim.replaces_report
     written = sorted(path.name for path in claim.hidden.iterdir())
     for name in written:
@@ -162,7 +194,9 @@ def _later_signals() -> Iterator[None]:
 
 
 def _would_be_read(goal: Path, path: Path) -> bool:
-    """Whether a new file is one of those that a folder or a pattern of the inputs names."""
+    """Whether a new file is one of those that a folder or a pattern of the inputs
+    names.
+    """
     if path.is_dir():
         return path.resolve() in goal.resolve().parents
     above, recursive, _ = str(path.absolute()).partition("**")
@@ -178,11 +212,18 @@ def _is_same(goal: Path, path: Path) -> bool:
     return goal.resolve() == path.resolve()
 
 
-def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOptions, messages: Messages) -> None:
-    """Write a report to its claimed folder, put all files in their places, and print the report.
+def finish(
+    report: Any,
+    folder: Path | None,
+    outputs: Outputs,
+    output: OutputOptions,
+    messages: Messages,
+) -> None:
+    """Write a report to its claimed folder, put all files in their places, and print
+    the report.
 
-    Without ``--verbose`` the report is printed as one look, with a line on where the rest is, and one line names the
-    files of a folder.
+    Without ``--verbose`` the report is printed as one look, with a line on where the
+    rest is, and one line names the files of a folder.
 
     Args:
         report: A report or a comparison.
@@ -207,10 +248,14 @@ def finish(report: Any, folder: Path | None, outputs: Outputs, output: OutputOpt
             hint += f"; written and complete: {', '.join(map(str, paths))}."
         else:
             hint += ", or add --out FOLDER."
-        raise CommandError(f"stdout cannot be written: {error.strerror}", hint) from error
+        raise CommandError(
+            f"stdout cannot be written: {error.strerror}", hint
+        ) from error
 
 
-def _print_report(report: Any, paths: Sequence[Path], output: OutputOptions, messages: Messages) -> None:
+def _print_report(
+    report: Any, paths: Sequence[Path], output: OutputOptions, messages: Messages
+) -> None:
     """Print a report.
 
     Raises:
@@ -230,7 +275,9 @@ def _print_report(report: Any, paths: Sequence[Path], output: OutputOptions, mes
 
 
 def _print_paths(paths: Sequence[Path], one_a_line: bool) -> None:
-    """Print the files that were written, each on a line, or those of a folder on one line."""
+    """Print the files that were written, each on a line, or those of a folder on one
+    line.
+    """
     lines = [str(path) for path in paths]
     if not one_a_line:
         lines = []
@@ -239,4 +286,6 @@ def _print_paths(paths: Sequence[Path], one_a_line: bool) -> None:
             lines.append(f"{names} in {folder}")
     console = Console()
     for line in lines:
-        console.print(f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False)
+        console.print(
+            f"wrote {printable(line)}", soft_wrap=True, highlight=False, markup=False
+        )

@@ -1,7 +1,8 @@
 """Reads the command line and configs.
 
-Options are set in the order in which they are written; a config or preset sets several at once. The metrics of a
-config are dicts with ``class_path`` and ``init_args``, and become objects at the end.
+Options are set in the order in which they are written; a config or preset sets several
+at once. The metrics of a config are dicts with ``class_path`` and ``init_args``, and
+become objects at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ import yaml
 from tailmetrics._arguments import check_number
 from tailmetrics.cli.configs import preset_paths, read_config, yaml_value
 from tailmetrics.cli.messages import HELP, CommandError, did_you_mean
-from tailmetrics.cli.metrics import MetricSpec, description_of, ignored_label_of, metric_objects, specs_of
+from tailmetrics.cli.metrics import (
+    MetricSpec,
+    description_of,
+    ignored_label_of,
+    metric_objects,
+    specs_of,
+)
 from tailmetrics.cli.options import (
     OPPOSITES,
     PATHS,
@@ -52,18 +59,35 @@ COMPARE = """Compare runs row by row.
 It takes folders that tailmetrics evaluate --out wrote, or tables that --per-row wrote; or files of predictions
 (--preds), with one --target, and one --preset or --config."""
 USAGE = {
-    "evaluate": "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]",
+    "evaluate": (
+        "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
+    ),
     "compare": "tailmetrics compare FOLDER FOLDER ... [options]",
 }
-TABLES = "Folders of reports, or tables of values per row, one for each run. Commas join runs of one model."
+TABLES = (
+    "Folders of reports, or tables of values per row, one for each run. Commas join "
+    "runs of one model."
+)
 PRINT_CONFIG = "Print the options that are given as a config, and exit."
 
 COMMAND_LINE = "the command line"
 """The source of options and metrics that no config gives."""
-EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+EXPECTED: Mapping[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+}
 """What a value of a type is, in words."""
 
-Options = TypeVar("Options", DataOptions, ResamplingOptions, OutputOptions, EvaluateOptions, CompareOptions)
+Options = TypeVar(
+    "Options",
+    DataOptions,
+    ResamplingOptions,
+    OutputOptions,
+    EvaluateOptions,
+    CompareOptions,
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +105,8 @@ class Request:
         evaluation: The options of ``evaluate``.
         comparison: The options of ``compare``.
         tables: The tables and folders that are compared.
-        sources: For each option that is given, and for ``metrics``, the command line, config or preset that gives it.
+        sources: For each option that is given, and for ``metrics``, the command line,
+            config or preset that gives it.
     """
 
     command: str
@@ -104,16 +129,21 @@ class Request:
         words = [word.strip() for word in text.split(",")]
         if len(words) != 2 or not all(words):
             problem = f"--words {text!r} is not one word for rows and one for labels"
-            raise CommandError(problem, "write two words with a comma between them, such as 'users, items'.")
+            raise CommandError(
+                problem,
+                "write two words with a comma between them, such as 'users, items'.",
+            )
         return words[0], words[1]
 
     def check_needs(self, **needs: str) -> None:
-        """Raise if the command line gives an option that changes nothing; those of configs may be for other commands.
+        """Raise if the command line gives an option that changes nothing; those of
+        configs may be for other commands.
 
         ``--figures`` always needs ``--out``.
 
         Args:
-            needs: For each further option that changes nothing, what it needs, such as ``--intervals``.
+            needs: For each further option that changes nothing, what it needs, such as
+                ``--intervals``.
 
         Raises:
             CommandError: If there is such an option.
@@ -126,10 +156,16 @@ class Request:
                 raise CommandError(problem, f"add {needed}, or leave --{name} out.")
 
     def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
-        """Return the metric that the results are about; None if a preset names a metric that was left out."""
+        """Return the metric that the results are about; None if a preset names a metric
+        that was left out.
+        """
         headline = self.output.headline
         is_of_preset = self.sources.get("headline") == f"--preset {self.preset}"
-        if is_of_preset and metrics and not any(headline in metric.cutoff_keys() for metric in metrics):
+        if (
+            is_of_preset
+            and metrics
+            and not any(headline in metric.cutoff_keys() for metric in metrics)
+        ):
             return None
         return headline
 
@@ -154,16 +190,29 @@ def parse(words: Sequence[str]) -> Request:
     state = _State(options_of(command))
     unknown = _read_words(words[1:], command, state)
     if unknown:
-        names = [f"--{name.replace('_', '-')}" for name in (*state.options, *CALLS, "print_config")]
+        names = [
+            f"--{name.replace('_', '-')}"
+            for name in (*state.options, *CALLS, "print_config")
+        ]
         raise _unknown_words(unknown, names)
     if state.prints_config:
-        print(yaml.safe_dump(state.as_config(), allow_unicode=True, sort_keys=False, default_flow_style=None), end="")
+        print(
+            yaml.safe_dump(
+                state.as_config(),
+                allow_unicode=True,
+                sort_keys=False,
+                default_flow_style=None,
+            ),
+            end="",
+        )
         raise SystemExit(0)
     return _request(command, state)
 
 
 def _read_words(words: Sequence[str], command: str, state: _State) -> list[str]:
-    """Set the options that the words of a command give, and return the words that belong to no option."""
+    """Set the options that the words of a command give, and return the words that
+    belong to no option.
+    """
     unknown = []
     waiting = deque(words)
     while waiting:
@@ -184,7 +233,9 @@ def _read_words(words: Sequence[str], command: str, state: _State) -> list[str]:
         elif option in CALLS:
             CALLS[option].call(state, _value(word, waiting))
         elif option.startswith("metrics."):
-            _set_argument_of_metric(state, option.removeprefix("metrics."), _value(word, waiting))
+            _set_argument_of_metric(
+                state, option.removeprefix("metrics."), _value(word, waiting)
+            )
         else:
             unknown.append(word)
     return unknown
@@ -195,8 +246,10 @@ class _State:
 
     Attributes:
         options: The options that a config can set, by name.
-        values: The values of options by name, such as ``num_labels``; dicts of names by column for ``columns``.
-        sources: The command line, config or preset that set each value, by the name of the option.
+        values: The values of options by name, such as ``num_labels``; dicts of names by
+            column for ``columns``.
+        sources: The command line, config or preset that set each value, by the name of
+            the option.
         named_options: The options of one value that the command line has named.
         configs: The config files that were read.
         preset: The preset.
@@ -227,7 +280,11 @@ class _State:
         if name in PATHS:
             value = _paths(name, value)
         opposite = OPPOSITES.get(name)
-        if opposite in self.values and value is not False and self.sources[opposite] != source:
+        if (
+            opposite in self.values
+            and value is not False
+            and self.sources[opposite] != source
+        ):
             del self.values[opposite]
         self.sources[name] = source
         group, _, column = name.partition(".")
@@ -242,7 +299,9 @@ class _State:
         for option in fields(kind):
             if option.name in self.values:
                 value = self.values[option.name]
-                values[option.name] = Columns(**value) if isinstance(value, dict) else value
+                values[option.name] = (
+                    Columns(**value) if isinstance(value, dict) else value
+                )
         return kind(**values)
 
     def as_config(self) -> dict[str, Any]:
@@ -254,13 +313,17 @@ class _State:
 
 
 def _paths(name: str, value: str | list[str]) -> str | list[str]:
-    """Return the value of an option that names files, with the home folder in place of ``~``, as shells do.
+    """Return the value of an option that names files, with the home folder in place of
+    ``~``, as shells do.
 
     Shells leave it in ``--out=~/report``, and configs pass no shell.
     """
     paths = [value] if isinstance(value, str) else value
     if not all(paths):
-        hint = "give a path, or leave the option out; a variable of the shell may be empty."
+        hint = (
+            "give a path, or leave the option out; a variable of the shell may "
+            "be empty."
+        )
         raise CommandError(f"--{name.replace('_', '-')}: is empty", hint)
     paths = [expanduser(path) for path in paths]
     if isinstance(value, str):
@@ -275,7 +338,9 @@ def _request(command: str, state: _State) -> Request:
     check_number(command, "confidence", resampling.confidence, 0.5, 0.9999)
     output = state.options_of_kind(OutputOptions)
     if output.quiet and output.verbose:
-        raise CommandError("--quiet and --verbose are both given", "leave one of them out.")
+        raise CommandError(
+            "--quiet and --verbose are both given", "leave one of them out."
+        )
     specs = [*state.specs, *state.added_specs]
     metrics = metric_objects(specs, data)
     sources = dict(state.sources)
@@ -288,7 +353,8 @@ def _request(command: str, state: _State) -> Request:
         comparison = state.options_of_kind(CompareOptions)
     return Request(
         command=command,
-        data=replace(data, ignore_index=ignored_label_of(metrics)),  # a config may name it
+        # a config may name it
+        data=replace(data, ignore_index=ignored_label_of(metrics)),
         resampling=resampling,
         output=output,
         metrics=metrics,
@@ -301,19 +367,27 @@ def _request(command: str, state: _State) -> Request:
     )
 
 
-# -- words ----------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------
 
 
 def _check_encoding(words: Sequence[str]) -> None:
     """Raise if a word holds bytes that are no text in the encoding of the system."""
     for word in words:
-        if any("\ud800" <= letter <= "\udfff" for letter in word):  # Python writes such bytes as surrogates
-            problem = f"{word}: holds bytes that are no text in the encoding {sys.getfilesystemencoding()}"
-            raise CommandError(problem, "set PYTHONUTF8=1 in the environment, or rename the file.")
+        # Python writes such bytes as surrogates
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            problem = (
+                f"{word}: holds bytes that are no text in the encoding "
+                f"{sys.getfilesystemencoding()}"
+            )
+            raise CommandError(
+                problem, "set PYTHONUTF8=1 in the environment, or rename the file."
+            )
 
 
 def _value(word: str, waiting: deque[str]) -> str:
-    """Return the value of an option: what stands behind ``=`` in its word, or else the next word."""
+    """Return the value of an option: what stands behind ``=`` in its word, or else the
+    next word.
+    """
     name, equals, value = word.partition("=")
     if equals:
         return value
@@ -323,7 +397,9 @@ def _value(word: str, waiting: deque[str]) -> str:
 
 
 def _set_option(state: _State, word: str, waiting: deque[str]) -> None:
-    """Set an option from a word, such as ``--seed`` or ``--seed=1``, and the words after it."""
+    """Set an option from a word, such as ``--seed`` or ``--seed=1``, and the words
+    after it.
+    """
     name, equals, _ = word.partition("=")
     option_name = name.removeprefix("--").replace("-", "_")
     option = state.options[option_name]
@@ -342,10 +418,16 @@ def _set_option(state: _State, word: str, waiting: deque[str]) -> None:
         return
 
     if option_name in state.named_options and not option.is_flag:
-        hint = "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
+        hint = (
+            "give it once; for several files, give a pattern in quotes: 'part_*.csv'."
+        )
         raise CommandError(f"{name} is given twice, and takes one value", hint)
     state.named_options.add(option_name)
-    state.set_option(option_name, converted(f"{name} {value}", option.value_type, value), COMMAND_LINE)
+    state.set_option(
+        option_name,
+        converted(f"{name} {value}", option.value_type, value),
+        COMMAND_LINE,
+    )
 
 
 def _unknown_words(words: Sequence[str], option_names: Iterable[str]) -> CommandError:
@@ -361,7 +443,7 @@ def _unknown_words(words: Sequence[str], option_names: Iterable[str]) -> Command
     return CommandError(f"{' '.join(words)}: belongs to no option", hint)
 
 
-# -- options --------------------------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -392,7 +474,11 @@ def options_of(command: str) -> dict[str, Option]:
     groups: dict[str, type] = {"evaluation": EvaluateOptions}
     if command == "compare":
         groups = {"comparison": CompareOptions}
-    groups |= {"data": DataOptions, "resampling": ResamplingOptions, "output": OutputOptions}
+    groups |= {
+        "data": DataOptions,
+        "resampling": ResamplingOptions,
+        "output": OutputOptions,
+    }
     options = {}
     for group, kind in groups.items():
         types = get_type_hints(kind, include_extras=True)
@@ -401,14 +487,18 @@ def options_of(command: str) -> dict[str, Option]:
             value_type = _without_none(annotated_type)
             if value_type is Columns:
                 for role in _column_roles(option.name):
-                    options[f"{option.name}.{role}"] = Option(str, text.format(field=role), None, group)
+                    options[f"{option.name}.{role}"] = Option(
+                        str, text.format(field=role), None, group
+                    )
             else:
                 options[option.name] = Option(value_type, text, option.default, group)
     return options
 
 
 def _column_roles(option: str) -> Sequence[str]:
-    """Return the roles of columns that an option names: those of one kind of file, or of all."""
+    """Return the roles of columns that an option names: those of one kind of file, or
+    of all.
+    """
     for file_role, column_roles in COLUMN_ROLES.items():
         if option == f"{file_role}_columns":
             return column_roles
@@ -418,7 +508,9 @@ def _column_roles(option: str) -> Sequence[str]:
 def _help_of(command: str) -> str:
     """Return the help of a command."""
     width = max(len(name) for name in FORMATS)
-    formats = "\n".join(f"  {form.name.ljust(width)}  {form.content}" for form in FORMATS.values())
+    formats = "\n".join(
+        f"  {form.name.ljust(width)}  {form.content}" for form in FORMATS.values()
+    )
     parser = ArgumentParser(
         description=EVALUATE if command == "evaluate" else COMPARE,
         usage=USAGE[command],
@@ -462,7 +554,8 @@ def _without_none(value_type: Any) -> Any:
 
 
 def converted(source: str, value_type: Any, value: Any) -> Any:
-    """Return the value of an option from its text on the command line, or from a value of YAML.
+    """Return the value of an option from its text on the command line, or from a value
+    of YAML.
 
     Args:
         source: The option with its value, with which the error begins.
@@ -475,7 +568,10 @@ def converted(source: str, value_type: Any, value: Any) -> Any:
     if get_origin(value_type) is Literal:
         choices = get_args(value_type)
         if value not in choices:
-            raise CommandError(f"{source}: is none of {', '.join(choices)}", f"choose one of {', '.join(choices)}.")
+            raise CommandError(
+                f"{source}: is none of {', '.join(choices)}",
+                f"choose one of {', '.join(choices)}.",
+            )
         return value
     if value_type == list[str]:
         if isinstance(value, str):
@@ -484,11 +580,15 @@ def converted(source: str, value_type: Any, value: Any) -> Any:
     try:
         return _number_or_text(value_type, value)
     except (KeyError, ValueError):
-        raise CommandError(f"{source}: is not {EXPECTED[value_type]}", f"give {EXPECTED[value_type]}.") from None
+        raise CommandError(
+            f"{source}: is not {EXPECTED[value_type]}", f"give {EXPECTED[value_type]}."
+        ) from None
 
 
 def _number_or_text(value_type: Any, value: Any) -> Any:
-    """Return a value as bool, int, float or str; raise KeyError or ValueError if it is something else."""
+    """Return a value as bool, int, float or str; raise KeyError or ValueError if it is
+    something else.
+    """
     text = str(value)
     if value_type is bool:
         return {"true": True, "false": False}[text.lower()]
@@ -497,7 +597,7 @@ def _number_or_text(value_type: Any, value: Any) -> Any:
     return value_type(text)
 
 
-# -- configs and metrics --------------------------------------------------------------------------------------------
+# -- configs and metrics ---------------------------------------------------------------
 
 
 def _set_preset(state: _State, name: str) -> None:
@@ -508,7 +608,9 @@ def _set_preset(state: _State, name: str) -> None:
         raise CommandError(f"--preset {name}: there is no such preset", hint)
     if state.preset is not None:
         problem = f"--preset {name}: --preset {state.preset} is given already"
-        raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
+        raise CommandError(
+            problem, "leave one of them out; --metrics+= adds single metrics."
+        )
     state.preset = name
     _set_config(state, presets[name], f"--preset {name}")
 
@@ -527,7 +629,10 @@ def _set_argument_of_metric(state: _State, name: str, text: str) -> None:
     """Set an argument of the metric that was added last from its value in YAML."""
     specs = state.added_specs or state.specs
     if not specs:
-        raise CommandError(f"--metrics.{name}: there is no metric before it", "add --metrics+=CLASS before it.")
+        raise CommandError(
+            f"--metrics.{name}: there is no metric before it",
+            "add --metrics+=CLASS before it.",
+        )
     specs[-1].init_args[name] = yaml_value(f"--metrics.{name}", text)
 
 
@@ -538,15 +643,18 @@ def _print_help_of_metric(_: _State, class_path: str) -> None:
 
 
 def _set_config(state: _State, path: str | Path, source: str = "") -> None:
-    """Set the options of a config; a list of metrics replaces the list of an earlier config.
+    """Set the options of a config; a list of metrics replaces the list of an earlier
+    config.
 
     Args:
         state: The options set so far.
         path: The config.
-        source: The preset that the config is, as an option; by default the config, as an option.
+        source: The preset that the config is, as an option; by default the config, as
+            an option.
 
     Raises:
-        CommandError: If the file cannot be read, or holds an unknown option or a wrong value.
+        CommandError: If the file cannot be read, or holds an unknown option or a wrong
+            value.
     """
     path = Path(expanduser(path))
     source = source or f"--config {path}"
@@ -564,12 +672,20 @@ def _set_config(state: _State, path: str | Path, source: str = "") -> None:
         for option_name, setting in settings.items():
             option = str(option_name).replace("-", "_")
             if option == "preset":
-                hint = f"leave it out, and give --preset {setting} before --config {path}."
+                hint = (
+                    f"leave it out, and give --preset {setting} before --config {path}."
+                )
                 raise CommandError(f"{path}: preset: a config names no preset", hint)
             if option not in state.options:
                 hint = did_you_mean([str(option_name)], [*state.options, "metrics"])
-                raise CommandError(f"{path}: {option_name}: there is no such option", hint + HELP)
-            value_of_option = converted(f"{path}: {option_name}: {setting}", state.options[option].value_type, setting)
+                raise CommandError(
+                    f"{path}: {option_name}: there is no such option", hint + HELP
+                )
+            value_of_option = converted(
+                f"{path}: {option_name}: {setting}",
+                state.options[option].value_type,
+                setting,
+            )
             state.set_option(option, value_of_option, source)
 
 
@@ -589,20 +705,36 @@ class Call:
 
 
 CALLS = {
-    "preset": Call(_set_preset, "NAME", f"A config that comes with the library: {', '.join(preset_paths())}."),
+    "preset": Call(
+        _set_preset,
+        "NAME",
+        f"A config that comes with the library: {', '.join(preset_paths())}.",
+    ),
     "config": Call(
         _set_config,
         "FILE",
-        "YAML file with a list of metrics, and other options, but no preset. Later options override it.",
+        (
+            "YAML file with a list of metrics, and other options, but no preset. "
+            "Later options override it."
+        ),
     ),
-    "metrics": Call(_set_metrics, "YAML", "The metrics as YAML: a list, each with class_path and init_args."),
+    "metrics": Call(
+        _set_metrics,
+        "YAML",
+        "The metrics as YAML: a list, each with class_path and init_args.",
+    ),
     "metrics+": Call(
         _add_metric,
         "CLASS",
-        "Add a metric by class; --metrics.NAME=VALUE sets an argument: --metrics+=RecallAtK --metrics.k=5.",
+        (
+            "Add a metric by class; --metrics.NAME=VALUE sets an argument: "
+            "--metrics+=RecallAtK --metrics.k=5."
+        ),
     ),
     "metrics.help": Call(
-        _print_help_of_metric, "CLASS", "Print the arguments of a class of metrics, such as RecallAtK, and exit."
+        _print_help_of_metric,
+        "CLASS",
+        "Print the arguments of a class of metrics, such as RecallAtK, and exit.",
     ),
 }
 """The options of the command line alone, by name."""

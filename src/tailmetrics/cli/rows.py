@@ -42,7 +42,8 @@ def accumulate(
         write: Called with the row numbers and the ranking of each batch.
 
     Raises:
-        CommandError: If a metric refuses a batch, or if ``--probabilities`` does not fit the predictions or a metric.
+        CommandError: If a metric refuses a batch, or if ``--probabilities`` does not
+            fit the predictions or a metric.
     """
     if options.probabilities:
         _check_probabilities(evaluation, dataset)
@@ -63,8 +64,12 @@ def accumulate(
             advance(int(batch.rows[-1]) + 1 - dataset.start)
 
 
-def accumulate_share(evaluation: Evaluation, share: Share, *, preds: str, files: Files) -> None:
-    """Evaluate one share of the rows; as in one process, only the first batch of all rows is checked for mistakes."""
+def accumulate_share(
+    evaluation: Evaluation, share: Share, *, preds: str, files: Files
+) -> None:
+    """Evaluate one share of the rows; as in one process, only the first batch of all
+    rows is checked for mistakes.
+    """
     dataset = files.run(preds, share)
     if dataset.start > 0:
         evaluation.collection.skip_checks_of_first_batch()
@@ -81,7 +86,8 @@ def _add(
 ) -> Ranking:
     """Add a batch to an evaluation, and return its ranking."""
     target = batch.target.to(device)
-    if options.ignore_index is not None and target.ndim == 1:  # -1 is no label: such rows are left out, too
+    # -1 is no label: such rows are left out, too
+    if options.ignore_index is not None and target.ndim == 1:
         target = target.where(target != -1, options.ignore_index)
 
     row_groups = None
@@ -112,19 +118,31 @@ def _with_rows(error: ValueError, batch: Any, dataset: Dataset) -> CommandError:
     """Return the error of a batch with its rows and its files."""
     problem, hint = describe(error)
     rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
-    return CommandError(f"{problem} ({rows} of {dataset.preds.path} and {dataset.target.path})", hint)
+    return CommandError(
+        f"{problem} ({rows} of {dataset.preds.path} and {dataset.target.path})", hint
+    )
 
 
 def _check_probabilities(evaluation: Evaluation, dataset: Dataset) -> None:
-    """Raise if predictions are no dense scores, or if a metric compares scores with a threshold."""
+    """Raise if predictions are no dense scores, or if a metric compares scores with a
+    threshold.
+    """
     if not dataset.preds.dense:
-        raise CommandError("--probabilities needs dense scores [N, L]", "leave it out: lists are in order already.")
+        raise CommandError(
+            "--probabilities needs dense scores [N, L]",
+            "leave it out: lists are in order already.",
+        )
     if any(metric.reading.required_depth.decisions for metric in evaluation.members):
-        raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
+        raise CommandError(
+            "--probabilities takes logarithms, and thresholds are for scores",
+            "leave one of them out.",
+        )
 
 
 def _check_gains(target: Tensor, dataset: Dataset, evaluation: Evaluation) -> None:
-    """Raise if a metric has ``min_gain`` above 1, but targets have no gains: no label would be relevant."""
+    """Raise if a metric has ``min_gain`` above 1, but targets have no gains: no label
+    would be relevant.
+    """
     min_gain = largest_min_gain(evaluation.members)
     if min_gain <= 1:
         return
@@ -137,15 +155,17 @@ def _check_gains(target: Tensor, dataset: Dataset, evaluation: Evaluation) -> No
 
 
 def _logarithm(probabilities: Tensor) -> Tensor:
-    """Return the logarithms in double precision, in which different probabilities stay different.
+    """Return the logarithms in double precision, in which different probabilities stay
+    different.
 
     Raises:
         ValueError: If a probability lies outside [0, 1].
     """
-    outside = probabilities[(probabilities < 0) | (probabilities > 1 + 2**-10)]  # 16-bit numbers are rounded
+    # 16-bit numbers are rounded
+    outside = probabilities[(probabilities < 0) | (probabilities > 1 + 2**-10)]
     if len(outside):
         raise ValueError(
-            f"preds holds {float(outside[0]):.4g}, but probabilities lie between 0 and 1; leave --probabilities out "
-            "where scores are logits."
+            f"preds holds {float(outside[0]):.4g}, but probabilities lie between 0 and "
+            "1; leave --probabilities out where scores are logits."
         )
     return probabilities.to(torch.float64).log()

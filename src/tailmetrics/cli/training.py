@@ -1,4 +1,6 @@
-"""Prepares the evaluation of files: gives metrics the counts of training labels, and what else they need."""
+"""Prepares the evaluation of files: gives metrics the counts of training labels, and
+what else they need.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ MISSING_FACTS = {
     "tree": ("needs the parents of the labels", "add --label-tree FILE."),
     "num_labels": (
         "the number of labels is not known: no file tells it",
-        "add --num-labels; or, where ids have gaps, --string-ids true, which counts each id that is met.",
+        (
+            "add --num-labels; or, where ids have gaps, --string-ids true, which "
+            "counts each id that is met."
+        ),
     ),
 }
 """The problem and the remedy where no file tells a fact that a metric needs."""
@@ -55,7 +60,8 @@ def prepared_evaluation(
     engine: Engine | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Return an evaluation that has counted nothing, whose metrics know the training labels.
+    """Return an evaluation that has counted nothing, whose metrics know the training
+    labels.
 
     Args:
         request: The command line.
@@ -63,7 +69,8 @@ def prepared_evaluation(
         inputs: The open files.
         groups: The groups of the rows; None without groups.
         messages: Where warnings go.
-        engine: The engine that counts the training labels; None if this process counts them.
+        engine: The engine that counts the training labels; None if this process counts
+            them.
         settings: Further attributes of :class:`tailmetrics.evaluation.options.Options`.
 
     Raises:
@@ -97,13 +104,16 @@ def count(frequency: LabelFrequency, files: Files, train: TargetDataset) -> None
     with progress("training labels", train.stop - train.start) as advance:
         for batch in train:
             target = batch.target
-            if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:  # files tell ids from gains
+            # files tell ids from gains
+            if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:
                 target = target > 0
             are_ids = target.dtype in INTEGERS and not target.is_sparse_csr
             if are_ids and files.has_tokens:
                 if target.ndim > 1:  # lists of one token each, padded with -1
                     target = target[target != -1]
-                frequency.update(target, ignore_index=-1 if ignored_label is None else ignored_label)
+                frequency.update(
+                    target, ignore_index=-1 if ignored_label is None else ignored_label
+                )
             elif are_ids and ignored_label is not None:
                 frequency.update(*labels_without(target, ignored_label))
             else:
@@ -127,7 +137,8 @@ def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> No
 
 
 def _number_of_labels(metrics: Iterable[TopKMetric], inputs: Inputs) -> int | None:
-    """Return the number of labels that files and options tell, or else a metric; None if nothing tells it.
+    """Return the number of labels that files and options tell, or else a metric; None
+    if nothing tells it.
 
     Raises:
         ValueError: If a metric was made for another number.
@@ -142,7 +153,9 @@ def _number_of_labels(metrics: Iterable[TopKMetric], inputs: Inputs) -> int | No
 def _training_counts(
     inputs: Inputs, num_labels: int | None, messages: Messages, engine: Engine | None
 ) -> LabelFrequency | Tensor | None:
-    """Return the training counts, with the number of training rows if it is known; None if no file tells them."""
+    """Return the training counts, with the number of training rows if it is known; None
+    if no file tells them.
+    """
     counts, num_rows = inputs.counts, inputs.files.options.num_train
     if inputs.train is not None:
         assert num_labels is not None
@@ -150,7 +163,9 @@ def _training_counts(
         if engine is None:
             count(frequency, inputs.files, inputs.train)
         else:
-            frequency = engine.total(frequency, partial(_count_share, files=inputs.files.everywhere()))
+            frequency = engine.total(
+                frequency, partial(_count_share, files=inputs.files.everywhere())
+            )
         counts = frequency.compute().reshape(-1)  # TorchMetrics squeezes one label
         num_rows = frequency.num_rows
 
@@ -166,34 +181,47 @@ def _training_counts(
     return LabelFrequency.from_counts(counts, num_rows)
 
 
-def _warn_of_counts(metrics: Sequence[TopKMetric], inputs: Inputs, messages: Messages) -> None:
-    """Warn if no metric reads the training counts, or if training targets count from a smaller gain than targets."""
+def _warn_of_counts(
+    metrics: Sequence[TopKMetric], inputs: Inputs, messages: Messages
+) -> None:
+    """Warn if no metric reads the training counts, or if training targets count from a
+    smaller gain than targets.
+    """
     if inputs.train is None and inputs.counts is None:
         return
     option = "--label-counts" if inputs.train is None else "--train-target"
     if not any(_reads_counts(metric) for metric in metrics):
         messages.warn(
-            f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
-            "Add --buckets deciles, which reports each metric by decile too."
+            f"No metric reads how often labels occur in training, so that {option} "
+            "makes no values by bucket. Add --buckets deciles, which reports each "
+            "metric by decile too."
         )
     if inputs.train is not None and inputs.files.options.train_min_gain is None:
         level = largest_min_gain(metrics)
         gains = inputs.train.target.first_values()
         if ((gains > 0) & (gains < level)).any() and (gains >= level).any():
             messages.warn(
-                f"Training targets count from any gain above 0, targets from {level:g}: --train-min-gain {level:g} "
-                "counts both alike."
+                "Training targets count from any gain above 0, targets from "
+                f"{level:g}: --train-min-gain {level:g} counts both alike."
             )
 
 
 def _reads_counts(metric: TopKMetric) -> bool:
-    """Whether a metric has buckets, or an argument for training counts or for the number of training rows."""
+    """Whether a metric has buckets, or an argument for training counts or for the
+    number of training rows.
+    """
     attributes = vars(metric)
-    return metric.buckets is not None or "label_counts" in attributes or "num_train" in attributes
+    return (
+        metric.buckets is not None
+        or "label_counts" in attributes
+        or "num_train" in attributes
+    )
 
 
 def _facts_of_files(inputs: Inputs, tree: LabelTree | None) -> set[str]:
-    """Return the facts that files and options tell, or may tell once the metrics are bound."""
+    """Return the facts that files and options tell, or may tell once the metrics are
+    bound.
+    """
     facts = {"num_labels"}
     if inputs.train is not None or inputs.counts is not None:
         facts |= {"buckets", "label_counts"}

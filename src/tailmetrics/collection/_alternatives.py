@@ -1,4 +1,6 @@
-"""The values of a collection under other rankings of the same rows: of reference models, and of tied labels."""
+"""The values of a collection under other rankings of the same rows: of reference
+models, and of tied labels.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,15 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._reading import Depth
 
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
-"""The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values of."""
+"""The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values
+of.
+"""
 
 
 def adds_up_processes(members: Iterable[TopKMetric]) -> bool:
-    """Whether a metric adds up its states over processes: not if each has ``sync_on_compute=False``."""
+    """Whether a metric adds up its states over processes: not if each has
+    ``sync_on_compute=False``.
+    """
     return any(metric.sync_on_compute for metric in members)
 
 
@@ -48,19 +54,29 @@ class AlternativeStates(ExactMetric):
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
-    def __init__(self, declared: Mapping[str, State], depends_on: str, **kwargs: Any) -> None:
+    def __init__(
+        self, declared: Mapping[str, State], depends_on: str, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         for name, state in declared.items():
-            self.add_state(name, torch.zeros(state.shape, dtype=torch.int64), dist_reduce_fx=state.reduce)
+            self.add_state(
+                name,
+                torch.zeros(state.shape, dtype=torch.int64),
+                dist_reduce_fx=state.reduce,
+            )
 
     def make_writable(self) -> None:
-        """Copy tensors that cannot be changed in place, as a reset under ``inference_mode`` makes them."""
+        """Copy tensors that cannot be changed in place, as a reset under
+        ``inference_mode`` makes them.
+        """
         for name, tensor in self.metric_state.items():
             vars(self)[name] = writable(tensor)
 
     def update(self) -> None:
         """Raise: a collection adds batches to the states."""
-        raise NotImplementedError("AlternativeStates: the collection adds batches to these states.")
+        raise NotImplementedError(
+            "AlternativeStates: the collection adds batches to these states."
+        )
 
     def compute(self) -> dict[str, Tensor]:
         """Return all states over all processes, by name."""
@@ -94,12 +110,14 @@ class Alternative:
 
 
 class Alternatives:
-    """Other rankings of the rows of a collection, and the values of its members under each of them.
+    """Other rankings of the rows of a collection, and the values of its members under
+    each of them.
 
     Args:
         members: The members, by name; all bound.
         ranking_names: The names of the rankings.
-        alternatives: The members under these rankings; those that have no value there are left out.
+        alternatives: The members under these rankings; those that have no value there
+            are left out.
         depends_on: What numbers depend on beside the members.
 
     Attributes:
@@ -124,7 +142,8 @@ class Alternatives:
                 declared[full_name] = State((num_groups, *state.shape), state.reduce)
 
         self.states = AlternativeStates(declared, depends_on)
-        # the states, all zero, may be on the device "meta", even where an older torchmetrics says "cpu"
+        # the states, all zero, may be on the device "meta", even where an older
+        # torchmetrics says "cpu"
         devices = {state.device for state in self.states.metric_state.values()}
         for member in members.values():
             if devices - {member.device}:
@@ -134,11 +153,22 @@ class Alternatives:
         """Whether there is a value to accumulate."""
         return bool(self._alternatives)
 
-    def note(self, addition: Addition, alternative: Alternative, increments: Increments, rows: Any) -> None:
+    def note(
+        self,
+        addition: Addition,
+        alternative: Alternative,
+        increments: Increments,
+        rows: Any,
+    ) -> None:
         """Note what a batch adds to the states of an alternative."""
         rows = alternative.member.accepted_groups_and_weights(rows)
         for state_name, declared in alternative.states.items():
-            addition.note(self._state(alternative, state_name), increments[state_name], rows, declared.reduce)
+            addition.note(
+                self._state(alternative, state_name),
+                increments[state_name],
+                rows,
+                declared.reduce,
+            )
 
     def _state(self, alternative: Alternative, name: str) -> Tensor:
         """Return the state of an alternative with a short name."""
@@ -147,7 +177,8 @@ class Alternatives:
     def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
         """Return values by ranking and key, over all processes.
 
-        Members are left out that were given a batch without values under these rankings.
+        Members are left out that were given a batch without values under these
+        rankings.
         """
         states = self.states
         states.sync_on_compute = adds_up_processes(self._members.values())
@@ -156,7 +187,9 @@ class Alternatives:
         sending = []
         if states.will_send:
             sending.append(states)
-        values: dict[str, dict[str, Tensor]] = {ranking_name: {} for ranking_name in self._ranking_names}
+        values: dict[str, dict[str, Tensor]] = {
+            ranking_name: {} for ranking_name in self._ranking_names
+        }
         with sent_together("TopKCollection", sending), states.over_all_processes():
             for alternative in self._alternatives:
                 member = alternative.member
@@ -164,7 +197,10 @@ class Alternatives:
                     continue
                 group_values = []
                 for group in range(len(member.group_keys())):
-                    group_states = {name: self._state(alternative, name)[group] for name in alternative.states}
+                    group_states = {
+                        name: self._state(alternative, name)[group]
+                        for name in alternative.states
+                    }
                     group_values.append(alternative.aggregation.values(group_states))
                 for key, scalar in member.scalars(member.shaped(group_values)).items():
                     values[alternative.ranking_name][named(key)] = scalar
@@ -179,27 +215,36 @@ class OtherOrders(Alternatives):
         orders: The orders.
     """
 
-    def __init__(self, members: Mapping[str, TopKMetric], orders: Sequence[Ties]) -> None:
+    def __init__(
+        self, members: Mapping[str, TopKMetric], orders: Sequence[Ties]
+    ) -> None:
         alternatives = []
         for order, (name, member) in product(orders, members.items()):
             if order in member.aggregation.tie_rules:
                 reading = cast("Ranks", member.reading).with_ties(order)
-                alternatives.append(Alternative(order, name, member, member.aggregation.bound(reading)))
+                alternatives.append(
+                    Alternative(order, name, member, member.aggregation.bound(reading))
+                )
         super().__init__(members, orders, alternatives)
 
     def depths(self) -> list[Depth]:
         """Return how deep the aggregations read a batch."""
-        return [alternative.aggregation.reading.required_depth for alternative in self._alternatives]
+        return [
+            alternative.aggregation.reading.required_depth
+            for alternative in self._alternatives
+        ]
 
     def note_amounts(
         self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Increments]
     ) -> list[ExactMetric]:
-        """Note the amounts of a batch in ``addition``; return the metrics whose states it changes.
+        """Note the amounts of a batch in ``addition``; return the metrics whose states
+        it changes.
 
         Args:
             addition: The addition of the batch.
             ranking: The batch.
-            prepared: The prepared amounts of those members for which they were computed.
+            prepared: The prepared amounts of those members for which they were
+                computed.
         """
         is_whole = ranking.complete or ranking.scores_all
         if not self or not is_whole:
@@ -226,33 +271,52 @@ class ReferenceModels(Alternatives):
     Args:
         members: The members, by name; all bound.
         references: The references.
-        counts: Training counts, shape (L,); None if they are unknown, and then there is no ``"popularity"``.
+        counts: Training counts, shape (L,); None if they are unknown, and then there is
+            no ``"popularity"``.
     """
 
     def __init__(
-        self, members: Mapping[str, TopKMetric], references: Sequence[Reference], counts: Tensor | None
+        self,
+        members: Mapping[str, TopKMetric],
+        references: Sequence[Reference],
+        counts: Tensor | None,
     ) -> None:
         self._counts: RankedCounts | None = None
         if counts is None:
-            references = [reference for reference in references if reference != "popularity"]
+            references = [
+                reference for reference in references if reference != "popularity"
+            ]
         else:
             self._counts = RankedCounts(counts)
         alternatives = []
         for reference, (name, member) in product(references, members.items()):
             if _has_value(member, reference):
                 reading = ReferenceRanks(cast("Ranks", member.reading))
-                alternatives.append(Alternative(reference, name, member, member.aggregation.bound(reading)))
+                alternatives.append(
+                    Alternative(
+                        reference, name, member, member.aggregation.bound(reading)
+                    )
+                )
         super().__init__(members, references, alternatives, identity(counts))
 
     def note_amounts(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
-        """Note the amounts of a batch in ``addition``; return the metrics whose states it changes."""
+        """Note the amounts of a batch in ``addition``; return the metrics whose states
+        it changes.
+        """
         if not self:
             return []
 
         self.states.make_writable()
         for alternative in self._alternatives:
-            reference_ranking = self.ranked_by(cast("Reference", alternative.ranking_name), ranking)
-            self.note(addition, alternative, alternative.aggregation.increments(reference_ranking), ranking.rows)
+            reference_ranking = self.ranked_by(
+                cast("Reference", alternative.ranking_name), ranking
+            )
+            self.note(
+                addition,
+                alternative,
+                alternative.aggregation.increments(reference_ranking),
+                ranking.rows,
+            )
         return [self.states]
 
     def ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
@@ -277,18 +341,25 @@ class ReferenceModels(Alternatives):
                 return member.bound_buckets.num_labels
         if ranking.num_labels is None:
             raise ValueError(
-                "TopKCollection: references= needs the number of labels, which ids do not tell; make a member with "
-                "num_labels=, or leave references out."
+                "TopKCollection: references= needs the number of labels, which ids do "
+                "not tell; make a member with num_labels=, or leave references out."
             )
         return ranking.num_labels
 
     @property
     def adjusted(self) -> list[str]:
-        """Names of the members that have :meth:`above_chance`: means over rows with buckets."""
+        """Names of the members that have :meth:`above_chance`: means over rows with
+        buckets.
+        """
         names = []
         for name, member in self._members.items():
-            has_mean_by_bucket = member.buckets is not None and member.aggregation.row_terms == "mean"
-            if has_mean_by_bucket and self._by_reference(name).keys() >= {"chance", "attainable"}:
+            has_mean_by_bucket = (
+                member.buckets is not None and member.aggregation.row_terms == "mean"
+            )
+            if has_mean_by_bucket and self._by_reference(name).keys() >= {
+                "chance",
+                "attainable",
+            }:
                 names.append(name)
         return names
 
@@ -300,24 +371,38 @@ class ReferenceModels(Alternatives):
             if alternative.member_name == name
         }
 
-    def above_chance(self, name: str, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return by key, for each row, (value - chance) and (attainable - chance), shape (N,) each.
+    def above_chance(
+        self, name: str, ranking: Ranking
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """Return by key, for each row, (value - chance) and (attainable - chance),
+        shape (N,) each.
 
-        ``adjusted_gap`` is computed from the sum of the first divided by the sum of the second. NaN in rows that do not
-        count. The dict is empty for a metric that is not in :attr:`adjusted`.
+        ``adjusted_gap`` is computed from the sum of the first divided by the sum of the
+        second. NaN in rows that do not count. The dict is empty for a metric that is
+        not in :attr:`adjusted`.
         """
         if name not in self.adjusted:
             return {}
         member, aggregations = self._members[name], self._by_reference(name)
         values = member.row_values(ranking)
-        chance = member.row_values_of(aggregations["chance"], self.ranked_by("chance", ranking))
-        best = member.row_values_of(aggregations["attainable"], self.ranked_by("attainable", ranking))
-        return {key: (value - chance[key], best[key] - chance[key]) for key, value in values.items()}
+        chance = member.row_values_of(
+            aggregations["chance"], self.ranked_by("chance", ranking)
+        )
+        best = member.row_values_of(
+            aggregations["attainable"], self.ranked_by("attainable", ranking)
+        )
+        return {
+            key: (value - chance[key], best[key] - chance[key])
+            for key, value in values.items()
+        }
 
 
 def _has_value(member: TopKMetric, reference: Reference) -> bool:
-    """Whether a metric has a value for a reference: it needs a formula for the mean over all orders of equal scores."""
+    """Whether a metric has a value for a reference: it needs a formula for the mean
+    over all orders of equal scores.
+    """
     if "expected" not in member.aggregation.tie_rules:
         return False
-    # the best list does not begin with relevant labels for a metric whose lower values are better, such as fall-out
+    # the best list does not begin with relevant labels for a metric whose lower values
+    # are better, such as fall-out
     return reference != "attainable" or bool(member.higher_is_better)

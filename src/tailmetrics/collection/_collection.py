@@ -21,11 +21,21 @@ from tailmetrics._exact_metric import (
 from tailmetrics._transfer import check_room
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection._alternatives import ORDERS
-from tailmetrics.collection._members import IS_SYNCED, MemberCollection, check_batch_arguments, named_members
+from tailmetrics.collection._members import (
+    IS_SYNCED,
+    MemberCollection,
+    check_batch_arguments,
+    named_members,
+)
 from tailmetrics.collection._summaries import labels_of, stacked, summaries_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.metrics._batches import QueriesSeen, labels_in_each_list, whole_buckets, whole_lists
+from tailmetrics.metrics._batches import (
+    QueriesSeen,
+    labels_in_each_list,
+    whole_buckets,
+    whole_lists,
+)
 from tailmetrics.metrics._checks import check_batch
 from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric, unchanged_after_errors
 from tailmetrics.metrics._references import REFERENCES, Reference
@@ -45,29 +55,35 @@ VALIDATES_ARGUMENTS = attrgetter("validate_args")
 
 
 class TopKCollection(MemberCollection):
-    """Metrics that share one ranking per batch, and the states that several of them need.
+    """Metrics that share one ranking per batch, and the states that several of them
+    need.
 
-    ``compute()`` returns a flat dict of scalars with unique keys; Lightning's ``self.log_dict(collection)`` logs each
-    scalar. If ``update`` fails for one metric, it changes no metric. ``row_groups``, ``duplicates`` and
-    ``ignore_index`` hold for every metric that does not set its own.
+    ``compute()`` returns a flat dict of scalars with unique keys; Lightning's
+    ``self.log_dict(collection)`` logs each scalar. If ``update`` fails for one metric,
+    it changes no metric. ``row_groups``, ``duplicates`` and ``ignore_index`` hold for
+    every metric that does not set its own.
 
     Args:
-        metrics: Metrics of this library, as a list or as a dict. The names of a dict replace the keys of its metrics:
-            ``{"p": PrecisionAtK([1, 5])}`` has the keys ``p@1`` and ``p@5``. A metric with a ``name`` of its own keeps
-            it. A name must not contain ".".
+        metrics: Metrics of this library, as a list or as a dict. The names of a dict
+            replace the keys of its metrics: ``{"p": PrecisionAtK([1, 5])}`` has the
+            keys ``p@1`` and ``p@5``. A metric with a ``name`` of its own keeps it. A
+            name must not contain ".".
         prefix: Text in front of every key.
         postfix: Text behind every key.
         row_groups: Names of groups of rows.
-        references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
-            ``"attainable"``.
-        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
-            counts the first place, and the later places are misses.
-        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
-            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
+        references: What :meth:`references` returns beside the values: ``"chance"``,
+            ``"popularity"``, ``"attainable"``.
+        duplicates: What happens if an id stands twice in a row of ``preds``:
+            ``"error"`` raises an error; ``"first"`` counts the first place, and the
+            later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100
+            of language models. A row that holds nothing else does not count. In a list
+            of ``preds`` such an id, from 0 on, is a miss.
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
-        ValueError: If two metrics have the same key, or read repeated ids in different ways.
+        ValueError: If two metrics have the same key, or read repeated ids in different
+            ways.
 
     >>> import torch
     >>> from tailmetrics import PrecisionAtK, RecallAtK
@@ -81,12 +97,17 @@ class TopKCollection(MemberCollection):
     _warns_of_ties = True  # in the first ``compute`` that has seen many
     _warns_of_cutoffs = True  # of buckets within k, in the first batch
     _enter_stage = enter_stage
-    _warns_of_stages = True  # of batches of a second stage, such as validation after training
+    # of batches of a second stage, such as validation after training
+    _warns_of_stages = True
     num_labels: int | None = None
-    """The number of labels for batches of ids, if no member has one; an evaluation sets it."""
+    """The number of labels for batches of ids, if no member has one; an evaluation sets
+    it.
+    """
     _queries_seen = QueriesSeen()
     _batch_reading: tuple[dict[str, Any], Depth] | None = None
-    """The arguments of all batches, and how deep they are read; None until the first batch."""
+    """The arguments of all batches, and how deep they are read; None until the first
+    batch.
+    """
 
     @names_unknown_keywords
     def __init__(
@@ -118,8 +139,9 @@ class TopKCollection(MemberCollection):
             for key in list(metric.keys()):
                 if key in class_of_key:
                     raise ValueError(
-                        f"TopKCollection: {class_of_key[key]} and {type(metric).__name__} both have the key {key!r}; "
-                        "give one of them another name=."
+                        f"TopKCollection: {class_of_key[key]} and "
+                        f"{type(metric).__name__} both have the key {key!r}; give one "
+                        "of them another name=."
                     )
                 class_of_key[key] = type(metric).__name__
             self._add_member(name, metric)
@@ -127,14 +149,22 @@ class TopKCollection(MemberCollection):
         self._share_states()
         self.with_references(references)
 
-    def with_members(self, metrics: Sequence[TopKMetric], **arguments: Any) -> TopKCollection:
-        """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
-        collection = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, **arguments)
+    def with_members(
+        self, metrics: Sequence[TopKMetric], **arguments: Any
+    ) -> TopKCollection:
+        """Return a collection of these metrics with the prefix, postfix, references and
+        training counts of this one.
+        """
+        collection = TopKCollection(
+            metrics, prefix=self.prefix, postfix=self.postfix, **arguments
+        )
         collection._training_counts = self._training_counts
         return collection.with_references(self._references)
 
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
-        """Accumulate these references from now on, like the argument ``references``; return the collection."""
+        """Accumulate these references from now on, like the argument ``references``;
+        return the collection.
+        """
         for name in names:
             check_choice("TopKCollection", "references", name, REFERENCES)
         self._references = tuple(names)
@@ -149,22 +179,30 @@ class TopKCollection(MemberCollection):
         return self
 
     def leave_warnings(self) -> None:
-        """Warn neither of ties nor of buckets within k nor of bins: a report says it with all that it knows."""
+        """Warn neither of ties nor of buckets within k nor of bins: a report says it
+        with all that it knows.
+        """
         self._warns_of_ties = False
         self._warns_of_cutoffs = False
         for metric in self.members().values():
             vars(metric.aggregation)["_warns_of_bins"] = False
 
     def skip_checks_of_first_batch(self) -> None:
-        """Look for no likely mistakes in the next batch: it is not the first one of the data."""
+        """Look for no likely mistakes in the next batch: it is not the first one of the
+        data.
+        """
         self._warns = False
         for metric in self.members().values():
             vars(metric)["_warns"] = False
 
-    def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> TopKCollection:
-        """Set what the metrics left open, such as ``buckets="deciles"``; all metrics share one table of buckets.
+    def bind(
+        self, frequency: LabelFrequency | LabelBuckets | Training
+    ) -> TopKCollection:
+        """Set what the metrics left open, such as ``buckets="deciles"``; all metrics
+        share one table of buckets.
 
-        A ``LabelFrequency`` adds up the counts of all processes, so call ``bind`` in every process.
+        A ``LabelFrequency`` adds up the counts of all processes, so call ``bind`` in
+        every process.
 
         Args:
             frequency: Training counts, or buckets.
@@ -198,20 +236,30 @@ class TopKCollection(MemberCollection):
         row_weights: Any = None,
         indexes: Any = None,
     ) -> Ranking:
-        """Rank a batch as deep as the members need; the arguments are those of :meth:`update`."""
+        """Rank a batch as deep as the members need; the arguments are those of
+        :meth:`update`.
+        """
         with one_thread():
-            return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+            return self._rank(
+                Batch(preds, target, row_mask, row_groups, row_weights, indexes)
+            )
 
     def _rank(self, batch: Batch) -> Ranking:
         members = list(self.members().values())
-        row_arguments = {"row_weights": batch.row_weights, "row_groups": batch.row_groups}
+        row_arguments = {
+            "row_weights": batch.row_weights,
+            "row_groups": batch.row_groups,
+        }
         if isinstance(batch.preds, Ranking):
             rows = batch.preds.rows
             row_arguments = {"row_weights": rows.weights, "row_groups": rows.groups}
         for argument, setting in ROW_SETTINGS.items():
-            if row_arguments[argument] is not None and not any(getattr(metric, setting) for metric in members):
+            if row_arguments[argument] is not None and not any(
+                getattr(metric, setting) for metric in members
+            ):
                 raise ValueError(
-                    f"TopKCollection: no member takes {argument}; pass {setting}= to the metrics that should take them."
+                    f"TopKCollection: no member takes {argument}; pass {setting}= to "
+                    "the metrics that should take them."
                 )
         if self._batch_reading is None:
             self._batch_reading = self._reading_of(members)
@@ -223,25 +271,35 @@ class TopKCollection(MemberCollection):
             self._warns = False
             if self._warns_of_cutoffs:
                 num_labels = labels_in_each_list(arguments["num_labels"], ranking)
-                sentences = [*whole_buckets(members, self.named), *whole_lists(members, self.named, num_labels)]
+                sentences = [
+                    *whole_buckets(members, self.named),
+                    *whole_lists(members, self.named, num_labels),
+                ]
                 for sentence in sentences:
                     warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")
         return ranking
 
-    def _reading_of(self, members: Sequence[TopKMetric]) -> tuple[dict[str, Any], Depth]:
+    def _reading_of(
+        self, members: Sequence[TopKMetric]
+    ) -> tuple[dict[str, Any], Depth]:
         """Return the arguments of all batches, and how deep they are read."""
         for metric in members:
             metric.check_bound("before update")
-        arguments = {name: getattr(members[0], name) for name in BATCH_DEFAULTS}  # equal in all members
+        # equal in all members
+        arguments = {name: getattr(members[0], name) for name in BATCH_DEFAULTS}
         arguments["num_labels"] = self.num_labels
         for metric in reversed(members):
             if metric.num_labels is not None:
                 arguments["num_labels"] = metric.num_labels
 
-        depths = [metric.reading.required_depth for metric in members] + self.other_orders.depths()
+        depths = [
+            metric.reading.required_depth for metric in members
+        ] + self.other_orders.depths()
         deepest = max(depth.ranked for depth in depths)
         longest = max(depth.kept for depth in depths)
-        return arguments, Depth(deepest, longest, decisions=all(depth.decisions for depth in depths))
+        return arguments, Depth(
+            deepest, longest, decisions=all(depth.decisions for depth in depths)
+        )
 
     @with_keywords
     def update(
@@ -257,16 +315,20 @@ class TopKCollection(MemberCollection):
         """Rank a batch once and add it to every member.
 
         Args:
-            preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
+            preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a
+                :class:`Ranking`, alone.
             target: What is relevant, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
-            row_groups: Shape (N,), integers: the index of each row's group in the names of the groups; -1 for a row
-                without a group.
-            row_weights: Shape (N,), weights of at least 0; read by the metrics with ``weighted=True``.
+            row_groups: Shape (N,), integers: the index of each row's group in the names
+                of the groups; -1 for a row without a group.
+            row_weights: Shape (N,), weights of at least 0; read by the metrics with
+                ``weighted=True``.
             indexes: Shape (n,), integers: the query of each document of flat queries.
         """
         with one_thread():
-            ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+            ranking = self._rank(
+                Batch(preds, target, row_mask, row_groups, row_weights, indexes)
+            )
             self._add(ranking, cast("dict[str, TopKMetric]", self._modules))
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
@@ -277,8 +339,11 @@ class TopKCollection(MemberCollection):
         self._carry_out(ranking, batch.amounts, members)
         vars(self)["_queries_seen"] = batch.queries_seen
 
-    def _prepared(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> PreparedBatch:
-        """Return what a ranking adds to the states of each group; raise if a member refuses it.
+    def _prepared(
+        self, ranking: Ranking, members: Mapping[str, TopKMetric]
+    ) -> PreparedBatch:
+        """Return what a ranking adds to the states of each group; raise if a member
+        refuses it.
 
         States are reset if Lightning has read their values.
         """
@@ -297,12 +362,19 @@ class TopKCollection(MemberCollection):
             metric = members[name]
             number = metric.update_count + 1
             if number > 2 and (number - 1) & (number - 2) == 0:
-                check_room(f"{type(metric).__name__}.update", metric.metric_state, metric.reductions)
+                check_room(
+                    f"{type(metric).__name__}.update",
+                    metric.metric_state,
+                    metric.reductions,
+                )
         self._note_stage()
         return PreparedBatch(amounts, queries_seen)
 
     def _carry_out(
-        self, ranking: Ranking, prepared: Mapping[str, Increments], members: Mapping[str, TopKMetric]
+        self,
+        ranking: Ranking,
+        prepared: Mapping[str, Increments],
+        members: Mapping[str, TopKMetric],
     ) -> None:
         """Add a prepared ranking to the states of all members and alternatives."""
         addition = Addition()
@@ -324,7 +396,9 @@ class TopKCollection(MemberCollection):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Add a batch as :meth:`update` does, and return the values of this batch alone as a flat dict."""
+        """Add a batch as :meth:`update` does, and return the values of this batch alone
+        as a flat dict.
+        """
         self.check_own_states("forward")
         ranking = self.rank(*args, **kwargs)
         members = self.members()
@@ -341,7 +415,8 @@ class TopKCollection(MemberCollection):
             self._share_again()
         except BaseException:
             for metric, attributes in before.items():
-                vars(metric).update(attributes)  # the states that were, which no batch has changed
+                # the states that were, which no batch has changed
+                vars(metric).update(attributes)
             raise
         vars(self)["_queries_seen"] = batch.queries_seen
         scalars: dict[str, Any] = {}
@@ -361,8 +436,12 @@ class TopKCollection(MemberCollection):
         vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:
-        """Return the scalars of all members in one flat dict; processes send the states of all members at once."""
-        members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
+        """Return the scalars of all members in one flat dict; processes send the states
+        of all members at once.
+        """
+        members = cast(
+            "list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False)
+        )
         metrics = [metric for _, metric in members if metric.keys()]
         scalars: dict[str, Any] = {}
         most_ties = TiedShare(0.0, None, ())
@@ -374,27 +453,39 @@ class TopKCollection(MemberCollection):
                     value = metric._computed
                     for cutoff, share in metric.tied_shares().items():
                         if share > most_ties.share:
-                            most_ties = TiedShare(share, cutoff, metric.aggregation.tie_rules)
-                vars(metric)["_computed"] = value  # leaving the states of all processes has dropped it
+                            most_ties = TiedShare(
+                                share, cutoff, metric.aggregation.tie_rules
+                            )
+                # leaving the states of all processes has dropped it
+                vars(metric)["_computed"] = value
         if self._warns_of_ties and most_ties.share > MANY_TIED:
             self._warns_of_ties = False
-            warn_outside(ties_in_words("TopKCollection", most_ties.share, most_ties.cutoff, most_ties.rules))
+            warn_outside(
+                ties_in_words(
+                    "TopKCollection", most_ties.share, most_ties.cutoff, most_ties.rules
+                )
+            )
         return scalars
 
     def results(self) -> dict[str, Result]:
-        """Return by name of a member its values with what is known of them, over all processes."""
+        """Return by name of a member its values with what is known of them, over all
+        processes.
+        """
         members = self.members()
         with self._sent_together(members.values()):
             return {name: metric.result() for name, metric in members.items()}
 
     def references(self) -> dict[str, dict[str, Tensor]]:
-        """Return the values of reference models on the same rows, by name and key, over all processes.
+        """Return the values of reference models on the same rows, by name and key, over
+        all processes.
 
-        ``"chance"`` gives all labels the same score, and ``"popularity"`` scores a label by its training count: each
-        value is the mean over all orders of equal scores. ``"attainable"`` is the value of the best list: it begins
-        with the relevant labels, in a bucket with those of this bucket, and is as long as the list of the row, or
-        longer if the relevant labels need more places. Metrics without a formula for such means are left out.
-        ``"popularity"`` is left out if training counts are unknown, and ``"attainable"`` for metrics of which a lower
+        ``"chance"`` gives all labels the same score, and ``"popularity"`` scores a
+        label by its training count: each value is the mean over all orders of equal
+        scores. ``"attainable"`` is the value of the best list: it begins with the
+        relevant labels, in a bucket with those of this bucket, and is as long as the
+        list of the row, or longer if the relevant labels need more places. Metrics
+        without a formula for such means are left out. ``"popularity"`` is left out if
+        training counts are unknown, and ``"attainable"`` for metrics of which a lower
         value is better.
 
         >>> import torch
@@ -407,37 +498,46 @@ class TopKCollection(MemberCollection):
         return self.reference_models.values(self.named)
 
     def orders(self) -> dict[str, dict[str, Tensor]]:
-        """Return by name and key the values under other orders of equal scores, after :meth:`with_orders`.
+        """Return by name and key the values under other orders of equal scores, after
+        :meth:`with_orders`.
 
-        ``"worst"`` ranks relevant labels behind other labels of the same score, ``"best"`` before them; ``"expected"``
-        is the mean over all orders. Lists of ids have one order. Metrics that have read a cut list are left out,
-        because the cut may separate equal scores.
+        ``"worst"`` ranks relevant labels behind other labels of the same score,
+        ``"best"`` before them; ``"expected"`` is the mean over all orders. Lists of ids
+        have one order. Metrics that have read a cut list are left out, because the cut
+        may separate equal scores.
         """
         return self.other_orders.values(self.named)
 
     def per_label(self, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return counts and values of each label over all rows: a dict of vectors (L,).
 
-        ``count`` is the training count of a label, ``support`` the number of rows in which it is relevant,
-        ``predicted`` how often it is predicted, and ``hits`` how often it is predicted and relevant. With several
-        cut-offs, ``predicted`` and ``hits`` end in ``@`` and the cut-off. Values have their key, such as
-        ``precision@5``. Metrics with ``average="none"``, ``"macro"`` or ``"weighted"`` hold these vectors. If a later
-        metric counts differently, as with ``min_gain=2`` or in the lists of buckets, its key follows the name of its
-        columns: ``hits (none_precision_min2@5)``.
+        ``count`` is the training count of a label, ``support`` the number of rows in
+        which it is relevant, ``predicted`` how often it is predicted, and ``hits`` how
+        often it is predicted and relevant. With several cut-offs, ``predicted`` and
+        ``hits`` end in ``@`` and the cut-off. Values have their key, such as
+        ``precision@5``. Metrics with ``average="none"``, ``"macro"`` or ``"weighted"``
+        hold these vectors. If a later metric counts differently, as with ``min_gain=2``
+        or in the lists of buckets, its key follows the name of its columns:
+        ``hits (none_precision_min2@5)``.
 
         Counts are those of all processes: call this in every process.
 
         Args:
-            zero_division: The value that divides by 0, such as the recall of a label with support 0.
+            zero_division: The value that divides by 0, such as the recall of a label
+                with support 0.
 
         Raises:
             ValueError: If no member keeps counts per label.
         """
-        metrics = [metric for metric in self.members().values() if metric.aggregation.keeps_labels]
+        metrics = [
+            metric
+            for metric in self.members().values()
+            if metric.aggregation.keeps_labels
+        ]
         if not metrics:
             raise ValueError(
-                "TopKCollection: no member keeps counts per label; add one with average='none', such as "
-                "RecallAtK(k=10, average='none')."
+                "TopKCollection: no member keeps counts per label; add one with "
+                "average='none', such as RecallAtK(k=10, average='none')."
             )
         with self._sent_together(metrics):
             return labels_of(metrics, self.training_counts, zero_division)
@@ -447,16 +547,20 @@ class TopKCollection(MemberCollection):
         scalars: Mapping[str, Tensor] | None = None,
         references: Mapping[str, Mapping[str, Tensor]] | None = None,
     ) -> dict[str, Tensor]:
-        """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
+        """Return a gap and a spread between buckets, for each cut-off of each member by
+        bucket.
 
-        ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one; ``recall@10/spread`` is
-        the standard deviation of the buckets' values divided by their mean (Elliot's PopREO). Both read only buckets
-        whose labels occur in training and that have a value. A mean over rows has none where no row counts; with
-        ``empty_target_action="neg"`` or ``"pos"`` all rows count. An average over labels has none where it averages no
-        label, although its value is 0 there. With fewer than two such buckets they are NaN. With
-        ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of (value - chance) /
-        (attainable - chance), which is 0 for random scores, however many labels the buckets hold (Hubert and Arabie,
-        J. Classification 2, 1985, adjust a value for chance like this).
+        ``recall@10/gap`` is the value of the most frequent bucket minus that of the
+        rarest one; ``recall@10/spread`` is the standard deviation of the buckets'
+        values divided by their mean (Elliot's PopREO). Both read only buckets whose
+        labels occur in training and that have a value. A mean over rows has none where
+        no row counts; with ``empty_target_action="neg"`` or ``"pos"`` all rows count.
+        An average over labels has none where it averages no label, although its value
+        is 0 there. With fewer than two such buckets they are NaN. With
+        ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the
+        gap of (value - chance) / (attainable - chance), which is 0 for random scores,
+        however many labels the buckets hold (Hubert and Arabie, J. Classification 2,
+        1985, adjust a value for chance like this).
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.
@@ -465,7 +569,9 @@ class TopKCollection(MemberCollection):
         if scalars is None:
             scalars = self.compute()
         values = dict(scalars)
-        metrics = [metric for metric in self.members().values() if metric.buckets is not None]
+        metrics = [
+            metric for metric in self.members().values() if metric.buckets is not None
+        ]
         with self._sent_together(metrics):
             for metric in metrics:
                 for key in map(self.named, metric.not_measured()):
@@ -483,12 +589,14 @@ class TopKCollection(MemberCollection):
         """Plot every member as its own ``plot`` does, or all values in one figure.
 
         Args:
-            val: What ``compute`` or ``forward`` returned, or a sequence of that over steps; None is ``compute()``.
+            val: What ``compute`` or ``forward`` returned, or a sequence of that over
+                steps; None is ``compute()``.
             ax: Axes of matplotlib to draw in: one per member, or one if ``together``.
             together: Whether all values go into one figure.
 
         Returns:
-            Figure and axes of each member, or of all of them if ``together``, as TorchMetrics does.
+            Figure and axes of each member, or of all of them if ``together``, as
+            TorchMetrics does.
         """
         if val is None:
             val = self.compute()
@@ -498,7 +606,8 @@ class TopKCollection(MemberCollection):
         axes = [None] * len(members) if ax is None else list(ax)
         if len(axes) != len(members):
             raise ValueError(
-                f"TopKCollection.plot: ax holds {len(axes)} axes for {len(members)} metrics; pass one each."
+                f"TopKCollection.plot: ax holds {len(axes)} axes for {len(members)} "
+                "metrics; pass one each."
             )
 
         figures = []
@@ -516,7 +625,8 @@ class PreparedBatch(NamedTuple):
     """What a batch adds to a collection.
 
     Attributes:
-        amounts: What is added to the states of each group, by the name of the member that holds them.
+        amounts: What is added to the states of each group, by the name of the member
+            that holds them.
         queries_seen: The queries of all batches, this one included.
     """
 
@@ -525,7 +635,9 @@ class PreparedBatch(NamedTuple):
 
 
 class TiedShare(NamedTuple):
-    """The largest share of rows with equal scores at a cut-off, and how the metric orders them."""
+    """The largest share of rows with equal scores at a cut-off, and how the metric
+    orders them.
+    """
 
     share: float
     cutoff: int | None

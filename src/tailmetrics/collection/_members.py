@@ -1,4 +1,6 @@
-"""The members of a collection by name, and the states that they and their alternatives hold."""
+"""The members of a collection by name, and the states that they and their alternatives
+hold.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,28 @@ from tailmetrics._exact_metric import (
 )
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._transfer import MetricStates
-from tailmetrics.collection._alternatives import AlternativeStates, OtherOrders, ReferenceModels
+from tailmetrics.collection._alternatives import (
+    AlternativeStates,
+    OtherOrders,
+    ReferenceModels,
+)
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import Reference
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 
 IS_SYNCED = attrgetter("_is_synced")
-"""Whether a metric holds the states of all processes; each update reads it of all members, without a call of ours."""
+"""Whether a metric holds the states of all processes; each update reads it of all
+members, without a call of ours.
+"""
 
 
 class MemberCollection(Mergeable, LoggedCollection):
-    """Metrics by name, which share states, and which are moved, saved, copied and put together over processes as one.
+    """Metrics by name, which share states, and which are moved, saved, copied and put
+    together over processes as one.
 
-    Beside the members it holds the states of their alternatives: of reference models and of other orders of ties.
+    Beside the members it holds the states of their alternatives: of reference models
+    and of other orders of ties.
     """
 
     _references: tuple[Reference, ...] = ()
@@ -40,7 +50,9 @@ class MemberCollection(Mergeable, LoggedCollection):
     _reference_models: ReferenceModels | None = None
     _other_orders: OtherOrders | None = None
     _training_counts: Tensor | None = None
-    """The training counts that the collection was bound to; None if it was not, or to buckets without counts."""
+    """The training counts that the collection was bound to; None if it was not, or to
+    buckets without counts.
+    """
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
@@ -52,12 +64,16 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     @property
     def is_bound(self) -> bool:
-        """Whether all metrics have all that they need, so that :meth:`bind` need not be called."""
+        """Whether all metrics have all that they need, so that :meth:`bind` need not be
+        called.
+        """
         return all(metric.is_bound for metric in self.members().values())
 
     @property
     def training_counts(self) -> Tensor | None:
-        """The training counts that the collection or a member was given, shape (L,); None if they are unknown."""
+        """The training counts that the collection or a member was given, shape (L,);
+        None if they are unknown.
+        """
         if self._training_counts is not None:
             return self._training_counts
         for metric in self.members().values():
@@ -72,16 +88,22 @@ class MemberCollection(Mergeable, LoggedCollection):
         # a member is stored under its name
         if not isinstance(name, str) or not name or "." in name or hasattr(self, name):
             raise ValueError(
-                f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
-                "else of this name, or it is empty or holds a dot; pass another one."
+                f"TopKCollection: name={name!r} cannot be the name of a metric, "
+                "because a collection has something else of this name, or it is empty "
+                "or holds a dot; pass another one."
             )
         self.add_module(name, metric)
         vars(metric).update(_warns_of_ties=False, _warns_of_cutoffs=False)
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
-        """Raise an error: pass all metrics to the constructor, which lets them share states."""
+        """Raise an error: pass all metrics to the constructor, which lets them share
+        states.
+        """
         if metrics or additional_metrics:
-            raise TypeError("TopKCollection: members cannot be added later; make a new collection of all of them.")
+            raise TypeError(
+                "TopKCollection: members cannot be added later; make a new collection "
+                "of all of them."
+            )
 
     def __setitem__(self, key: str, module: Any) -> None:
         """Refuse, as :meth:`add_metrics` does."""
@@ -89,7 +111,10 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     def clear(self) -> None:
         """Raise an error: make a new collection, because members share states."""
-        raise TypeError("TopKCollection: members cannot be removed; make a new collection of those that stay.")
+        raise TypeError(
+            "TopKCollection: members cannot be removed; make a new collection of "
+            "those that stay."
+        )
 
     def __delitem__(self, key: str) -> None:
         """Refuse, as :meth:`clear` does; ``pop`` calls this method."""
@@ -97,17 +122,25 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     @property
     def reference_models(self) -> ReferenceModels:
-        """The members, read from the rankings of reference models; none until all members are bound."""
+        """The members, read from the rankings of reference models; none until all
+        members are bound.
+        """
         if self._reference_models is None:
             references = self._references if self.is_bound else ()
-            self._reference_models = ReferenceModels(self.members(), references, self.training_counts)
+            self._reference_models = ReferenceModels(
+                self.members(), references, self.training_counts
+            )
         return self._reference_models
 
     @property
     def other_orders(self) -> OtherOrders:
-        """The members under other orders of equal scores; none until all members are bound."""
+        """The members under other orders of equal scores; none until all members are
+        bound.
+        """
         if self._other_orders is None:
-            self._other_orders = OtherOrders(self.members(), self._orders if self.is_bound else ())
+            self._other_orders = OtherOrders(
+                self.members(), self._orders if self.is_bound else ()
+            )
         return self._other_orders
 
     def _alternative_states(self) -> dict[str, AlternativeStates]:
@@ -120,7 +153,8 @@ class MemberCollection(Mergeable, LoggedCollection):
         return states
 
     def _share_states(self) -> None:
-        """Group the members that need no state that the first of the group has not; it is updated, all are read.
+        """Group the members that need no state that the first of the group has not; it
+        is updated, all are read.
 
         States are the same where their names are.
         """
@@ -148,7 +182,8 @@ class MemberCollection(Mergeable, LoggedCollection):
         self._compute_groups_create_state_ref()
 
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
-        """Let the members of a group refer to one state; nothing to do, several times a batch, where none do.
+        """Let the members of a group refer to one state; nothing to do, several times a
+        batch, where none do.
 
         While a member holds the states of all processes, each keeps its own.
         """
@@ -166,8 +201,12 @@ class MemberCollection(Mergeable, LoggedCollection):
         self._share_again()
         return super()._metric_states()
 
-    def _sent_together(self, members: Iterable[TopKMetric]) -> AbstractContextManager[None]:
-        """Send the states of several members over processes at once; inside the context their ``compute`` uses them."""
+    def _sent_together(
+        self, members: Iterable[TopKMetric]
+    ) -> AbstractContextManager[None]:
+        """Send the states of several members over processes at once; inside the context
+        their ``compute`` uses them.
+        """
         sending = [metric for metric in members if metric.will_send]
         if sending:
             self._share_again()
@@ -178,13 +217,19 @@ class MemberCollection(Mergeable, LoggedCollection):
         for metric in self._parts().values():
             metric.persistent(mode)
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
         """Add the states of references, which are no modules of the collection."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for name, metric in self._alternative_states().items():
-            metric.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+            metric.state_dict(
+                destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
+            )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *others: Any
+    ) -> None:
         """Load the states of references, and of the collection itself none."""
         for name, metric in self._alternative_states().items():
             metric._load_from_state_dict(state_dict, f"{prefix}{name}.", *others)
@@ -210,15 +255,19 @@ def check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
         values = dict.fromkeys(repr(getattr(metric, argument)) for metric in metrics)
         if len(values) > 1:
             raise ValueError(
-                f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
-                f"give the collection {argument}=, or make two collections."
+                f"TopKCollection: members have {argument}={' and '.join(values)}, but "
+                f"share one ranking; give the collection {argument}=, or make two "
+                "collections."
             )
-    groupings = dict.fromkeys(metric.row_groups for metric in metrics if metric.row_groups)
+    groupings = dict.fromkeys(
+        metric.row_groups for metric in metrics if metric.row_groups
+    )
     if len(groupings) > 1:
         names = " and ".join(str(list(grouping)) for grouping in groupings)
         raise ValueError(
-            f"TopKCollection: members have row_groups={names}, but share the group numbers of a batch; give all "
-            "of them the same names in the same order, or make two collections."
+            f"TopKCollection: members have row_groups={names}, but share the group "
+            "numbers of a batch; give all of them the same names in the same order, "
+            "or make two collections."
         )
 
 
@@ -228,8 +277,15 @@ def named_members(
     """Return the members by name; those of a list are named after their keys."""
     if isinstance(metrics, (TopKMetric, type)):
         metrics = [metrics]
-    if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
-        raise ValueError(f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, at least one.")
+    if (
+        not isinstance(metrics, (Mapping, Sequence))
+        or isinstance(metrics, str)
+        or not metrics
+    ):
+        raise ValueError(
+            f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, "
+            "at least one."
+        )
     if isinstance(metrics, Mapping):
         for metric in metrics.values():
             _check_member(metric)
@@ -243,7 +299,8 @@ def named_members(
         name = sub(r"\W+", "_", "_".join(dict.fromkeys(metric.cutoff_keys())))
         if metric.buckets is not None:
             name += "_by_bucket"
-        if name in members or not metric.keys():  # such as two sets of buckets, or values of labels
+        # such as two sets of buckets, or values of labels
+        if name in members or not metric.keys():
             name += f"_{number}"
         members[name] = metric
     return members
@@ -252,11 +309,13 @@ def named_members(
 def _check_member(metric: Any) -> None:
     if not isinstance(metric, TopKMetric):
         raise TypeError(
-            f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics with their arguments, "
-            "such as [RecallAtK(k=5)], and put others into a torchmetrics.MetricCollection beside this one."
+            f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics "
+            "with their arguments, such as [RecallAtK(k=5)], and put others into a "
+            "torchmetrics.MetricCollection beside this one."
         )
     if type(metric).update is not TopKMetric.update:
         raise TypeError(
-            f"TopKCollection: {type(metric).__name__} overrides update(), which no collection calls: it ranks a "
-            "batch once for all members; override _row_value, or update the metric by itself."
+            f"TopKCollection: {type(metric).__name__} overrides update(), which no "
+            "collection calls: it ranks a batch once for all members; override "
+            "_row_value, or update the metric by itself."
         )

@@ -1,4 +1,6 @@
-"""What the values of buckets say together: gap and spread; and counts and values of single labels, side by side."""
+"""What the values of buckets say together: gap and spread; and counts and values of
+single labels, side by side.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,17 @@ UNSEEN = "unseen"
 
 
 def buckets_by_stem(metric: TopKMetric) -> dict[str, list[str]]:
-    """Return for each key without bucket its keys by bucket, head first, without the bucket of unseen labels.
+    """Return for each key without bucket its keys by bucket, head first, without the
+    bucket of unseen labels.
 
     Buckets that do not go from head to tail, such as chapters, have none.
     """
     keys_by_stem: dict[str, list[str]] = {}
-    if metric.buckets is None or not metric.row_keys() or not getattr(metric.buckets, "ordered", True):
+    if (
+        metric.buckets is None
+        or not metric.row_keys()
+        or not getattr(metric.buckets, "ordered", True)
+    ):
         return keys_by_stem
     buckets = [bucket for bucket in metric.bucket_names if bucket != UNSEEN]
     for group, cutoff_key in product(metric.group_keys(), metric.cutoff_keys()):
@@ -36,7 +43,8 @@ def summaries_of(
     references: Mapping[str, Mapping[str, Tensor]],
     named: Callable[[str], str],
 ) -> dict[str, Tensor]:
-    """Return a gap and a spread between buckets, for each cut-off of each metric by bucket; and the adjusted gap.
+    """Return a gap and a spread between buckets, for each cut-off of each metric by
+    bucket; and the adjusted gap.
 
     Args:
         metrics: The metrics.
@@ -53,11 +61,15 @@ def summaries_of(
             keys = [named(key) for key in bucket_keys]
             values = stacked(scalars, keys)
             summaries[named(f"{stem}/gap")] = _gap(values)
-            summaries[named(f"{stem}/spread")] = torch.full_like(values[0], _spread(values))
+            summaries[named(f"{stem}/spread")] = torch.full_like(
+                values[0], _spread(values)
+            )
             if chance.keys() & attainable.keys() >= set(keys):
                 lowest = stacked(chance, keys)
                 adjusted = (values - lowest) / (stacked(attainable, keys) - lowest)
-                adjusted_gaps[named(f"{stem}/adjusted_gap")] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
+                adjusted_gaps[named(f"{stem}/adjusted_gap")] = _gap(
+                    adjusted.where(adjusted.isfinite(), math.nan)
+                )
         summaries.update(adjusted_gaps)
     return summaries
 
@@ -68,7 +80,9 @@ def stacked(values: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
 
 
 def _gap(values: Tensor) -> Tensor:
-    """Return the first measured value minus the last one; NaN for fewer than two, which say nothing of a difference."""
+    """Return the first measured value minus the last one; NaN for fewer than two, which
+    say nothing of a difference.
+    """
     measured = values[~values.isnan()]
     if len(measured) < 2:
         return torch.full_like(values[0], math.nan)
@@ -76,7 +90,9 @@ def _gap(values: Tensor) -> Tensor:
 
 
 def _spread(values: Tensor) -> float:
-    """Return standard deviation over mean of the measured values; NaN for a mean of 0, and for fewer than two."""
+    """Return standard deviation over mean of the measured values; NaN for a mean of 0,
+    and for fewer than two.
+    """
     measured = values[~values.isnan()].tolist()
     if len(measured) < 2:
         return math.nan
@@ -87,8 +103,11 @@ def _spread(values: Tensor) -> float:
     return math.sqrt(variance) / mean
 
 
-def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_division: float) -> dict[str, Tensor]:
-    """Return counts and values of each label that metrics keep: a dict of vectors (L,), the training counts first.
+def labels_of(
+    metrics: Sequence[TopKMetric], counts: Tensor | None, zero_division: float
+) -> dict[str, Tensor]:
+    """Return counts and values of each label that metrics keep: a dict of vectors (L,),
+    the training counts first.
 
     Args:
         metrics: Metrics that keep something of single labels.
@@ -97,14 +116,19 @@ def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
     """
     cut_names: set[str] = set()
     for metric in metrics:
-        cut_names.update(metric.aggregation.cut_name(k) for k in metric.cutoffs if k is not None)
+        cut_names.update(
+            metric.aggregation.cut_name(k) for k in metric.cutoffs if k is not None
+        )
 
     labels: dict[str, Tensor] = {}
     if counts is not None:
         labels["count"] = counts
-    # the one list of a row comes first: the lists of buckets (scope "bucket") show labels more often
+    # the one list of a row comes first: the lists of buckets (scope "bucket") show
+    # labels more often
     for metric in sorted(metrics, key=_reads_lists_of_buckets):
-        columns = metric.per_label(with_cutoffs=len(cut_names) > 1, zero_division=zero_division)
+        columns = metric.per_label(
+            with_cutoffs=len(cut_names) > 1, zero_division=zero_division
+        )
         new_columns: dict[str, Tensor] = {}
         for name, column in columns.items():
             if name not in labels or not _are_equal(labels[name], column):
@@ -119,7 +143,9 @@ def labels_of(metrics: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
 
 
 def _suffix(metric: TopKMetric) -> str:
-    """Return what a metric that counts differently, such as with min_gain, adds to the name of each of its columns."""
+    """Return what a metric that counts differently, such as with min_gain, adds to the
+    name of each of its columns.
+    """
     own_key = metric.cutoff_keys()[0]
     if _reads_lists_of_buckets(metric):
         return f" ({own_key}, scope bucket)"

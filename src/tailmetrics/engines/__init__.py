@@ -1,4 +1,5 @@
-"""Evaluations on Ray, Spark or Dask: the engine sends tasks to the machines, and repeats a task that fails.
+"""Evaluations on Ray, Spark or Dask: the engine sends tasks to the machines, and
+repeats a task that fails.
 
 Each engine has a module with the same two functions:
 

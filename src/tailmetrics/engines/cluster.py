@@ -1,4 +1,6 @@
-"""The base class of the engines: it evaluates a data set or counts its labels, and defines the work of a task."""
+"""The base class of the engines: it evaluates a data set or counts its labels, and
+defines the work of a task.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +30,28 @@ from tailmetrics.ranking._inputs import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8
-"""Number of results that one task adds up: a tree of three levels holds 512 parts, and no task more than 8 states."""
+"""Number of results that one task adds up: a tree of three levels holds 512 parts, and
+no task more than 8 states.
+"""
 BATCH_ROWS = 4096
 """Number of rows that are ranked at a time: lists of 500 ids then take 16 MB."""
 
 
 @dataclass
 class Work:
-    """The work of a task: add the rows of one part to a counter, and return the states of the counter as bytes.
+    """The work of a task: add the rows of one part to a counter, and return the states
+    of the counter as bytes.
 
-    The engine sends it to the machines, so every attribute can be pickled. A result holds no code: it is a compressed
-    ``torch.save`` of the counter's ``state_dict``, which is read with ``weights_only=True``.
+    The engine sends it to the machines, so every attribute can be pickled. A result
+    holds no code: it is a compressed ``torch.save`` of the counter's ``state_dict``,
+    which is read with ``weights_only=True``.
 
     Attributes:
         counter: An empty evaluation or empty label counts; each task works on a copy.
         columns: The columns that ``add`` reads.
         add: Adds a batch, an Arrow table, to a copy of the counter.
-        refusals: Errors caused by the rows; the engine does not repeat a task that raises one.
+        refusals: Errors caused by the rows; the engine does not repeat a task that
+            raises one.
     """
 
     counter: Any
@@ -53,7 +60,9 @@ class Work:
     refusals: tuple[type[Exception], ...] = (TypeError, ValueError)
 
     def __post_init__(self) -> None:
-        """Let the ``state_dict`` of label counts hold the counts; that of an evaluation holds all states."""
+        """Let the ``state_dict`` of label counts hold the counts; that of an evaluation
+        holds all states.
+        """
         if isinstance(self.counter, LabelFrequency):
             self.counter.persistent(True)
 
@@ -68,7 +77,9 @@ class Work:
         return _compressed({"states": counter.state_dict()})
 
     def merged(self, results: Iterable[bytes]) -> bytes:
-        """Return the sum of the results of any number of tasks, in any order; or the first result that is an error."""
+        """Return the sum of the results of any number of tasks, in any order; or the
+        first result that is an error.
+        """
         total, part = deepcopy(self.counter), deepcopy(self.counter)
         for result in results:
             content = _read(result)
@@ -79,7 +90,9 @@ class Work:
         return _compressed({"states": total.state_dict()})
 
     def total(self, result: bytes) -> Any:
-        """Return a copy of the counter with the states of a result, or raise the error that the result holds."""
+        """Return a copy of the counter with the states of a result, or raise the error
+        that the result holds.
+        """
         content = _read(result)
         if "error" in content:
             raise self.refusals[content["error"]](*content["arguments"])
@@ -88,11 +101,20 @@ class Work:
         return counter
 
     def _refusal(self, error: Exception) -> dict[str, Any]:
-        """Return the number of the error's class among the refusals, and the texts that the class is made with."""
+        """Return the number of the error's class among the refusals, and the texts that
+        the class is made with.
+        """
         if type(error) in self.refusals:
             arguments: Any = error.__reduce__()[1]
-            return {"error": self.refusals.index(type(error)), "arguments": [str(text) for text in arguments]}
-        number = next(number for number, kind in enumerate(self.refusals) if isinstance(error, kind))
+            return {
+                "error": self.refusals.index(type(error)),
+                "arguments": [str(text) for text in arguments],
+            }
+        number = next(
+            number
+            for number, kind in enumerate(self.refusals)
+            if isinstance(error, kind)
+        )
         return {"error": number, "arguments": [str(error)]}
 
 
@@ -105,7 +127,9 @@ def _compressed(content: Mapping[str, Any]) -> bytes:
 
 def _read(result: bytes) -> dict[str, Any]:
     """Return the content of :func:`_compressed`; nothing in it is executed."""
-    content: dict[str, Any] = torch.load(BytesIO(zlib.decompress(result)), weights_only=True)
+    content: dict[str, Any] = torch.load(
+        BytesIO(zlib.decompress(result)), weights_only=True
+    )
     return content
 
 
@@ -133,7 +157,8 @@ class ColumnNames(NamedTuple):
 
 
 class Cluster(ABC):
-    """An engine and its machines. The engine itself connects to the machines, and handles their failures.
+    """An engine and its machines. The engine itself connects to the machines, and
+    handles their failures.
 
     Attributes:
         name: Name of the engine on the command line.
@@ -143,15 +168,21 @@ class Cluster(ABC):
 
     @abstractmethod
     def total(self, dataset: Any, work: Work) -> bytes:
-        """Run a task on each part of the data set, and return the sum of the results."""
+        """Run a task on each part of the data set, and return the sum of the
+        results.
+        """
 
     @abstractmethod
     def numbers(self, count: int) -> Any:
-        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``, one number in each part."""
+        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``,
+        one number in each part.
+        """
 
     @abstractmethod
     def connect(self) -> int:
-        """Connect to the machines by the engine's own settings, and return how many tasks run at a time."""
+        """Connect to the machines by the engine's own settings, and return how many
+        tasks run at a time.
+        """
 
     def evaluate(
         self,
@@ -171,30 +202,39 @@ class Cluster(ABC):
         intervals: bool = True,
         title: str = "Evaluation",
     ) -> Report:
-        """Return the report on a data set; its values are bit for bit equal to the values of a single process.
+        """Return the report on a data set; its values are bit for bit equal to the
+        values of a single process.
 
-        One task evaluates each part of the data set and returns states of some kilobytes. Further tasks add the states.
+        One task evaluates each part of the data set and returns states of some
+        kilobytes. Further tasks add the states.
 
         Args:
             dataset: ``ray.data.Dataset``, or a DataFrame of Spark or Dask.
-            metrics: The metrics, which are copied; None takes the defaults of :func:`tailmetrics.evaluate`.
-            preds: Name of the column with a list of label ids per row: best first, or in any order if ``scores`` is
-                given. Or of the column with a list of scores per row, one score per label.
-            target: Name of the column with a list of the relevant label ids per row, or with one label id per row.
+            metrics: The metrics, which are copied; None takes the defaults of
+                :func:`tailmetrics.evaluate`.
+            preds: Name of the column with a list of label ids per row: best first, or
+                in any order if ``scores`` is given. Or of the column with a list of
+                scores per row, one score per label.
+            target: Name of the column with a list of the relevant label ids per row, or
+                with one label id per row.
             scores: Name of the column with the scores of the ids.
             gains: Name of the column with the gains of the relevant labels.
-            row_groups: Name of the column with the group of each row, such as its language. The metrics define the
-                names of the groups.
+            row_groups: Name of the column with the group of each row, such as its
+                language. The metrics define the names of the groups.
             buckets: As for :func:`tailmetrics.evaluate`.
-            label_counts: Training counts, shape (L,), or the result of :func:`count_labels`.
+            label_counts: Training counts, shape (L,), or the result of
+                :func:`count_labels`.
             labels: As for :func:`tailmetrics.evaluate`.
             label_names: As for :func:`tailmetrics.evaluate`.
-            num_labels: Number of labels; needed with ``labels=True`` if no other argument tells the number.
-            intervals: Whether values have 95 % confidence intervals, computed from sums over rows.
+            num_labels: Number of labels; needed with ``labels=True`` if no other
+                argument tells the number.
+            intervals: Whether values have 95 % confidence intervals, computed from sums
+                over rows.
             title: Title of the report.
 
         Raises:
-            ValueError: If a column is absent, or if a metric refuses the rows; the engine then repeats no task.
+            ValueError: If a column is absent, or if a metric refuses the rows; the
+                engine then repeats no task.
         """
         options = Options(
             metrics=metrics,
@@ -207,7 +247,10 @@ class Cluster(ABC):
         columns: dict[str, int] = {}
         if num_labels is not None:
             columns["num_labels"] = num_labels
-        evaluation = prepared(options, num_labels=number_of_labels("evaluate", columns, options.stated_numbers()))
+        evaluation = prepared(
+            options,
+            num_labels=number_of_labels("evaluate", columns, options.stated_numbers()),
+        )
         evaluation.start()
 
         names = ColumnNames(preds, target, scores, gains, row_groups)
@@ -215,8 +258,11 @@ class Cluster(ABC):
         total: Evaluation = self._run("evaluate", dataset, work)
         return total.report(title)
 
-    def count_labels(self, dataset: Any, num_labels: int, *, target: str = "labels") -> LabelFrequency:
-        """Return how often each label occurs in training targets; :meth:`evaluate` takes it as ``label_counts``.
+    def count_labels(
+        self, dataset: Any, num_labels: int, *, target: str = "labels"
+    ) -> LabelFrequency:
+        """Return how often each label occurs in training targets; :meth:`evaluate`
+        takes it as ``label_counts``.
 
         Args:
             dataset: ``ray.data.Dataset``, or a DataFrame of Spark or Dask.
@@ -229,7 +275,9 @@ class Cluster(ABC):
         return total
 
     def _run(self, caller: str, dataset: Any, work: Work) -> Any:
-        """Return the counter with the states of all parts of a data set, which must have the columns of the work."""
+        """Return the counter with the states of all parts of a data set, which must
+        have the columns of the work.
+        """
         columns = dataset.columns
         if callable(columns):
             columns = columns()
@@ -237,15 +285,20 @@ class Cluster(ABC):
         absent = [name for name in work.columns if name not in columns]
         if absent:
             raise ValueError(
-                f"{caller}: there is no column {absent[0]!r}; name one of {', '.join(map(repr, columns))}, such as "
-                "preds='ids', target='labels'."
+                f"{caller}: there is no column {absent[0]!r}; name one of "
+                f"{', '.join(map(repr, columns))}, such as preds='ids', "
+                "target='labels'."
             )
         return work.total(self.total(dataset, work))
 
 
 def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
-    """Return results in groups of :data:`FAN_IN`, one group per task that adds; without results, one empty group."""
-    return [results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)]
+    """Return results in groups of :data:`FAN_IN`, one group per task that adds; without
+    results, one empty group.
+    """
+    return [
+        results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)
+    ]
 
 
 def results_in(blocks: Iterable[Any]) -> Iterator[bytes]:
@@ -255,7 +308,9 @@ def results_in(blocks: Iterable[Any]) -> Iterator[bytes]:
 
 
 def _as_arrow(batch: Any) -> Any:
-    """Return a batch as an Arrow table: convert a pandas DataFrame, and return any other batch unchanged."""
+    """Return a batch as an Arrow table: convert a pandas DataFrame, and return any
+    other batch unchanged.
+    """
     import pyarrow as pa
 
     if hasattr(batch, "iloc"):
@@ -275,7 +330,9 @@ def _evaluate(evaluation: Evaluation, batch: Any, *, names: ColumnNames) -> None
         if names.gains is not None:
             target = ExplicitTarget(ids=target, gains=_lists(rows, names.gains))
         if names.row_groups is not None:
-            row_groups = group_numbers("evaluate", rows[names.row_groups].to_pylist(), evaluation.row_groups)
+            row_groups = group_numbers(
+                "evaluate", rows[names.row_groups].to_pylist(), evaluation.row_groups
+            )
         evaluation.update(preds, target, row_groups=row_groups)
 
 
@@ -286,11 +343,15 @@ def _count(frequency: LabelFrequency, batch: Any, *, target: str) -> None:
 
 
 def _lists(rows: Any, name: str) -> Any:
-    """Return a column of lists or numbers; raise if it holds text, to which Dask converts lists by default."""
+    """Return a column of lists or numbers; raise if it holds text, to which Dask
+    converts lists by default.
+    """
     column = rows[name]
     if str(column.type).endswith("string"):
         raise ValueError(
-            f"column {name!r} holds text, such as {column[0].as_py()!r}; it needs lists of numbers. Dask turns lists "
-            "into text: set dask.config.set({'dataframe.convert-string': False}) before the DataFrame is made."
+            f"column {name!r} holds text, such as {column[0].as_py()!r}; it needs "
+            "lists of numbers. Dask turns lists into text: set "
+            "dask.config.set({'dataframe.convert-string': False}) before the "
+            "DataFrame is made."
         )
     return column

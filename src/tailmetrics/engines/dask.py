@@ -1,4 +1,6 @@
-"""Dask: one task evaluates each partition of a DataFrame, and a tree of tasks adds up the results."""
+"""Dask: one task evaluates each partition of a DataFrame, and a tree of tasks adds up
+the results.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,15 @@ from typing import Any, Final
 from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
 EXPECTED: Final = 8
-"""Assumed number of threads of a cluster without workers: enough tasks for a few workers, not too many for one."""
+"""Assumed number of threads of a cluster without workers: enough tasks for a few
+workers, not too many for one.
+"""
 
 
 class DaskCluster(Cluster):
-    """Runs tasks on the scheduler of the current ``Client``; without a client, on threads of this process."""
+    """Runs tasks on the scheduler of the current ``Client``; without a client, on
+    threads of this process.
+    """
 
     name = "dask"
 
@@ -20,32 +26,42 @@ class DaskCluster(Cluster):
         """Return the sum of the results of all partitions."""
         from dask.delayed import delayed
 
-        shared_work = delayed(work, pure=True, traverse=False)  # the graph holds ``work`` once, for all tasks
+        # the graph holds ``work`` once, for all tasks
+        shared_work = delayed(work, pure=True, traverse=False)
         evaluate = delayed(Work.__call__, pure=True)
         merge = delayed(Work.merged, pure=True)
-        results = [evaluate(shared_work, [part]) for part in dataset[list(work.columns)].to_delayed()]
+        results = [
+            evaluate(shared_work, [part])
+            for part in dataset[list(work.columns)].to_delayed()
+        ]
         while len(results) != 1:
             results = [merge(shared_work, group) for group in in_groups(results)]
         total: bytes = results[0].compute()
         return total
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``, one number per partition."""
+        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``,
+        one number per partition.
+        """
         import pandas as pd
 
-        return import_module("dask.dataframe").from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
+        return import_module("dask.dataframe").from_pandas(
+            pd.DataFrame({"id": range(count)}), npartitions=count
+        )
 
     def connect(self) -> int:
         """Return the number of threads of all workers.
 
-        If there is no client and Dask's settings name no scheduler, workers are started on this machine. If no worker
-        has joined the cluster yet, return :data:`EXPECTED`: some clusters start workers with the first tasks.
+        If there is no client and Dask's settings name no scheduler, workers are started
+        on this machine. If no worker has joined the cluster yet, return
+        :data:`EXPECTED`: some clusters start workers with the first tasks.
         """
         distributed = import_module("distributed")
         try:
             self._client: Any = distributed.get_client()
         except ValueError:
-            self._client = distributed.Client(threads_per_worker=1)  # keep the client: the workers end with it
+            # keep the client: the workers end with it
+            self._client = distributed.Client(threads_per_worker=1)
         return sum(self._client.nthreads().values()) or EXPECTED
 
 

@@ -1,4 +1,6 @@
-"""Ray: one task of Ray Data evaluates each block, and a tree of tasks adds up the results."""
+"""Ray: one task of Ray Data evaluates each block, and a tree of tasks adds up the
+results.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from tailmetrics.engines.cluster import Cluster, Work, in_groups, results_in
 
 
 class RayCluster(Cluster):
-    """The Ray cluster: the one of ``ray.init``, else the one that ``RAY_ADDRESS`` names, else this machine."""
+    """The Ray cluster: the one of ``ray.init``, else the one that ``RAY_ADDRESS``
+    names, else this machine.
+    """
 
     name = "ray"
 
@@ -23,10 +27,14 @@ class RayCluster(Cluster):
             return pa.table({"result": [ray.get(shared_work)([block])]})
 
         def merge(*blocks: Any) -> Any:
-            return pa.table({"result": [ray.get(shared_work).merged(results_in(blocks))]})
+            return pa.table(
+                {"result": [ray.get(shared_work).merged(results_in(blocks))]}
+            )
 
         columns = dataset.select_columns(list(work.columns))
-        blocks = columns.map_batches(evaluate, batch_size=None, batch_format="pyarrow").to_arrow_refs()
+        blocks = columns.map_batches(
+            evaluate, batch_size=None, batch_format="pyarrow"
+        ).to_arrow_refs()
         task = ray.remote(merge)
         while len(blocks) != 1:
             blocks = [task.remote(*group) for group in in_groups(blocks)]
@@ -34,13 +42,17 @@ class RayCluster(Cluster):
         return result
 
     def numbers(self, count: int) -> Any:
-        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``, one number per block."""
+        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``,
+        one number per block.
+        """
         import ray
 
         return ray.data.range(count, override_num_blocks=count)
 
     def connect(self) -> int:
-        """Start Ray unless it is running, and return the number of processors of the cluster."""
+        """Start Ray unless it is running, and return the number of processors of the
+        cluster.
+        """
         import ray
 
         if not ray.is_initialized():

@@ -1,4 +1,6 @@
-"""Spark: one task of ``mapInArrow`` evaluates each partition, and a shuffle sends the results to tasks that add."""
+"""Spark: one task of ``mapInArrow`` evaluates each partition, and a shuffle sends the
+results to tasks that add.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from tailmetrics.engines.cluster import FAN_IN, Cluster, Work, results_in
 
 
 class SparkCluster(Cluster):
-    """The cluster of the current Spark session, such as a session that ``spark-submit`` starts."""
+    """The cluster of the current Spark session, such as a session that ``spark-submit``
+    starts.
+    """
 
     name = "spark"
 
@@ -20,12 +24,20 @@ class SparkCluster(Cluster):
             return work.merged(results_in(batches))
 
         columns = [f"`{name}`" for name in work.columns]
-        results = dataset.select(*columns).mapInArrow(_as_arrow_function(work), "result binary")
-        merged = results.repartition(FAN_IN).mapInArrow(_as_arrow_function(merge), "result binary").collect()
+        results = dataset.select(*columns).mapInArrow(
+            _as_arrow_function(work), "result binary"
+        )
+        merged = (
+            results.repartition(FAN_IN)
+            .mapInArrow(_as_arrow_function(merge), "result binary")
+            .collect()
+        )
         return work.merged(bytes(row["result"]) for row in merged)
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``, one number per partition."""
+        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``,
+        one number per partition.
+        """
         return _session().range(0, count, 1, count)
 
     def connect(self) -> int:
@@ -39,8 +51,12 @@ def _session() -> Any:
     return SparkSession.builder.getOrCreate()
 
 
-def _as_arrow_function(function: Callable[[Iterable[Any]], bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow``: it yields the result of one partition as an Arrow batch."""
+def _as_arrow_function(
+    function: Callable[[Iterable[Any]], bytes],
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return a function for ``mapInArrow``: it yields the result of one partition as an
+    Arrow batch.
+    """
 
     def arrow_function(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -1,4 +1,6 @@
-"""``Evaluation``: accumulates metrics and the other contents of a report, such as rows and positives per bucket."""
+"""``Evaluation``: accumulates metrics and the other contents of a report, such as rows
+and positives per bucket.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,18 @@ class Evaluation:
 
     Args:
         metrics: The metrics, as a collection or a list.
-        row_groups: Names of the row groups, unless a metric has names of its own: then all metrics take these.
-        labels: Whether the report has values of single labels: the values that a metric keeps, or else precision,
-            recall and F1 at the k of the headline. A metric with ``average="none"`` implies it.
+        row_groups: Names of the row groups, unless a metric has names of its own: then
+            all metrics take these.
+        labels: Whether the report has values of single labels: the values that a metric
+            keeps, or else precision, recall and F1 at the k of the headline. A metric
+            with ``average="none"`` implies it.
         label_names: The name of each label, for the report.
-        num_labels: The number of labels, for batches of ids and metrics that do not tell it.
-        confidence: Confidence of the intervals in the report, computed from sums over rows; None for no intervals.
-        headline: The metric that the report is about, such as ``"recall@10"``, as in :func:`tailmetrics.evaluate`.
+        num_labels: The number of labels, for batches of ids and metrics that do not
+            tell it.
+        confidence: Confidence of the intervals in the report, computed from sums over
+            rows; None for no intervals.
+        headline: The metric that the report is about, such as ``"recall@10"``, as in
+            :func:`tailmetrics.evaluate`.
 
     Attributes:
         collection: The metrics.
@@ -93,10 +100,14 @@ class Evaluation:
     ) -> None:
         collection: Any = listed(metrics)
         if not isinstance(collection, TopKCollection):
-            collection = TopKCollection(collection, row_groups=names_for_all(collection, row_groups))
+            collection = TopKCollection(
+                collection, row_groups=names_for_all(collection, row_groups)
+            )
         check_update(collection, "Evaluation")
         members = collection.members().values()
-        self.labels = labels or any(metric.aggregation.has_value_per_label for metric in members)
+        self.labels = labels or any(
+            metric.aggregation.has_value_per_label for metric in members
+        )
         if self.labels:
             collection = with_label_values(collection, num_labels, headline)
         self.collection, self.over_all = with_values_over_all(collection)
@@ -109,7 +120,9 @@ class Evaluation:
         self.warnings: list[str] = []
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
-        """Set the buckets and counts that the metrics still lack, and return the evaluation itself."""
+        """Set the buckets and counts that the metrics still lack, and return the
+        evaluation itself.
+        """
         self.collection.bind(frequency)
         return self
 
@@ -121,21 +134,32 @@ class Evaluation:
     @property
     def bucketings(self) -> list[LabelBuckets]:
         """The distinct :class:`LabelBuckets` of the metrics, usually one."""
-        bucketings = [metric.buckets for metric in self.members if isinstance(metric.buckets, LabelBuckets)]
+        bucketings = [
+            metric.buckets
+            for metric in self.members
+            if isinstance(metric.buckets, LabelBuckets)
+        ]
         return list(dict.fromkeys(bucketings))
 
     @property
     def row_groups(self) -> tuple[str, ...]:
         """The names of the row groups of all metrics."""
-        return tuple(dict.fromkeys(name for metric in self.members for name in metric.row_groups or ()))
+        return tuple(
+            dict.fromkeys(
+                name for metric in self.members for name in metric.row_groups or ()
+            )
+        )
 
     def start(self, device: torch.device | str = "cpu") -> None:
-        """Reset all states and move them to ``device``. Call it on every rank, even on a rank without rows."""
+        """Reset all states and move them to ``device``. Call it on every rank, even on
+        a rank without rows.
+        """
         _check_bucket_names(self.bucketings)
         if any(metric.device != torch.device(device) for metric in self.members):
             self.collection.to(device)
         self.collection.reset()
-        if any(metric.num_labels is not None for metric in self.members):  # chance needs the number of labels
+        # chance needs the number of labels
+        if any(metric.num_labels is not None for metric in self.members):
             self.collection.with_references(REFERENCES)
         self.collection.with_orders()
         self.counts = self._row_counts().to(device)
@@ -150,7 +174,9 @@ class Evaluation:
             self.start(device)
 
     def _row_counts(self) -> RowCounts:
-        """Return empty counts; relevant labels are those of the metrics, if all have one smallest gain."""
+        """Return empty counts; relevant labels are those of the metrics, if all have
+        one smallest gain.
+        """
         least_gains = set()
         groupings = set()
         compares_grades = False
@@ -169,8 +195,12 @@ class Evaluation:
             num_groups = len(groupings.pop())
         label_metric = None
         if self.labels:
-            label_metric = deepest_counts([metric for metric in self.members if metric.num_labels is not None])
-        return RowCounts(self.bucketings, min_gain, num_groups, compares_grades, label_metric)
+            label_metric = deepest_counts(
+                [metric for metric in self.members if metric.num_labels is not None]
+            )
+        return RowCounts(
+            self.bucketings, min_gain, num_groups, compares_grades, label_metric
+        )
 
     def update(
         self,
@@ -190,11 +220,14 @@ class Evaluation:
             row_mask: Shape (N,), bool; False drops a row; None beside a ranking.
             row_groups: Shape (N,), the number of the group of each row, -1 for none.
             tokens: T, if scores were sequences (B, T, L).
-            has_names: Whether the labels of the data have names, of which ids are the places.
+            has_names: Whether the labels of the data have names, of which ids are the
+                places.
         """
         self._start_once(preds.device if isinstance(preds, Tensor) else "cpu")
         if not isinstance(preds, Ranking):
-            ranking = self._rank(Batch(preds, target, row_mask, row_groups, has_names=has_names), tokens)
+            ranking = self._rank(
+                Batch(preds, target, row_mask, row_groups, has_names=has_names), tokens
+            )
         elif row_groups is not None:
             ranking = replace(preds, rows=replace(preds.rows, groups=row_groups))
         else:
@@ -207,10 +240,13 @@ class Evaluation:
         return ranking
 
     def _rank(self, batch: Batch, tokens: int) -> Ranking:
-        """Return the ranking of a batch for all metrics, with the number of rows that ``ignore_index`` leaves out."""
+        """Return the ranking of a batch for all metrics, with the number of rows that
+        ``ignore_index`` leaves out.
+        """
         ignore_index = self.members[0].ignore_index  # equal in all members
         target, row_mask = batch.target, batch.row_mask
-        if tokens > 1 and self.collection._warns and isinstance(target, Tensor):  # at the first batch
+        # at the first batch
+        if tokens > 1 and self.collection._warns and isinstance(target, Tensor):
             text = looks_at_padding("target", target, tokens, row_mask, ignore_index)
             if text is not None:
                 warn_of_batch(self.warnings, text)
@@ -224,21 +260,28 @@ class Evaluation:
             ranking._memo[IGNORED] = rows - ranking.row_mask.sum()
         return ranking
 
-    # -- states -----------------------------------------------------------------------------------------------------
+    # -- states ------------------------------------------------------------------------
 
     def _metrics_with_states(self) -> dict[str, ExactMetric]:
-        """Return by name all metrics with states: members, references, counts of rows and labels, and sums of rows."""
+        """Return by name all metrics with states: members, references, counts of rows
+        and labels, and sums of rows.
+        """
         self._start_once()
-        metrics = {f"{COLLECTION}{name}": metric for name, metric in self.collection._parts().items()}
+        metrics = {
+            f"{COLLECTION}{name}": metric
+            for name, metric in self.collection._parts().items()
+        }
         metrics["counts"] = self.counts
         metrics["moments"] = self.interval_values.moments
         return metrics
 
     def merge_state(self, other: Evaluation) -> None:
-        """Add the states of another evaluation of the same metrics; the order of merges does not change the result.
+        """Add the states of another evaluation of the same metrics; the order of merges
+        does not change the result.
 
         Raises:
-            ValueError: If a metric differs; the message names the metric and the difference.
+            ValueError: If a metric differs; the message names the metric and the
+                difference.
         """
         self._start_once()
         other._start_once()
@@ -249,11 +292,15 @@ class Evaluation:
         self.warnings += other.warnings
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the accumulated states by name, and the warnings, for :meth:`load_state_dict` on another machine.
+        """Return the accumulated states by name, and the warnings, for
+        :meth:`load_state_dict` on another machine.
 
         ``torch.load(…, weights_only=True)`` reads what ``torch.save`` writes of it.
         """
-        states: dict[str, Any] = {"fingerprint": self._fingerprint(), "warnings": list(self.warnings)}
+        states: dict[str, Any] = {
+            "fingerprint": self._fingerprint(),
+            "warnings": list(self.warnings),
+        }
         for name, metric in self._metrics_with_states().items():
             metric.check_own_states("state_dict")
             for state_name, state in metric.metric_state.items():
@@ -266,36 +313,53 @@ class Evaluation:
         """Replace the accumulated states by those of :meth:`state_dict`.
 
         Raises:
-            ValueError: If the states are of other metrics, buckets or counts, or incomplete. Nothing is changed.
+            ValueError: If the states are of other metrics, buckets or counts, or
+                incomplete. Nothing is changed.
         """
         metrics = self._metrics_with_states()
         if states.get("fingerprint") != self._fingerprint():
             raise ValueError(
-                "Evaluation.load_state_dict: the states are of other metrics, buckets or counts; pass what "
-                "state_dict() of an evaluation of the same metrics returned."
+                "Evaluation.load_state_dict: the states are of other metrics, buckets "
+                "or counts; pass what state_dict() of an evaluation of the same "
+                "metrics returned."
             )
         states_of_metrics: dict[str, dict[str, Any]] = {}
         for name, metric in metrics.items():
-            states_of_metric = {state_name: states.get(f"{name}.{state_name}") for state_name in metric.metric_state}
+            states_of_metric = {
+                state_name: states.get(f"{name}.{state_name}")
+                for state_name in metric.metric_state
+            }
             problem = problem_with_states(states_of(metric), states_of_metric)
             if problem is not None:
                 raise ValueError(
-                    f"Evaluation.load_state_dict: of {name} {problem}; pass all that state_dict() returned."
+                    f"Evaluation.load_state_dict: of {name} {problem}; pass all that "
+                    "state_dict() returned."
                 )
             states_of_metrics[name] = states_of_metric
 
         for name, metric in metrics.items():
             metric.load_state_dict(states_of_metrics[name])
         self.collection._share_again()
-        columns = {name.removeprefix(ROWS): column for name, column in states.items() if name.startswith(ROWS)}
+        columns = {
+            name.removeprefix(ROWS): column
+            for name, column in states.items()
+            if name.startswith(ROWS)
+        }
         self.interval_values.labels.load_state_dict(columns)
         self.warnings = list(states["warnings"])
 
     def _fingerprint(self) -> str:
-        """Return a digest of all that the states depend on: arguments, buckets and counts of all metrics."""
-        return digest_of([tuple(metric.fingerprint()) for metric in self._metrics_with_states().values()])
+        """Return a digest of all that the states depend on: arguments, buckets and
+        counts of all metrics.
+        """
+        return digest_of(
+            [
+                tuple(metric.fingerprint())
+                for metric in self._metrics_with_states().values()
+            ]
+        )
 
-    # -- results ----------------------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the values of the metrics by key, over all ranks."""
@@ -309,12 +373,22 @@ class Evaluation:
         averages = self.interval_values.labels.averages()
         values = values_of(collection, self.interval_values, results, averages)
         totals = self.counts.totals()
-        buckets = distinct_buckets(self.bucketings, results, totals.positives_of_buckets)
+        buckets = distinct_buckets(
+            self.bucketings, results, totals.positives_of_buckets
+        )
         facts = metric_facts(collection.named, results, self.over_all, totals.rows)
         labels = None
         if self.labels:
-            labels = label_table(collection, totals, self.label_names, self.bucketings, self.interval_values.labels)
-        texts = notes_of(collection, self.counts, totals, results, values, buckets, self.label_names)
+            labels = label_table(
+                collection,
+                totals,
+                self.label_names,
+                self.bucketings,
+                self.interval_values.labels,
+            )
+        texts = notes_of(
+            collection, self.counts, totals, results, values, buckets, self.label_names
+        )
         warnings: dict[str, None] = {}
         for process_warnings in from_all(self.warnings, self.collection):
             warnings |= dict.fromkeys(process_warnings)
@@ -325,7 +399,10 @@ class Evaluation:
             metrics=list(facts.values()),
             headline=self.headline,
             buckets=buckets,
-            row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, totals.rows_of_groups)],
+            row_groups=[
+                GroupRow(*group)
+                for group in zip_longest(self.row_groups, totals.rows_of_groups)
+            ],
             rows=totals.rows,
             positives=totals.positives,
             ties=values.ties,
@@ -339,14 +416,20 @@ class Evaluation:
         return with_intervals(report, values.intervals, averages)
 
 
-def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bool) -> RowValues | None:
-    """Start an evaluation and add all rows, batch by batch; return the values of each row if ``keeps_rows`` is True."""
+def add_data(
+    evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bool
+) -> RowValues | None:
+    """Start an evaluation and add all rows, batch by batch; return the values of each
+    row if ``keeps_rows`` is True.
+    """
     evaluation.start(data.device)
     row_groups = checked_numbers(data.row_groups, evaluation.row_groups, data.num_rows)
     has_names = data.label_names is not None
     values = None
     if keeps_rows:
-        values = RowValues(evaluation.collection, evaluation.over_all, headline=evaluation.headline)
+        values = RowValues(
+            evaluation.collection, evaluation.over_all, headline=evaluation.headline
+        )
     for rows, preds, target in data.batches(batch_rows):
         row_mask = batch_groups = None
         if data.row_mask is not None:
@@ -354,7 +437,12 @@ def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bo
         if row_groups is not None:
             batch_groups = row_groups[rows]
         ranking = evaluation.update(
-            preds, target, row_mask, row_groups=batch_groups, tokens=data.tokens, has_names=has_names
+            preds,
+            target,
+            row_mask,
+            row_groups=batch_groups,
+            tokens=data.tokens,
+            has_names=has_names,
         )
         if values is not None:
             values.add(ranking)
@@ -362,24 +450,31 @@ def add_data(evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bo
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:
-    """Raise if a collection does more in ``update``, which ``caller`` would never call: it adds one ranking to all."""
+    """Raise if a collection does more in ``update``, which ``caller`` would never call:
+    it adds one ranking to all.
+    """
     if type(collection).update is not TopKCollection.update:
         raise TypeError(
-            f"{caller}: {type(collection).__name__} overrides update(), which would not be called here; "
+            f"{caller}: {type(collection).__name__} overrides update(), which would "
+            "not be called here; "
             "pass a TopKCollection, and change the batches instead."
         )
 
 
 def _check_bucket_names(bucketings: Iterable[LabelBuckets]) -> None:
-    """Raise if buckets of one name hold different labels: a report has one row, and one count, for each name."""
+    """Raise if buckets of one name hold different labels: a report has one row, and one
+    count, for each name.
+    """
     labels_by_name: dict[str, Tensor] = {}
     for buckets in bucketings:
         for name, labels in zip(buckets.names, buckets.labels, strict=True):
             other_labels = labels_by_name.setdefault(name, labels)
             if not torch.equal(other_labels, labels):
                 raise ValueError(
-                    f"Evaluation: the bucket {name!r} holds other labels in one metric ({len(other_labels):,}) than in "
-                    f"another ({len(labels):,}); a report has one row for each name. Evaluate each set of buckets by "
-                    "itself, or give one set names of its own: "
-                    "LabelBuckets.from_assignment(buckets.assignment, names, buckets.counts)."
+                    f"Evaluation: the bucket {name!r} holds other labels in one metric "
+                    f"({len(other_labels):,}) than in another ({len(labels):,}); a "
+                    "report has one row for each name. Evaluate each set of buckets "
+                    "by itself, or give one set names of its own: "
+                    "LabelBuckets.from_assignment(buckets.assignment, names, "
+                    "buckets.counts)."
                 )

@@ -1,4 +1,6 @@
-"""``compare_runs``: evaluates and compares several runs in one call, for data in memory."""
+"""``compare_runs``: evaluates and compares several runs in one call, for data in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -77,40 +79,52 @@ def compare_runs(
     duplicates: Duplicates = "error",
     ignore_index: int | None = None,
 ) -> ComparisonReport:
-    """Evaluate several runs on the same targets, and return a report that says which differences are more than chance.
+    """Evaluate several runs on the same targets, and return a report that says which
+    differences are more than chance.
 
     Args:
-        runs: Predictions by the name of the run, in any form that :func:`evaluate` takes; or a ranking for each run,
-            without row weights, which no test reads.
-        target: The relevant labels, as for :func:`evaluate`. None if the runs are rankings, which hold their targets.
+        runs: Predictions by the name of the run, in any form that :func:`evaluate`
+            takes; or a ranking for each run, without row weights, which no test reads.
+        target: The relevant labels, as for :func:`evaluate`. None if the runs are
+            rankings, which hold their targets.
         metrics: As for :func:`evaluate`, and so are all arguments up to ``batch_rows``.
-        buckets: Label buckets; values by bucket are computed from the one list of the row (``scope="global"``).
+        buckets: Label buckets; values by bucket are computed from the one list of the
+            row (``scope="global"``).
         label_counts: Training counts.
         train_target: Training targets, to be counted.
         row_mask: Shape (N,), bool; False drops a row.
         row_groups: The group of each row.
-        labels: Whether the report also draws metrics as functions of the training count.
-        label_names: The name of each label; for tables and dicts, the names of all labels of the catalogue.
+        labels: Whether the report also draws metrics as functions of the training
+            count.
+        label_names: The name of each label; for tables and dicts, the names of all
+            labels of the catalogue.
         label_tree: The parents of the labels, as for :func:`tailmetrics.evaluate`.
-        missing: Treatment of queries without predictions. If runs answer different queries, pass ``"zero"``.
+        missing: Treatment of queries without predictions. If runs answer different
+            queries, pass ``"zero"``.
         batch_rows: Number of rows that are ranked at a time.
         baseline: The run with which all others are compared; None compares all pairs.
-        only: The questions that are tested, as keys or patterns: ``"precision@5"`` over all labels alone,
-            ``"recall@10/tail"``, ``"ndcg@5/*"``. Other values stand in the tables with their intervals, untested. None
-            tests all values and gaps, but no adjusted gaps, which ask the same question.
+        only: The questions that are tested, as keys or patterns: ``"precision@5"`` over
+            all labels alone, ``"recall@10/tail"``, ``"ndcg@5/*"``. Other values stand
+            in the tables with their intervals, untested. None tests all values and
+            gaps, but no adjusted gaps, which ask the same question.
         title: Title of the comparison; None takes the names of the runs.
         correction: As for :func:`tailmetrics.significance.compare`.
-        confidence: Confidence of the intervals; 1 - confidence is the level of the tests.
+        confidence: Confidence of the intervals; 1 - confidence is the level of the
+            tests.
         resamples: As for :func:`tailmetrics.significance.compare`.
-        resample: ``"rows"``, or ``"rows,labels"`` if the labels are a random sample, too.
+        resample: ``"rows"``, or ``"rows,labels"`` if the labels are a random sample,
+            too.
         seed: Seed of the random numbers; the same seed gives the same results.
-        clusters: The cluster of each row, such as its user, in the forms of ``row_groups``: the rows of a cluster are
-            drawn together. None draws single rows.
+        clusters: The cluster of each row, such as its user, in the forms of
+            ``row_groups``: the rows of a cluster are drawn together. None draws single
+            rows.
         headline: The metric that the comparison is about, as for :func:`evaluate`.
-        duplicates: What happens if an id stands twice in a row of ``preds``: ``"error"`` raises an error; ``"first"``
-            counts the first place, and the later places are misses.
-        ignore_index: An id in ``target`` that is no label, such as padding, or the -100 of language models. A row
-            that holds nothing else does not count. In a list of ``preds`` such an id, from 0 on, is a miss.
+        duplicates: What happens if an id stands twice in a row of ``preds``:
+            ``"error"`` raises an error; ``"first"`` counts the first place, and the
+            later places are misses.
+        ignore_index: An id in ``target`` that is no label, such as padding, or the -100
+            of language models. A row that holds nothing else does not count. In a list
+            of ``preds`` such an id, from 0 on, is a miss.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -120,10 +134,16 @@ def compare_runs(
     {'wrong': 0.0, 'right': 1.0}
     """
     if not isinstance(runs, Mapping) or len(runs) < 2:
-        raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
+        raise ValueError(
+            "compare_runs: runs must be a dict of at least two; pass the "
+            "predictions by name."
+        )
     for name in runs:
         if not isinstance(name, str) or not name.strip():
-            raise TypeError(f"compare_runs: runs names a run {name!r}; pass a text, such as 'baseline'.")
+            raise TypeError(
+                f"compare_runs: runs names a run {name!r}; pass a text, such as "
+                "'baseline'."
+            )
     check_indexes("compare_runs", runs)
     _check_rankings(runs)
     options = Options(
@@ -144,7 +164,9 @@ def compare_runs(
         ignore_index=ignore_index,
     )
     _check_unweighted(options.members)
-    options = replace(options, catalogue=labels_of_runs(runs.values(), target, options.resolved()))
+    options = replace(
+        options, catalogue=labels_of_runs(runs.values(), target, options.resolved())
+    )
 
     reports: dict[str, Report] = {}
     models: dict[str, Model] = {}
@@ -155,15 +177,19 @@ def compare_runs(
             first_run = run
         if run.data.row_names != first_run.data.row_names:
             raise ValueError(
-                f"compare_runs: {name} answers other queries than {next(iter(runs))}; pass runs that answer the same "
-                "queries, or missing='zero', which counts a query without predictions as an empty list."
+                f"compare_runs: {name} answers other queries than {next(iter(runs))}; "
+                "pass runs that answer the same queries, or missing='zero', which "
+                "counts a query without predictions as an empty list."
             )
         _check_numbers_of_labels(name, run, next(iter(runs)), first_run)
         report, rows = run.report, run.rows
         assert rows is not None  # they are kept
         reports[name] = report
         models[name] = Model(
-            [rows.columns(report.scalars, NOTHING)], report.scalars, rows.list_lengths, report.warnings
+            [rows.columns(report.scalars, NOTHING)],
+            report.scalars,
+            rows.list_lengths,
+            report.warnings,
         )
 
     assert first_run is not None
@@ -172,7 +198,9 @@ def compare_runs(
     curves: dict[str, Any] = {}
     for metric in first_report.curves:
         if all(metric in report.curves for report in reports.values()):
-            curves[metric] = {name: report.curves[metric] for name, report in reports.items()}
+            curves[metric] = {
+                name: report.curves[metric] for name, report in reports.items()
+            }
     return compared(
         models,
         first_run.rows.facts,
@@ -183,8 +211,11 @@ def compare_runs(
             "curves": curves,
             "settings": first_report.settings,
             "postfix": first_report.postfix,
-            # the warning on ties would point to a table of tie bounds, which a comparison does not have
-            "warnings": warnings_of({name: report.warnings_of_rows for name, report in reports.items()}),
+            # the warning on ties would point to a table of tie bounds, which a
+            # comparison does not have
+            "warnings": warnings_of(
+                {name: report.warnings_of_rows for name, report in reports.items()}
+            ),
         },
         baseline=baseline,
         confidence=confidence,
@@ -195,20 +226,27 @@ def compare_runs(
     )
 
 
-def _check_numbers_of_labels(name: str, run: Run, first_name: str, first_run: Run) -> None:
-    """Raise if a run has another number of labels than the first, and a metric depends on this number."""
+def _check_numbers_of_labels(
+    name: str, run: Run, first_name: str, first_run: Run
+) -> None:
+    """Raise if a run has another number of labels than the first, and a metric depends
+    on this number.
+    """
     for key, number in run.labels_by_key.items():
         first_number = first_run.labels_by_key.get(key, number)
         if number != first_number:
             raise ValueError(
-                f"compare_runs: {key} depends on the number of labels, which is {first_number:,} in {first_name} and "
-                f"{number:,} in {name}; pass num_labels= to the metric, or label_names=, the name of each label id. "
-                "Rankings take one num_labels= when they are made."
+                f"compare_runs: {key} depends on the number of labels, which is "
+                f"{first_number:,} in {first_name} and {number:,} in {name}; pass "
+                "num_labels= to the metric, or label_names=, the name of each label "
+                "id. Rankings take one num_labels= when they are made."
             )
 
 
 def _check_rankings(runs: Mapping[str, Any]) -> None:
-    """Raise if rankings stand beside other predictions, or have different targets or groups of rows."""
+    """Raise if rankings stand beside other predictions, or have different targets or
+    groups of rows.
+    """
     digests = {}
     groups = {}
     others = []
@@ -217,25 +255,28 @@ def _check_rankings(runs: Mapping[str, Any]) -> None:
             targets = RunDigest([])
             targets.update(range(preds.num_rows), preds)
             digests[name] = targets.entries()["targets"]
-            groups[name] = None if preds.rows.groups is None else preds.rows.groups.tolist()
+            groups[name] = (
+                None if preds.rows.groups is None else preds.rows.groups.tolist()
+            )
         else:
             others.append(name)
     if digests and others:
         raise TypeError(
-            f"compare_runs: {next(iter(digests))} is a Ranking and {others[0]} is not; pass a Ranking for each run, or "
+            f"compare_runs: {next(iter(digests))} is a Ranking and {others[0]} is "
+            "not; pass a Ranking for each run, or "
             "the predictions of each run and their target."
         )
     first = next(iter(digests), "")
     for name, digest in digests.items():
         if digest != digests[first]:
             raise ValueError(
-                f"compare_runs: the rankings {first} and {name} have different targets or row masks; rank all runs "
-                "with the same target and row_mask."
+                f"compare_runs: the rankings {first} and {name} have different targets "
+                "or row masks; rank all runs with the same target and row_mask."
             )
         if groups[name] != groups[first]:
             raise ValueError(
-                f"compare_runs: the rankings {first} and {name} have different row_groups; rank all runs with the "
-                "same row_groups."
+                f"compare_runs: the rankings {first} and {name} have different "
+                "row_groups; rank all runs with the same row_groups."
             )
 
 
@@ -244,15 +285,18 @@ def _check_unweighted(metrics: Iterable[TopKMetric]) -> None:
     for metric in metrics:
         if metric.weighted:
             raise ValueError(
-                f"compare_runs: {type(metric).__name__} has weighted=True, but tests count all rows alike; leave "
-                "weighted= and the weights of the rankings out, or call evaluate() for each run."
+                f"compare_runs: {type(metric).__name__} has weighted=True, but tests "
+                "count all rows alike; leave weighted= and the weights of the "
+                "rankings out, or call evaluate() for each run."
             )
 
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return each distinct warning once; if only some runs have it, the names of these runs precede it.
+    """Return each distinct warning once; if only some runs have it, the names of these
+    runs precede it.
 
-    Warnings that differ in their numbers alone are one warning, with the numbers of the first run.
+    Warnings that differ in their numbers alone are one warning, with the numbers of the
+    first run.
     """
     sentences_by_form: dict[str, dict[str, str]] = defaultdict(dict)
     for name, sentences in runs.items():
@@ -264,7 +308,10 @@ def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
         names = list(sentence_of_run)
         text = sentence_of_run[names[0]]
         if len(set(sentence_of_run.values())) > 1:
-            text = f"{text} These are the numbers of {names[0]}; those of the other runs differ."
+            text = (
+                f"{text} These are the numbers of {names[0]}; those of the other "
+                "runs differ."
+            )
         if len(names) < len(runs):
             text = f"{', '.join(names)}: {text}"
         texts.append(text)
@@ -277,7 +324,8 @@ class Model(NamedTuple):
     Attributes:
         runs: For each of its runs, such as its seeds, the values per row by key.
         scalars: Its values by key, including keys that are not compared.
-        list_lengths: Number of labels in the list of each row, shape (N,); None if each list holds all labels.
+        list_lengths: Number of labels in the list of each row, shape (N,); None if each
+            list holds all labels.
         warnings: The warnings of its runs.
     """
 
@@ -298,7 +346,8 @@ def compared(
     headline: str | None = None,
     **compare_arguments: Any,
 ) -> ComparisonReport:
-    """Compare models by their values per row, and return a report with the facts about the metrics.
+    """Compare models by their values per row, and return a report with the facts about
+    the metrics.
 
     Args:
         models: The models by name.
@@ -308,7 +357,8 @@ def compared(
         correction: As for :func:`tailmetrics.significance.compare`.
         shown: Further arguments of :class:`ComparisonReport`.
         headline: The metric that the comparison is about; None takes that of ``facts``.
-        compare_arguments: Further arguments of :func:`tailmetrics.significance.compare`.
+        compare_arguments: Further arguments of
+            :func:`tailmetrics.significance.compare`.
     """
     from tailmetrics.significance import compare, verdict
 
@@ -317,19 +367,29 @@ def compared(
     num_runs = {}
     if any(len(model.runs) > 1 for model in models.values()):
         num_runs = {name: len(model.runs) for name, model in models.items()}
-        left_out["a model has several runs, which have no median together"] = facts.keys_with("is_median")
+        left_out["a model has several runs, which have no median together"] = (
+            facts.keys_with("is_median")
+        )
     if mixed_scores:
         left_out[mixed_scores] = facts.keys_with("is_of_softmax")
     runs = {}
     for name, model in models.items():
-        runs[name] = [_without(run, set(chain(*left_out.values()))) for run in model.runs]
+        runs[name] = [
+            _without(run, set(chain(*left_out.values()))) for run in model.runs
+        ]
     keys = list(next(iter(runs.values()))[0])
 
     not_compared = _values_not_compared(models, keys)
     reasons = _reasons(left_out, not_compared)
     if not keys:
-        text = (" ".join(reasons.values()) or "The metrics have values of single labels alone").removesuffix(".")
-        raise ValueError(f"compare: nothing is left to compare. {text}; add a metric of rows, such as RecallAtK.")
+        text = (
+            " ".join(reasons.values())
+            or "The metrics have values of single labels alone"
+        ).removesuffix(".")
+        raise ValueError(
+            f"compare: nothing is left to compare. {text}; add a metric of rows, such "
+            "as RecallAtK."
+        )
 
     lower_is_better = facts.keys_with("lower_is_better")
     without_direction = facts.keys_with("has_no_direction")
@@ -344,8 +404,12 @@ def compared(
         **facts.among(keys),
         **compare_arguments,
     )
-    comparisons = [_with_reported_values(comparison, models) for comparison in comparisons]
-    unequal_lists = _unequal_lists(facts, models, [comparison.key for comparison in comparisons])
+    comparisons = [
+        _with_reported_values(comparison, models) for comparison in comparisons
+    ]
+    unequal_lists = _unequal_lists(
+        facts, models, [comparison.key for comparison in comparisons]
+    )
     sentences = [
         _verdict_without_postfix(verdict, comparisons, facts, headline, postfix),
         _tested_in_words(comparisons, only),
@@ -374,14 +438,21 @@ def compared(
     )
 
 
-def _with_reported_values(comparison: Comparison, models: Mapping[str, Model]) -> Comparison:
-    """Return a comparison with the values of the reports, where those of its rows differ from them by rounding alone.
+def _with_reported_values(
+    comparison: Comparison, models: Mapping[str, Model]
+) -> Comparison:
+    """Return a comparison with the values of the reports, where those of its rows
+    differ from them by rounding alone.
 
-    The values of reports do not depend on the order of rows. A comparison uses only the rows that count in both models,
-    so some of its values may differ from the reports by more, and stay.
+    The values of reports do not depend on the order of rows. A comparison uses only the
+    rows that count in both models, so some of its values may differ from the reports by
+    more, and stay.
     """
     values = []
-    for name, value in ((comparison.run, comparison.value), (comparison.baseline, comparison.baseline_value)):
+    for name, value in (
+        (comparison.run, comparison.value),
+        (comparison.baseline, comparison.baseline_value),
+    ):
         reported = models[name].scalars.get(comparison.key, nan)
         if isclose(value, reported, rel_tol=ROUNDING):
             value = reported
@@ -390,14 +461,20 @@ def _with_reported_values(comparison: Comparison, models: Mapping[str, Model]) -
 
 
 def _correction_in_use(correction: str, comparisons: Sequence[Comparison]) -> str:
-    """Return the correction that was made: there are no swaps where runs or labels vary."""
-    if correction == "max-t" and any(not isnan(comparison.p.total) for comparison in comparisons):
+    """Return the correction that was made: there are no swaps where runs or labels
+    vary.
+    """
+    if correction == "max-t" and any(
+        not isnan(comparison.p.total) for comparison in comparisons
+    ):
         return "holm"
     return correction
 
 
 def _mixed_scores(models: Mapping[str, Model]) -> str:
-    """Return why losses are not compared, if only some models have scores that look like probabilities; else ""."""
+    """Return why losses are not compared, if only some models have scores that look
+    like probabilities; else "".
+    """
     names = []
     for name, model in models.items():
         if any(AS_PROBABILITIES in warning for warning in model.warnings):
@@ -405,8 +482,9 @@ def _mixed_scores(models: Mapping[str, Model]) -> str:
     if not 0 < len(names) < len(models):
         return ""
     return (
-        f"scores of {', '.join(names)} lie between 0 and 1, as probabilities do, those of the others do not. Pass "
-        "the logarithms of probabilities, or evaluate these runs with --probabilities and compare the tables"
+        f"scores of {', '.join(names)} lie between 0 and 1, as probabilities do, those "
+        "of the others do not. Pass the logarithms of probabilities, or evaluate "
+        "these runs with --probabilities and compare the tables"
     )
 
 
@@ -415,24 +493,36 @@ def _without(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]
     return {key: rows for key, rows in values.items() if key not in keys}
 
 
-def _values_not_compared(models: Mapping[str, Model], keys: Sequence[str]) -> dict[str, dict[str, float]]:
+def _values_not_compared(
+    models: Mapping[str, Model], keys: Sequence[str]
+) -> dict[str, dict[str, float]]:
     """Return the values of the keys that are not compared, by key and model."""
     first = next(iter(models.values()))
     values: dict[str, dict[str, float]] = {}
     for key in _without(first.scalars, keys):
-        values[key] = {name: model.scalars.get(key, nan) for name, model in models.items()}
+        values[key] = {
+            name: model.scalars.get(key, nan) for name, model in models.items()
+        }
     return values
 
 
-def _reasons(left_out: Mapping[str, Sequence[str]], not_compared: Iterable[str]) -> dict[str, str]:
-    """Return for each reason a sentence that names the metrics that are not compared for it."""
+def _reasons(
+    left_out: Mapping[str, Sequence[str]], not_compared: Iterable[str]
+) -> dict[str, str]:
+    """Return for each reason a sentence that names the metrics that are not compared
+    for it.
+    """
     explained = {key for keys in left_out.values() for key in keys}
     keys_by_reason = dict(left_out)
-    keys_by_reason["rows have no values of them"] = [key for key in not_compared if key not in explained]
+    keys_by_reason["rows have no values of them"] = [
+        key for key in not_compared if key not in explained
+    ]
     sentences = {}
     for reason, keys in keys_by_reason.items():
         if keys:
-            sentences[reason] = f"Not compared: {', '.join(_stems(keys))}, because {reason}."
+            sentences[reason] = (
+                f"Not compared: {', '.join(_stems(keys))}, because {reason}."
+            )
     return sentences
 
 
@@ -441,8 +531,11 @@ def _stems(keys: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(key.partition("/")[0] for key in keys))
 
 
-def _patterns(only: Sequence[str] | None, keys: Sequence[str], postfix: str) -> list[str] | None:
-    """Return patterns with the prefix of the list of the row, and the postfix of all keys, where a key needs them.
+def _patterns(
+    only: Sequence[str] | None, keys: Sequence[str], postfix: str
+) -> list[str] | None:
+    """Return patterns with the prefix of the list of the row, and the postfix of all
+    keys, where a key needs them.
 
     None stands for all keys, and is returned unchanged.
 
@@ -452,23 +545,38 @@ def _patterns(only: Sequence[str] | None, keys: Sequence[str], postfix: str) -> 
     if only is None:
         return None
     if isinstance(only, str):
-        raise TypeError(f"compare: only={only!r} is one string; pass a list of keys or patterns, such as [{only!r}].")
+        raise TypeError(
+            f"compare: only={only!r} is one string; pass a list of keys or patterns, "
+            f"such as [{only!r}]."
+        )
     patterns: list[str] = []
     for pattern in only:
-        candidates = [pattern, f"{pattern}{postfix}", f"{OF_ONE_LIST}{pattern}", f"{OF_ONE_LIST}{pattern}{postfix}"]
-        matching = [name for name in candidates if any(matches_pattern(key, name) for key in keys)]
+        candidates = [
+            pattern,
+            f"{pattern}{postfix}",
+            f"{OF_ONE_LIST}{pattern}",
+            f"{OF_ONE_LIST}{pattern}{postfix}",
+        ]
+        matching = [
+            name
+            for name in candidates
+            if any(matches_pattern(key, name) for key in keys)
+        ]
         if not matching:
             raise ValueError(
-                f"compare: only={pattern!r} matches no value of rows; choose a key or pattern such as "
-                f"{', '.join(_choices(keys, postfix))}. Values of all lists together, such as Gini and coverage, have "
-                "none for a row and are not compared."
+                f"compare: only={pattern!r} matches no value of rows; choose a key or "
+                f"pattern such as {', '.join(_choices(keys, postfix))}. Values of all "
+                "lists together, such as Gini and coverage, have none for a row and "
+                "are not compared."
             )
         patterns += dict.fromkeys(matching)
     return patterns
 
 
 def _choices(keys: Sequence[str], postfix: str) -> list[str]:
-    """Return each key over all rows and labels, and for each other metric the pattern of its buckets and groups."""
+    """Return each key over all rows and labels, and for each other metric the pattern
+    of its buckets and groups.
+    """
     plain_keys = [key.removesuffix(postfix) for key in keys]
     choices = []
     for stem in _stems(plain_keys):
@@ -479,21 +587,42 @@ def _choices(keys: Sequence[str], postfix: str) -> list[str]:
     return choices
 
 
-def _tested_in_words(comparisons: Sequence[Comparison], only: Sequence[str] | None) -> str:
-    """Return a sentence on what was tested, if ``only`` was asked for; else an empty text."""
+def _tested_in_words(
+    comparisons: Sequence[Comparison], only: Sequence[str] | None
+) -> str:
+    """Return a sentence on what was tested, if ``only`` was asked for; else an empty
+    text.
+    """
     if only is None or all(comparison.tested for comparison in comparisons):
         return ""
-    return f"Tested: {', '.join(only)}; other values stand in the tables with their intervals, untested."
+    return (
+        f"Tested: {', '.join(only)}; other values stand in the tables with their "
+        "intervals, untested."
+    )
 
 
 def _verdict_without_postfix(
-    verdict: Any, comparisons: Sequence[Comparison], facts: RowFacts, headline: str, postfix: str
+    verdict: Any,
+    comparisons: Sequence[Comparison],
+    facts: RowFacts,
+    headline: str,
+    postfix: str,
 ) -> str:
-    """Return the verdict, with keys and buckets without the postfix of the collection."""
-    plain = [replace(comparison, key=comparison.key.removesuffix(postfix)) for comparison in comparisons]
-    over_all = {key.removesuffix(postfix): whole.removesuffix(postfix) for key, whole in facts.over_all.items()}
+    """Return the verdict, with keys and buckets without the postfix of the
+    collection.
+    """
+    plain = [
+        replace(comparison, key=comparison.key.removesuffix(postfix))
+        for comparison in comparisons
+    ]
+    over_all = {
+        key.removesuffix(postfix): whole.removesuffix(postfix)
+        for key, whole in facts.over_all.items()
+    }
     keys = {comparison.key for comparison in comparisons}
-    without_direction = [key for key in facts.keys_with("has_no_direction") if key in keys]
+    without_direction = [
+        key for key in facts.keys_with("has_no_direction") if key in keys
+    ]
     return str(
         verdict(
             plain,
@@ -505,11 +634,14 @@ def _verdict_without_postfix(
     )
 
 
-def _unequal_lists(facts: RowFacts, models: Mapping[str, Model], keys: Sequence[str]) -> dict[str, str]:
-    """Return the keys that read different numbers of places from the lists of the models, with the numbers in words.
+def _unequal_lists(
+    facts: RowFacts, models: Mapping[str, Model], keys: Sequence[str]
+) -> dict[str, str]:
+    """Return the keys that read different numbers of places from the lists of the
+    models, with the numbers in words.
 
-    The number of a model is the median over its rows, because some rows have few candidates in every run. A gap reads
-    what its buckets read.
+    The number of a model is the median over its rows, because some rows have few
+    candidates in every run. A gap reads what its buckets read.
     """
     texts: dict[str, str] = {}
     for key in keys:
@@ -517,14 +649,19 @@ def _unequal_lists(facts: RowFacts, models: Mapping[str, Model], keys: Sequence[
         cutoff = facts.keys[first_key].places
         if cutoff is None:
             continue
-        places = {name: _places_read(model.list_lengths, cutoff or inf) for name, model in models.items()}
+        places = {
+            name: _places_read(model.list_lengths, cutoff or inf)
+            for name, model in models.items()
+        }
         if len(set(places.values())) > 1:
             texts[key] = ", ".join(f"{name} {text}" for name, text in places.items())
     return texts
 
 
 def _places_read(list_lengths: Any, cutoff: float) -> str:
-    """Return in words how many places of the lists of a model a key reads, as the median of rows."""
+    """Return in words how many places of the lists of a model a key reads, as the
+    median of rows.
+    """
     number = cutoff
     if list_lengths is not None:
         number = np.median(np.minimum(list_lengths, cutoff))
@@ -533,8 +670,11 @@ def _places_read(list_lengths: Any, cutoff: float) -> str:
     return f"{number:,.0f}"
 
 
-def _headline(facts: RowFacts, keys: Sequence[str], headline: str | None, postfix: str) -> str:
-    """Return the metric that a comparison is about, as a key without bucket; empty if the runs' own is not compared.
+def _headline(
+    facts: RowFacts, keys: Sequence[str], headline: str | None, postfix: str
+) -> str:
+    """Return the metric that a comparison is about, as a key without bucket; empty if
+    the runs' own is not compared.
 
     Raises:
         ValueError: If ``headline`` was asked for, and is not compared.
@@ -554,11 +694,15 @@ def _headline(facts: RowFacts, keys: Sequence[str], headline: str | None, postfi
     if headline is None:
         return ""
     choices = ", ".join(map(repr, _stems(stems)))
-    raise ValueError(f"compare: headline={headline!r} is not compared; choose one of {choices}.")
+    raise ValueError(
+        f"compare: headline={headline!r} is not compared; choose one of {choices}."
+    )
 
 
 def _title(names: Sequence[str], baseline: str | None) -> str:
-    """Return a title with the names of the runs: the other runs against the baseline, or a list of all runs."""
+    """Return a title with the names of the runs: the other runs against the baseline,
+    or a list of all runs.
+    """
     if baseline is None and len(names) > 2:
         return ", ".join(names)
     baseline = baseline or names[0]

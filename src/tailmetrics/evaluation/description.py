@@ -1,4 +1,6 @@
-"""Metrics that a report adds (over all labels, per label, by bucket), and captions and arguments of its metrics."""
+"""Metrics that a report adds (over all labels, per label, by bucket), and captions and
+arguments of its metrics.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from tailmetrics.tree import LabelTree
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
-    """Return a caption for each key without bucket: the scope, the list, and the rows if some are left out."""
+    """Return a caption for each key without bucket: the scope, the list, and the rows
+    if some are left out.
+    """
     additions = ""
     if metric.aggregation.is_additive:
         additions += "; over all buckets the values add up to the value over all labels"
@@ -39,22 +43,30 @@ def captions_of(metric: TopKMetric) -> dict[str, str]:
 
 
 def conventions_of(metric: TopKMetric) -> str:
-    """Return in words the arguments that the key of a metric would show if it had no name of its own."""
+    """Return in words the arguments that the key of a metric would show if it had no
+    name of its own.
+    """
     if metric.name is None:
         return ""
     settings = metric.unusual_settings().items()
-    return ", ".join(f"{name}={value}" for name, value in settings if name not in (*DATA, *WITHIN))
+    return ", ".join(
+        f"{name}={value}" for name, value in settings if name not in (*DATA, *WITHIN)
+    )
 
 
 WITHIN = ("buckets", "scope", "depth")
 """Arguments that have a meaning only for metrics by bucket."""
 
 
-def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, dict[str, str]]:
-    """Return a collection that also has each metric by bucket over all labels, and a dict of keys.
+def with_values_over_all(
+    collection: TopKCollection,
+) -> tuple[TopKCollection, dict[str, str]]:
+    """Return a collection that also has each metric by bucket over all labels, and a
+    dict of keys.
 
-    The collection keeps all members; if nothing has to be added, ``collection`` itself is returned. The dict maps each
-    metric by bucket, such as ``global_recall@10``, to the key of its value over all labels, ``recall@10``.
+    The collection keeps all members; if nothing has to be added, ``collection`` itself
+    is returned. The dict maps each metric by bucket, such as ``global_recall@10``, to
+    the key of its value over all labels, ``recall@10``.
     """
     members = list(collection.members().values())
     keys_over_all: set[str] = set()
@@ -71,7 +83,9 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
         if whole is None:
             continue
         missing_cutoffs = []
-        for cutoff, stem, key in zip(metric.cutoffs, metric.cutoff_keys(), whole.row_keys(), strict=True):
+        for cutoff, stem, key in zip(
+            metric.cutoffs, metric.cutoff_keys(), whole.row_keys(), strict=True
+        ):
             key_over_all[collection.named(stem)] = collection.named(key)
             if key not in keys_over_all:
                 missing_cutoffs.append(cutoff)
@@ -94,27 +108,44 @@ def _at_cutoffs(metric: TopKMetric, cutoffs: Sequence[Any]) -> TopKMetric:
     return metric.empty_copy(**{argument: cutoffs})
 
 
-def _member_over_all(metric: TopKMetric, members: Iterable[TopKMetric]) -> TopKMetric | None:
-    """Return the member that is a metric by bucket over all labels; None without one."""
+def _member_over_all(
+    metric: TopKMetric, members: Iterable[TopKMetric]
+) -> TopKMetric | None:
+    """Return the member that is a metric by bucket over all labels; None without
+    one.
+    """
     if not metric.row_keys():  # values of single labels have no bucket
         return None
     own_settings = _settings_over_all(metric)
     for member in members:
-        is_alike = type(member) is type(metric) and member.buckets is None and member.name == metric.name
+        is_alike = (
+            type(member) is type(metric)
+            and member.buckets is None
+            and member.name == metric.name
+        )
         if is_alike and _settings_over_all(member) == own_settings:
             return member
     return None
 
 
 def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
-    """Return the arguments on which a value over all labels depends, as texts that can be compared."""
+    """Return the arguments on which a value over all labels depends, as texts that can
+    be compared.
+    """
     settings = metric.settings() | {"cutoffs": metric.cutoffs}
-    settings["empty_target_action"] = metric._given.get("empty_target_action")  # the default differs by bucket
-    return {name: identity(value) for name, value in settings.items() if name not in (*WITHIN, *FACTS, "k")}
+    # the default differs by bucket
+    settings["empty_target_action"] = metric._given.get("empty_target_action")
+    return {
+        name: identity(value)
+        for name, value in settings.items()
+        if name not in (*WITHIN, *FACTS, "k")
+    }
 
 
 def _over_all(metric: TopKMetric) -> TopKMetric | None:
-    """Return a metric by bucket as a metric over all labels; None if it has no use there."""
+    """Return a metric by bucket as a metric over all labels; None if it has no use
+    there.
+    """
     if not metric.aggregation.has_value_over_all or not metric.row_keys():
         return None  # values of single labels have no bucket
     try:
@@ -124,21 +155,27 @@ def _over_all(metric: TopKMetric) -> TopKMetric | None:
 
 
 USUAL_STEM, USUAL_K = "recall", 10
-"""What a report is about if nobody says it: how much of the relevant labels a list of a common length holds."""
+"""What a report is about if nobody says it: how much of the relevant labels a list of a
+common length holds.
+"""
 
 
-def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted: str | None = None) -> str:
+def headline_of(
+    collection: TopKCollection, over_all: Mapping[str, str], wanted: str | None = None
+) -> str:
     """Return the metric that a report is about, as a key without bucket.
 
-    By default this is a metric by bucket, rather one of which a higher value is better, rather recall than another
-    metric, rather of the one list of a row than of lists of the buckets, and rather at 10 than at another cut-off. It
-    is no metric that says nothing about quality, and none whose values of buckets are parts of the value over all
-    labels: such parts are small in every bucket.
+    By default this is a metric by bucket, rather one of which a higher value is better,
+    rather recall than another metric, rather of the one list of a row than of lists of
+    the buckets, and rather at 10 than at another cut-off. It is no metric that says
+    nothing about quality, and none whose values of buckets are parts of the value over
+    all labels: such parts are small in every bucket.
 
     Args:
         collection: The metrics.
         over_all: For each metric by bucket, the key of its value over all labels.
-        wanted: The metric that was asked for: its key without bucket, or the key of its value over all labels.
+        wanted: The metric that was asked for: its key without bucket, or the key of its
+            value over all labels.
 
     Raises:
         ValueError: If no metric has the key ``wanted``.
@@ -151,13 +188,20 @@ def headline_of(collection: TopKCollection, over_all: Mapping[str, str], wanted:
             preference = _preference(metric, cutoff)
             preferences[key] = min(preference, preferences.get(key, preference))
 
-    names = {key: collection.named(key) for key in sorted(preferences, key=lambda key: preferences[key])}
+    names = {
+        key: collection.named(key)
+        for key in sorted(preferences, key=lambda key: preferences[key])
+    }
     if wanted is None:
         return next(iter(names.values()), "")
-    wanted_keys = [key for key, name in names.items() if wanted in (key, name, over_all.get(name))]
+    wanted_keys = [
+        key for key, name in names.items() if wanted in (key, name, over_all.get(name))
+    ]
     if not wanted_keys:
         choices = ", ".join(map(repr, preferences))
-        raise ValueError(f"headline={wanted!r} is no metric here; choose one of {choices}.")
+        raise ValueError(
+            f"headline={wanted!r} is no metric here; choose one of {choices}."
+        )
     return names[min(wanted_keys, key=lambda key: preferences[key].whole)]
 
 
@@ -196,24 +240,33 @@ def _preference(metric: TopKMetric, cutoff: Any) -> Preference:
 
 
 LABELS_K = 10
-"""Cut-off of values of single labels where the headline has none: a common length of the lists that users see."""
+"""Cut-off of values of single labels where the headline has none: a common length of
+the lists that users see.
+"""
 SHARED = ("num_labels", "min_gain", *BATCH_DEFAULTS)
-"""Arguments that added metrics take from the other metrics, so that all metrics read a batch alike."""
+"""Arguments that added metrics take from the other metrics, so that all metrics read a
+batch alike.
+"""
 
 
 def with_label_values(
-    collection: TopKCollection, num_labels: int | None = None, headline: str | None = None
+    collection: TopKCollection,
+    num_labels: int | None = None,
+    headline: str | None = None,
 ) -> TopKCollection:
     """Return a collection with the same members that also has values of single labels.
 
-    It is ``collection`` itself if its members keep all counts per label. Otherwise precision, recall and F1 of each
-    label are added, at the cut-offs of the members that keep a part of the counts, or else at the cut-off of the
-    headline, so that a label is missed where the headline misses it. The added metrics need ``num_labels`` if no member
-    tells it. None is added to a collection that this function returned.
+    It is ``collection`` itself if its members keep all counts per label. Otherwise
+    precision, recall and F1 of each label are added, at the cut-offs of the members
+    that keep a part of the counts, or else at the cut-off of the headline, so that a
+    label is missed where the headline misses it. The added metrics need ``num_labels``
+    if no member tells it. None is added to a collection that this function returned.
     """
     members = list(collection.members().values())
     keeping = [metric for metric in members if metric.aggregation.keeps_labels]
-    keeping_parts = [metric for metric in keeping if not metric.aggregation.keeps_all_counts]
+    keeping_parts = [
+        metric for metric in keeping if not metric.aggregation.keeps_all_counts
+    ]
     if keeping and not keeping_parts:
         return collection
 
@@ -233,7 +286,9 @@ def with_label_values(
 
 
 def _shared_arguments(metrics: Sequence[TopKMetric]) -> dict[str, Any]:
-    """Return the arguments of :data:`SHARED` that metrics set; the first metric that sets one decides."""
+    """Return the arguments of :data:`SHARED` that metrics set; the first metric that
+    sets one decides.
+    """
     shared_arguments: dict[str, Any] = {}
     for metric in reversed(metrics):
         for name in SHARED:
@@ -245,7 +300,9 @@ def _shared_arguments(metrics: Sequence[TopKMetric]) -> dict[str, Any]:
 
 def _cutoff_of_headline(collection: TopKCollection, headline: str | None) -> int:
     """Return the cut-off of the headline; :data:`LABELS_K` if it has none."""
-    key_of_headline = headline_of(collection, with_values_over_all(collection)[1], headline)
+    key_of_headline = headline_of(
+        collection, with_values_over_all(collection)[1], headline
+    )
     for metric in collection.members().values():
         for key, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=False):
             if collection.named(key) == key_of_headline and isinstance(cutoff, int):
@@ -253,12 +310,16 @@ def _cutoff_of_headline(collection: TopKCollection, headline: str | None) -> int
     return LABELS_K
 
 
-def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> list[TopKMetric]:
-    """Return copies by bucket of the metrics over all labels; an evaluation with ``buckets`` adds these copies.
+def by_bucket(
+    metrics: Iterable[TopKMetric], buckets: LabelBuckets | str
+) -> list[TopKMetric]:
+    """Return copies by bucket of the metrics over all labels; an evaluation with
+    ``buckets`` adds these copies.
 
-    The copies read the one list of the row (scope global). Metrics that have no values by bucket, such as tie rates and
-    overlaps, are left out, and so are metrics of which ``metrics`` holds a version by bucket. What a metric was bound
-    to is left open in its copy, which is to be bound with it.
+    The copies read the one list of the row (scope global). Metrics that have no values
+    by bucket, such as tie rates and overlaps, are left out, and so are metrics of which
+    ``metrics`` holds a version by bucket. What a metric was bound to is left open in
+    its copy, which is to be bound with it.
 
     Args:
         metrics: The metrics.
@@ -268,7 +329,8 @@ def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> lis
     known_keys: set[str] = set()
     for metric in metrics:
         if metric.buckets is not None:
-            # keys over all labels as well: precision@1 needs no copy if metrics hold it by bucket in any scope
+            # keys over all labels as well: precision@1 needs no copy if metrics hold it
+            # by bucket in any scope
             known_keys.update(metric.cutoff_keys())
             whole = _over_all(metric)
             if whole is not None:
@@ -302,7 +364,9 @@ def _takes_buckets(metric: TopKMetric) -> bool:
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return the class of a metric and every argument that its values depend on, as plain data."""
+    """Return the class of a metric and every argument that its values depend on, as
+    plain data.
+    """
     settings: dict[str, Any] = {"class": type(metric).__name__}
     for name, value in metric.settings().items():
         settings[name] = _plain(value)
@@ -321,7 +385,9 @@ def labels_by_key(metrics: Iterable[TopKMetric]) -> dict[str, int]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form that JSON can hold; buckets and int64 tensors become digests."""
+    """Return a value in a form that JSON can hold; buckets and int64 tensors become
+    digests.
+    """
     if isinstance(value, LabelBuckets):
         return value.digest
     if isinstance(value, LabelTree):
@@ -338,7 +404,9 @@ def _plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that a result may depend on."""
+    """Return the versions of Python and of the libraries that a result may depend
+    on.
+    """
     return {
         "python": python_version(),
         "tailmetrics": tailmetrics.__version__,
@@ -347,9 +415,15 @@ def versions() -> dict[str, str]:
     }
 
 
-def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0) -> Iterator[BucketRow]:
-    """Yield a :class:`BucketRow` for each bucket; ``positives`` is the number of relevant labels in each bucket."""
-    for number, (name, labels) in enumerate(zip(buckets.names, buckets.labels, strict=True)):
+def bucket_rows(
+    buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0
+) -> Iterator[BucketRow]:
+    """Yield a :class:`BucketRow` for each bucket; ``positives`` is the number of
+    relevant labels in each bucket.
+    """
+    for number, (name, labels) in enumerate(
+        zip(buckets.names, buckets.labels, strict=True)
+    ):
         occurrences, frequencies = 0, ""
         if buckets.counts is not None and labels.numel():
             counts = buckets.counts[labels]
@@ -361,4 +435,6 @@ def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None, k
         bucket_positives = 0
         if positives:
             bucket_positives = positives[number]
-        yield BucketRow(name, len(labels), occurrences, bucket_positives, frequencies, kind)
+        yield BucketRow(
+            name, len(labels), occurrences, bucket_positives, frequencies, kind
+        )

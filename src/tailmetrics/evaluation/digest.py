@@ -1,12 +1,15 @@
-"""Digests of targets, buckets, counts and options of a run. Runs can be compared if their digests are equal.
+"""Digests of targets, buckets, counts and options of a run. Runs can be compared if
+their digests are equal.
 
     digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
     digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
     digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
-                                                                   # "cuts", "labels", "version": plain data
+                                                                   # "cuts", "labels",
+                                                                   "version": plain data
 
-A table of values per row stores the entries after its last row, when all targets are known. :func:`compare
-<tailmetrics.significance.compare>` takes the entries of each run as ``identities``, and refuses runs that differ.
+A table of values per row stores the entries after its last row, when all targets are
+known. :func:`compare <tailmetrics.significance.compare>` takes the entries of each run
+as ``identities``, and refuses runs that differ.
 """
 
 from __future__ import annotations
@@ -30,33 +33,44 @@ from tailmetrics.significance.halves import mixed
 VERSION: Final = "7"
 """The version of the digests. Digests of different versions cannot be compared."""
 
-LEFT_OUT: Final = ("k", "threshold", "buckets", "label_counts", "num_labels", "row_groups")
+LEFT_OUT: Final = (
+    "k",
+    "threshold",
+    "buckets",
+    "label_counts",
+    "num_labels",
+    "row_groups",
+)
 """Settings that the digest of a metric leaves out, because other entries hold them."""
 
 Ints = NDArray[np.int64]
 MOST_DIGITS: Final = 18
 """An int64 holds each number of so many digits."""
 _SEEDS: Final = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD
-"""Any two odd numbers. Each gives a sum of 64 bits; times an odd number, different labels stay different."""
+"""Any two odd numbers. Each gives a sum of 64 bits; times an odd number, different
+labels stay different.
+"""
 
 
 class RunDigest:
     """Digests of the targets, buckets, training counts and options of one run.
 
-    The digest of the targets is a sum of 128 bits over rows and their labels, so that the order of rows makes
-    no difference. It shows mistakes. It does not protect against other targets that somebody makes on purpose to have
-    the same digest. The other digests are SHA-256.
+    The digest of the targets is a sum of 128 bits over rows and their labels, so that
+    the order of rows makes no difference. It shows mistakes. It does not protect
+    against other targets that somebody makes on purpose to have the same digest. The
+    other digests are SHA-256.
 
-    The digests do not depend on the size and order of batches. With ``label_names`` they
-    do not depend on label ids either: two runs may number the same names differently, because their predictions hold
-    different names.
+    The digests do not depend on the size and order of batches. With ``label_names``
+    they do not depend on label ids either: two runs may number the same names
+    differently, because their predictions hold different names.
 
     Args:
         metrics: The metrics, which must have their buckets and counts.
-        options: Further inputs that the values depend on, such as the digest of a filter file, in types of JSON.
+        options: Further inputs that the values depend on, such as the digest of a
+            filter file, in types of JSON.
         label_names: The name of each label id; None if ids have no names.
-        row_names: The query of each row number, so that the digests do not depend on the order of rows; None if rows
-            have no names.
+        row_names: The query of each row number, so that the digests do not depend on
+            the order of rows; None if rows have no names.
 
     >>> from tailmetrics import RecallAtK, rank
     >>> metrics = [RecallAtK(k=1)]
@@ -86,11 +100,15 @@ class RunDigest:
         cuts: dict[str, str] = {}
         for metric in metrics:
             if isinstance(metric.buckets, LabelBuckets):
-                bucket_digests.add(_digest_of_buckets(metric.buckets, self._label_codes))
+                bucket_digests.add(
+                    _digest_of_buckets(metric.buckets, self._label_codes)
+                )
             label_counts = getattr(metric, "label_counts", None)
             if isinstance(label_counts, Tensor):
                 counts = _array(label_counts)
-                count_digests.add(_digest_of_labels(counts, counts != 0, self._label_codes))
+                count_digests.add(
+                    _digest_of_labels(counts, counts != 0, self._label_codes)
+                )
             for key, cutoff in _cutoffs_by_key(metric):
                 arguments[key] = _digest_of_arguments(metric)
                 cuts[key] = metric.reading.cut_text(cutoff)
@@ -115,13 +133,17 @@ class RunDigest:
         self._targets += _sums_over_rows(numbers, ranking, self._label_codes)
 
     def entries(self) -> dict[str, Any]:
-        """Return the digests in hex as plain data; None for buckets or counts that no metric has.
+        """Return the digests in hex as plain data; None for buckets or counts that no
+        metric has.
 
-        ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names of the buckets, and
-        the bucket of each label that is not ``unseen``. ``"counts"``: training counts in metrics that use them.
-        ``"options"``: the given options, so that an error can name the option that differs. ``"keys"``: for each key a
-        digest of the metric's other arguments. ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"labels"``:
-        the number of labels for each key that depends on it. ``"version"``: version of the digests.
+        ``"targets"``: numbers of the rows, their relevant labels and gains.
+        ``"buckets"``: names of the buckets, and the bucket of each label that is not
+        ``unseen``. ``"counts"``: training counts in metrics that use them.
+        ``"options"``: the given options, so that an error can name the option that
+        differs. ``"keys"``: for each key a digest of the metric's other arguments.
+        ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"labels"``: the
+        number of labels for each key that depends on it. ``"version"``: version of the
+        digests.
         """
         return {"targets": _in_hex(self._targets), **self._fixed}
 
@@ -133,10 +155,11 @@ def _in_hex(sums: Ints) -> str:
 def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: Codes) -> Ints:
     """Return two sums of 64 bits over the rows and their relevant labels, modulo 2^64.
 
-    m is the hash of a number. A label l whose gain has the bits g gives the word w = m(seed_1 l + g). A row r has the
-    factors f_1 = m(r + seed_1) and f_2 = m(r + seed_2), made odd, so that a product loses no bit of a word. The row
-    adds m(f_1) + f_1 * (sum of its w) to the first sum, and m(f_2) + f_2 * (sum of its w^2) to the second. The order of
-    rows and of labels makes no difference.
+    m is the hash of a number. A label l whose gain has the bits g gives the word w =
+    m(seed_1 l + g). A row r has the factors f_1 = m(r + seed_1) and f_2 = m(r +
+    seed_2), made odd, so that a product loses no bit of a word. The row adds m(f_1) +
+    f_1 * (sum of its w) to the first sum, and m(f_2) + f_2 * (sum of its w^2) to the
+    second. The order of rows and of labels makes no difference.
     """
     targets = ranking.targets
     entries = targets.entries
@@ -149,14 +172,19 @@ def _sums_over_rows(numbers: Ints, ranking: Ranking, codes: Codes) -> Ints:
         counted = targets.row_mask.cpu().numpy()
 
     relevant = (ids >= 0) & counted[rows]
-    rows, labels, bits = rows[relevant], codes[ids[relevant]], gains[relevant].view(np.int64)
+    rows, labels, bits = (
+        rows[relevant],
+        codes[ids[relevant]],
+        gains[relevant].view(np.int64),
+    )
     words = mixed(labels * _SEEDS[0] + bits)
     sums_of_labels, sums_of_rows = [], []
     for seed, powers in zip(_SEEDS, (words, words * words), strict=True):
         factors = mixed(numbers + seed) | 1
         sums_of_labels.append(factors[rows] @ powers)
         sums_of_rows.append(mixed(factors[counted]).sum())
-    return np.array(sums_of_labels, np.int64) + np.array(sums_of_rows, np.int64)  # arrays wrap around without a warning
+    # arrays wrap around without a warning
+    return np.array(sums_of_labels, np.int64) + np.array(sums_of_rows, np.int64)
 
 
 def _cutoffs_by_key(metric: TopKMetric) -> Iterator[tuple[str, Any]]:
@@ -169,16 +197,24 @@ def _cutoffs_by_key(metric: TopKMetric) -> Iterator[tuple[str, Any]]:
 
 
 def _digest_of_buckets(buckets: LabelBuckets, codes: Codes) -> str:
-    """Return the digest of the bucket of each label; a catalogue with more unseen labels has the same digest."""
+    """Return the digest of the bucket of each label; a catalogue with more unseen
+    labels has the same digest.
+    """
     assignment = _array(buckets.assignment)
     seen = np.ones(len(assignment), bool)
     if UNSEEN in buckets.names:
         seen = assignment != buckets.names.index(UNSEEN)
-    return _digest_of_labels(assignment, seen, codes, json.dumps(buckets.names).encode())
+    return _digest_of_labels(
+        assignment, seen, codes, json.dumps(buckets.names).encode()
+    )
 
 
-def _digest_of_labels(values: Ints, counted: NDArray[np.bool_], codes: Codes, prefix: bytes = b"") -> str:
-    """Return the digest of the values of the labels that are counted, in the order of their codes."""
+def _digest_of_labels(
+    values: Ints, counted: NDArray[np.bool_], codes: Codes, prefix: bytes = b""
+) -> str:
+    """Return the digest of the values of the labels that are counted, in the order of
+    their codes.
+    """
     labels = codes[np.flatnonzero(counted)]
     order = np.argsort(labels)
     pairs = np.stack([labels[order], values[counted][order]], axis=1).astype("<i8")
@@ -194,7 +230,11 @@ def _digest_of_all(digests: set[str]) -> str | None:
 
 def _digest_of_arguments(metric: TopKMetric) -> str:
     """Return the digest of the arguments that no other entry holds."""
-    settings = {name: value for name, value in settings_of(metric).items() if name not in LEFT_OUT}
+    settings = {
+        name: value
+        for name, value in settings_of(metric).items()
+        if name not in LEFT_OUT
+    }
     return sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
@@ -224,12 +264,18 @@ class Codes:
 
 
 def code_of_name(name: str) -> int:
-    """Return a number of 64 bits, independent of other names: the integer that a name spells, or a hash of its bytes.
+    """Return a number of 64 bits, independent of other names: the integer that a name
+    spells, or a hash of its bytes.
 
     >>> code_of_name("12"), code_of_name("012") == code_of_name("12")
     (12, False)
     """
-    if name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS and str(int(name)) == name:
+    if (
+        name.isascii()
+        and name.isdigit()
+        and len(name) <= MOST_DIGITS
+        and str(int(name)) == name
+    ):
         return int(name)
     return int.from_bytes(sha256(name.encode()).digest()[:8], "little", signed=True)
 

@@ -1,4 +1,6 @@
-"""``read_data``: reads what ``evaluate`` takes, in any form, as data in the order of the rows."""
+"""``read_data``: reads what ``evaluate`` takes, in any form, as data in the order of
+the rows.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from tailmetrics.evaluation.list_forms import (
 )
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.row_groups import group_names
-from tailmetrics.evaluation.table_data import check_tables, data_of_tables, label_names_of
+from tailmetrics.evaluation.table_data import (
+    check_tables,
+    data_of_tables,
+    label_names_of,
+)
 from tailmetrics.evaluation.tensor_data import data_of_ranking, data_of_tensors
 from tailmetrics.evaluation.values_by_row import note_on_groups, values_by_row
 from tailmetrics.ranking import Ranking
@@ -29,15 +35,21 @@ from tailmetrics.ranking._inputs import check_indexes
 
 
 def read_data(preds: Any, target: Any, options: Options) -> Data:
-    """Return predictions, targets and arguments with a value per row, in any form, as data in the order of the rows."""
-    _check_in_memory({"preds": preds, "target": target, "train_target": options.train_target})
+    """Return predictions, targets and arguments with a value per row, in any form, as
+    data in the order of the rows.
+    """
+    _check_in_memory(
+        {"preds": preds, "target": target, "train_target": options.train_target}
+    )
     train_target = rows_of_names(as_lists(options.train_target))
     if isinstance(preds, Ranking):
         _check_beside_ranking(preds, target, options)
         data = data_of_ranking(preds, padded(train_target), options)
     else:
         _check_rows(preds, target, options)
-        data = _data_in_any_form(as_lists(preds), rows_of_names(as_lists(target)), train_target, options)
+        data = _data_in_any_form(
+            as_lists(preds), rows_of_names(as_lists(target)), train_target, options
+        )
 
     inputs = {"preds": preds, "target": target}
     row_groups = values_by_row(options.row_groups, "row_groups", data, inputs)
@@ -54,7 +66,9 @@ def read_data(preds: Any, target: Any, options: Options) -> Data:
 
 
 def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequence[str]:
-    """Return the names of the labels of all runs, whose catalogue is one; empty if no two runs are tables."""
+    """Return the names of the labels of all runs, whose catalogue is one; empty if no
+    two runs are tables.
+    """
     target = rows_of_names(as_lists(target))
     train_target = rows_of_names(as_lists(options.train_target))
     tables = []
@@ -69,12 +83,15 @@ def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequen
 
 
 def _are_tables(preds: Any, target: Any) -> bool:
-    """Whether predictions and targets are read as tables of names, rather than as tensors."""
+    """Whether predictions and targets are read as tables of names, rather than as
+    tensors.
+    """
     return any(is_table(value) or holds_names(value) for value in (preds, target))
 
 
 def _with_ids(preds: Any, argument: str, labels: Any, options: Options) -> Any:
-    """Return lists of names as ids beside an array of predictions, whose columns or ids ``label_names`` names.
+    """Return lists of names as ids beside an array of predictions, whose columns or ids
+    ``label_names`` names.
 
     Return any other value unchanged.
     """
@@ -84,7 +101,9 @@ def _with_ids(preds: Any, argument: str, labels: Any, options: Options) -> Any:
     return names_as_ids(argument, labels, options.label_names)
 
 
-def _data_in_any_form(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
+def _data_in_any_form(
+    preds: Any, target: Any, train_target: Any, options: Options
+) -> Data:
     """Return predictions and targets as data, after arrays of names became lists."""
     target = _with_ids(preds, "target", target, options)
     train_target = _with_ids(preds, "train_target", train_target, options)
@@ -103,9 +122,11 @@ def _check_in_memory(values: Mapping[str, Any]) -> None:
         else:
             continue
         raise TypeError(
-            f"{CALLER}: {argument} is {content}, not data in memory; pass json.load(file) or "
-            "pandas.read_parquet(path), run tailmetrics evaluate --preds FILE --target FILE, or update metrics in "
-            "batches: for batch in tailmetrics.io.read(preds, target): metrics.update(batch.preds, batch.target)."
+            f"{CALLER}: {argument} is {content}, not data in memory; pass "
+            "json.load(file) or pandas.read_parquet(path), run tailmetrics evaluate "
+            "--preds FILE --target FILE, or update metrics in batches: for batch in "
+            "tailmetrics.io.read(preds, target): metrics.update(batch.preds, "
+            "batch.target)."
         )
 
 
@@ -116,18 +137,32 @@ def _check_beside_ranking(ranking: Ranking, target: Any, options: Options) -> No
         arguments["row_groups"] = options.row_groups
     for argument, value in arguments.items():
         if value is not None:
-            raise TypeError(f"{CALLER}: {argument} is given beside a Ranking, which holds it already; leave it out.")
+            raise TypeError(
+                f"{CALLER}: {argument} is given beside a Ranking, which holds it "
+                "already; leave it out."
+            )
 
 
 def _check_rows(preds: Any, target: Any, options: Options) -> None:
-    """Raise if the target is missing, or if indexes show that rows are in different orders."""
+    """Raise if the target is missing, or if indexes show that rows are in different
+    orders.
+    """
     if target is None:
-        raise TypeError(f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, which holds them.")
-    check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": options.row_mask})
-    for (table, frame), (name, series) in permutations({"preds": preds, "target": target}.items()):
+        raise TypeError(
+            f"{CALLER}: target is missing; pass the relevant labels, or a Ranking, "
+            "which holds them."
+        )
+    check_indexes(
+        CALLER, {"preds": preds, "target": target, "row_mask": options.row_mask}
+    )
+    for (table, frame), (name, series) in permutations(
+        {"preds": preds, "target": target}.items()
+    ):
         is_pair = is_frame(frame) and hasattr(series, "iloc") and not is_frame(series)
-        if is_pair and not series.index.equals(frame.index):  # the index of the Series may name queries
+        # the index of the Series may name queries
+        if is_pair and not series.index.equals(frame.index):
             raise ValueError(
-                f"{CALLER}: {name} is a Series whose index is not that of {table}; pass {name}.reset_index() if it "
-                f"names the queries, or {name}.tolist() if row i of both belong together."
+                f"{CALLER}: {name} is a Series whose index is not that of {table}; "
+                f"pass {name}.reset_index() if it names the queries, or "
+                f"{name}.tolist() if row i of both belong together."
             )

@@ -1,4 +1,6 @@
-"""What a report has its intervals from: sums over rows, and the labels of rows for averages over labels."""
+"""What a report has its intervals from: sums over rows, and the labels of rows for
+averages over labels.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tailmetrics.significance.labels import OverLabels
 
 
 class IntervalValues:
-    """Accumulates sums over rows for each metric, and the labels of rows for averages over labels.
+    """Accumulates sums over rows for each metric, and the labels of rows for averages
+    over labels.
 
     Both are empty without intervals, or without SciPy.
 
@@ -28,11 +31,17 @@ class IntervalValues:
         device: Device of the sums.
 
     Attributes:
-        moments: The sums of metrics that are means, medians or ratios of sums over rows.
+        moments: The sums of metrics that are means, medians or ratios of sums over
+            rows.
         labels: The predicted and relevant labels of each row.
     """
 
-    def __init__(self, collection: TopKCollection, confidence: float | None, device: torch.device | str) -> None:
+    def __init__(
+        self,
+        collection: TopKCollection,
+        confidence: float | None,
+        device: torch.device | str,
+    ) -> None:
         self.confidence = confidence
         sums, metrics = [], []
         if confidence is not None and find_spec("scipy") is not None:
@@ -46,7 +55,9 @@ class IntervalValues:
         self.moments.update(ranking)
         self.labels.update(ranking)
 
-    def intervals(self, scalars: Mapping[str, float], averages: Mapping[str, OverLabels]) -> dict[str, Interval]:
+    def intervals(
+        self, scalars: Mapping[str, float], averages: Mapping[str, OverLabels]
+    ) -> dict[str, Interval]:
         """Return the interval of each key that has one; call it in every process.
 
         Args:
@@ -57,19 +68,26 @@ class IntervalValues:
             return {}
         intervals = self.moments.intervals(scalars, self.confidence)
         if averages:
-            from tailmetrics.significance import intervals as intervals_of_rows  # needs SciPy
+            # needs SciPy
+            from tailmetrics.significance import intervals as intervals_of_rows
 
             facts = self.labels.facts.among(averages)
-            intervals |= intervals_of_rows(averages, **facts, resamples=0, confidence=self.confidence)
+            intervals |= intervals_of_rows(
+                averages, **facts, resamples=0, confidence=self.confidence
+            )
         intervals = as_valued(intervals, scalars)
         return {key: intervals[key] for key in scalars if key in intervals}
 
 
-def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
-    """Return the intervals of the keys in ``scalars``, each with the value in ``scalars`` as its value.
+def as_valued(
+    intervals: Mapping[str, Interval], scalars: Mapping[str, float]
+) -> dict[str, Interval]:
+    """Return the intervals of the keys in ``scalars``, each with the value in
+    ``scalars`` as its value.
 
-    The ends become NaN if the values per row give another value: a metric may count 0 / 0 in a bucket as 0, while
-    values per row leave the bucket unmeasured. Areas from bins may differ by 1e-4.
+    The ends become NaN if the values per row give another value: a metric may count 0 /
+    0 in a bucket as 0, while values per row leave the bucket unmeasured. Areas from
+    bins may differ by 1e-4.
     """
     valued: dict[str, Interval] = {}
     for key, interval in intervals.items():
@@ -79,6 +97,8 @@ def as_valued(intervals: Mapping[str, Interval], scalars: Mapping[str, float]) -
             valued[key] = interval
             continue
         valued[key] = replace(interval, value=scalars[key])
-        if interval.ends and not isclose(interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4):
+        if interval.ends and not isclose(
+            interval.value, scalars[key], rel_tol=1e-4, abs_tol=1e-4
+        ):
             valued[key] = valued[key].without_ends("rows alone do not tell the value")
     return valued

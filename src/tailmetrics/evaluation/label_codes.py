@@ -1,7 +1,9 @@
-"""Codes of the labels that rows hit, predict and hold, from which averages over labels are computed.
+"""Codes of the labels that rows hit, predict and hold, from which averages over labels
+are computed.
 
-A code is an int64 for one label of a row: (label * number of buckets + bucket) * 4 + 2 * relevant + predicted. For
-areas, a row has a code for every label: (bucket * MARKS + mark) * BINS + 2 * bin + relevant.
+A code is an int64 for one label of a row: (label * number of buckets + bucket) * 4 + 2
+* relevant + predicted. For areas, a row has a code for every label: (bucket * MARKS +
+mark) * BINS + 2 * bin + relevant.
 """
 
 from __future__ import annotations
@@ -20,35 +22,57 @@ from tailmetrics.significance.influence import Flags, Ints
 from tailmetrics.significance.labels import LabelRows, OverLabels, ShownRows
 
 Lists: TypeAlias = tuple[Ints, Ints]
-"""The number of codes of each row, shape (N,), and the concatenated codes of all rows."""
+"""The number of codes of each row, shape (N,), and the concatenated codes of all rows.
+"""
 
 LABELS, LENGTHS = "labels of ", ".lengths"
 """Prefix of columns with codes; suffix of columns with their number per row."""
 MOST = 2**24
-"""Largest number of codes that are kept for a cut-off, 128 MB; with more, averages over labels have no interval."""
+"""Largest number of codes that are kept for a cut-off, 128 MB; with more, averages over
+labels have no interval.
+"""
 BINS = 8192
 """So many numbers code a bin, of 4,096 at most, and whether the label is relevant."""
 MARKS = 256
-"""The number of hashes that tell the scores in a bin apart: two different scores share one in 1 of 256 cases."""
+"""The number of hashes that tell the scores in a bin apart: two different scores share
+one in 1 of 256 cases.
+"""
 
 
 def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
-    """Whether rows give codes for a metric: averages over labels and, if ``shown``, functions of the shown labels."""
-    return metric.aggregation.label_terms() is not None and (shown or metric.aggregation.is_quality)
+    """Whether rows give codes for a metric: averages over labels and, if ``shown``,
+    functions of the shown labels.
+    """
+    return metric.aggregation.label_terms() is not None and (
+        shown or metric.aggregation.is_quality
+    )
 
 
 def deepest_cutoff(metric: Any) -> tuple[int, int]:
     """Return the deepest cut-off of a metric, and its place; 0 for thresholds."""
-    return max((k if isinstance(k, int) else 0, place) for place, k in enumerate(metric.cutoffs))
+    return max(
+        (k if isinstance(k, int) else 0, place)
+        for place, k in enumerate(metric.cutoffs)
+    )
 
 
 def deepest_counts(metrics: Iterable[Any]) -> Any:
-    """Return the metric with the deepest list that keeps all counts of labels; None without a list.
+    """Return the metric with the deepest list that keeps all counts of labels; None
+    without a list.
 
-    The one list of a row comes before lists of buckets, as in the columns of the table of labels.
+    The one list of a row comes before lists of buckets, as in the columns of the table
+    of labels.
     """
-    counting = [metric for metric in metrics if metric.is_bound and metric.aggregation.keeps_all_counts]
-    counting.sort(key=lambda metric: metric.buckets is not None and metric.reading.scope == "bucket")
+    counting = [
+        metric
+        for metric in metrics
+        if metric.is_bound and metric.aggregation.keeps_all_counts
+    ]
+    counting.sort(
+        key=lambda metric: (
+            metric.buckets is not None and metric.reading.scope == "bucket"
+        )
+    )
     deepest = max(counting, key=lambda metric: deepest_cutoff(metric)[0], default=None)
     if deepest is None or not deepest_cutoff(deepest)[0]:
         return None
@@ -56,23 +80,33 @@ def deepest_counts(metrics: Iterable[Any]) -> Any:
 
 
 def label_columns(metric: Any, named: Callable[[str], str]) -> list[str]:
-    """Return the column name of each cut-off, made of its first key: codes depend on the buckets."""
+    """Return the column name of each cut-off, made of its first key: codes depend on
+    the buckets.
+    """
     keys = metric.row_keys() or metric.cutoff_keys()
     return [LABELS + named(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
 
 
-def code_columns(metrics: Iterable[Any], named: Callable[[str], str], ranking: Ranking) -> dict[str, Ints]:
-    """Return the columns of a batch with the codes of all rows, and with their number per row."""
+def code_columns(
+    metrics: Iterable[Any], named: Callable[[str], str], ranking: Ranking
+) -> dict[str, Ints]:
+    """Return the columns of a batch with the codes of all rows, and with their number
+    per row.
+    """
     columns = {}
     for metric in metrics:
-        for name, (lengths, codes) in zip(label_columns(metric, named), lists_of(metric, ranking), strict=True):
+        for name, (lengths, codes) in zip(
+            label_columns(metric, named), lists_of(metric, ranking), strict=True
+        ):
             columns[name + LENGTHS] = lengths
             columns[name] = codes
     return columns
 
 
 def spec_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return, as plain data, how to compute a value from codes: ``terms``, and the number of labels in each bucket."""
+    """Return, as plain data, how to compute a value from codes: ``terms``, and the
+    number of labels in each bucket.
+    """
     buckets = metric.bound_buckets
     sizes = [metric.num_labels]
     if buckets is not None:
@@ -80,7 +114,9 @@ def spec_of(metric: TopKMetric) -> dict[str, Any]:
     return {"terms": metric.aggregation.label_terms() or {}, "sizes": sizes}
 
 
-def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flags) -> OverLabels:
+def over_labels(
+    spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flags
+) -> OverLabels:
     """Return the decoded labels of all rows for the value of one bucket.
 
     Args:
@@ -100,7 +136,14 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: Flag
     rows = np.repeat(np.arange(lengths.size), lengths)
     labels, flags = codes // 4, codes % 4
     kept = inside[rows] & (labels % len(sizes) == bucket)
-    parts = rows[kept], labels[kept] // len(sizes), flags[kept] % 2 > 0, flags[kept] > 1, inside, sum(sizes)
+    parts = (
+        rows[kept],
+        labels[kept] // len(sizes),
+        flags[kept] % 2 > 0,
+        flags[kept] > 1,
+        inside,
+        sum(sizes),
+    )
     if "exposure" in terms:
         return ShownRows(*parts, terms["exposure"], sizes[bucket], terms["weights"])
     return LabelRows(*parts, size=sizes[bucket], **terms)
@@ -119,19 +162,25 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
 
     lists = []
     for increments in increments_by_cutoff:
-        hits, predicted, relevant = [num_labels * rows + labels for rows, labels in map(_changed, increments)]
+        hits, predicted, relevant = [
+            num_labels * rows + labels for rows, labels in map(_changed, increments)
+        ]
         cells = np.unique(np.concatenate([hits, predicted, relevant]))
         rows, labels = np.divmod(cells, num_labels)
         is_relevant = np.isin(cells, np.concatenate([hits, relevant]))
         is_predicted = np.isin(cells, np.concatenate([hits, predicted]))
-        codes = (labels * num_buckets + bucket[labels]) * 4 + 2 * is_relevant + is_predicted
+        codes = (
+            (labels * num_buckets + bucket[labels]) * 4 + 2 * is_relevant + is_predicted
+        )
         lists.append((np.bincount(rows, minlength=ranking.num_rows), codes))
     return lists
 
 
 def _area_codes(metric: Any, ranking: Ranking, bucket: Ints) -> Lists:
     """Return the codes of the scores of all labels."""
-    bins, relevant, scores = (part.numpy() for part in metric.aggregation.bins_of_rows(ranking))
+    bins, relevant, scores = (
+        part.numpy() for part in metric.aggregation.bins_of_rows(ranking)
+    )
     bits = (scores.astype(np.float64) + 0.0).view(np.int64)  # + 0.0: -0.0 becomes 0.0
     marks = mixed(bits) & (MARKS - 1)
     codes = (bucket * MARKS + marks) * BINS + 2 * bins + relevant
@@ -139,7 +188,9 @@ def _area_codes(metric: Any, ranking: Ranking, bucket: Ints) -> Lists:
 
 
 def _changed(increment: Increment | None) -> Lists:
-    """Return rows and labels of the cells that a batch changes in a state; none without an increment."""
+    """Return rows and labels of the cells that a batch changes in a state; none without
+    an increment.
+    """
     blocks: list[Any] = []
     if isinstance(increment, InBlocks):
         blocks = list(increment.blocks())
@@ -154,7 +205,9 @@ def _changed(increment: Increment | None) -> Lists:
 
 
 def hashes(lengths: Ints, codes: Ints) -> Ints:
-    """Return for each row a hash of its codes, which depends on the order of the codes."""
+    """Return for each row a hash of its codes, which depends on the order of the
+    codes.
+    """
     rows = np.repeat(np.arange(lengths.size), lengths)
     places = np.arange(codes.size) - (np.cumsum(lengths) - lengths)[rows]
     row_hashes = np.zeros(lengths.size, np.int64)
@@ -163,10 +216,14 @@ def hashes(lengths: Ints, codes: Ints) -> Ints:
 
 
 def reordered(lists: Lists, order: Ints) -> Lists:
-    """Return the lists of the rows ``order``, in this order; other rows are left out."""
+    """Return the lists of the rows ``order``, in this order; other rows are left
+    out.
+    """
     lengths, codes = lists
     starts = np.cumsum(lengths) - lengths
     new_lengths = lengths[order]
     new_starts = np.cumsum(new_lengths) - new_lengths
-    places = np.arange(new_lengths.sum()) + np.repeat(starts[order] - new_starts, new_lengths)
+    places = np.arange(new_lengths.sum()) + np.repeat(
+        starts[order] - new_starts, new_lengths
+    )
     return new_lengths, codes[places]

@@ -1,4 +1,6 @@
-"""Brings arguments with a value per label into the order of label ids: counts, buckets, trees, and those of metrics."""
+"""Brings arguments with a value per label into the order of label ids: counts, buckets,
+trees, and those of metrics.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ SHOWN_NAMES = 3
 
 
 def options_by_id(options: Options, data: Data) -> Options:
-    """Return the options in which every argument with a value per label is in the order of label ids.
+    """Return the options in which every argument with a value per label is in the order
+    of label ids.
 
-    The training counts are those of ``label_counts``, or else of ``train_target``, and ``label_names`` holds the name
-    of each label id.
+    The training counts are those of ``label_counts``, or else of ``train_target``, and
+    ``label_names`` holds the name of each label id.
 
     Raises:
         ValueError: If an argument does not fit the labels of the data.
@@ -36,10 +39,13 @@ def options_by_id(options: Options, data: Data) -> Options:
         names, places = data.label_names, data.label_order
         if options.label_names is not None:
             places = places_of_names(list(map(str, options.label_names)), names)
-        elif isinstance(options.buckets, LabelBuckets) and not are_label_ids(names, places):
+        elif isinstance(options.buckets, LabelBuckets) and not are_label_ids(
+            names, places
+        ):
             raise ValueError(
-                f"{CALLER}: buckets= is by label id, but the labels of these data have names; pass label_names=, in "
-                "whose order it is read, or label_counts= by name with buckets such as 'deciles'."
+                f"{CALLER}: buckets= is by label id, but the labels of these data have "
+                "names; pass label_names=, in whose order it is read, or "
+                "label_counts= by name with buckets such as 'deciles'."
             )
 
     label_counts = _counts_by_id(options, data, names, places)
@@ -64,7 +70,9 @@ def options_by_id(options: Options, data: Data) -> Options:
 
 
 def are_label_ids(names: Sequence[str], places: Tensor | None) -> bool:
-    """Whether the names of labels are the whole numbers from 0 on, which say the order of arguments by label."""
+    """Whether the names of labels are the whole numbers from 0 on, which say the order
+    of arguments by label.
+    """
     ordered = list(names)
     if places is not None:
         ordered = [names[place] for place in places.tolist()]
@@ -76,7 +84,8 @@ def places_of_names(label_names: Sequence[str], names: Sequence[str]) -> Tensor:
 
     Args:
         label_names: The names of the labels in the order that the user gave.
-        names: The name of each label id: those of ``label_names``, and those of the data.
+        names: The name of each label id: those of ``label_names``, and those of the
+            data.
 
     Raises:
         ValueError: If ``label_names`` holds a name twice, or lacks a name of the data.
@@ -87,8 +96,8 @@ def places_of_names(label_names: Sequence[str], names: Sequence[str]) -> Tensor:
         if len(unknown) > SHOWN_NAMES:
             names_text += f" and {len(unknown) - SHOWN_NAMES:,} more"
         raise ValueError(
-            f"{CALLER}: label_names lacks {names_text}, which the data hold; pass every label of the data once, as the "
-            "data write it."
+            f"{CALLER}: label_names lacks {names_text}, which the data hold; pass "
+            "every label of the data once, as the data write it."
         )
     check_distinct(label_names)
 
@@ -100,8 +109,10 @@ def vector_by_id(values: Tensor, places: Tensor | None) -> Tensor:
     """Return values per label in the order of label ids.
 
     Args:
-        values: Shape (L,); another shape is returned unchanged, and is refused where the number of labels is checked.
-        places: Shape (L,), int64: the label id of each place of ``values``; None if they are in this order.
+        values: Shape (L,); another shape is returned unchanged, and is refused where
+            the number of labels is checked.
+        places: Shape (L,), int64: the label id of each place of ``values``; None if
+            they are in this order.
 
     >>> vector_by_id(torch.tensor([7, 8, 9]), torch.tensor([2, 0, 1]))
     tensor([8, 9, 7])
@@ -111,8 +122,12 @@ def vector_by_id(values: Tensor, places: Tensor | None) -> Tensor:
     return torch.empty_like(values).scatter_(0, places, values)
 
 
-def _counts_by_id(options: Options, data: Data, names: Sequence[str] | None, places: Tensor | None) -> Any:
-    """Return the training counts in the order of label ids: those of ``label_counts``, or else of ``train_target``."""
+def _counts_by_id(
+    options: Options, data: Data, names: Sequence[str] | None, places: Tensor | None
+) -> Any:
+    """Return the training counts in the order of label ids: those of ``label_counts``,
+    or else of ``train_target``.
+    """
     counts = options.label_counts
     if counts is None:
         return data.train
@@ -124,12 +139,16 @@ def _counts_by_id(options: Options, data: Data, names: Sequence[str] | None, pla
     if places is None:
         return counts
     if isinstance(counts, LabelFrequency):
-        return LabelFrequency.from_counts(vector_by_id(counts.compute(), places), counts.num_rows)
+        return LabelFrequency.from_counts(
+            vector_by_id(counts.compute(), places), counts.num_rows
+        )
     return vector_by_id(check_counts(CALLER, "label_counts", counts), places)
 
 
 def _counts_of_names(counts: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    """Return the count of each name, in the order of ``names``; 0 for a name without a count."""
+    """Return the count of each name, in the order of ``names``; 0 for a name without a
+    count.
+    """
     check_distinct(names)
     unknown = counts.keys() - set(names)
     if unknown:
@@ -137,29 +156,38 @@ def _counts_of_names(counts: Mapping[str, Any], names: Sequence[str]) -> list[An
         if names:
             labels = f"{len(names):,} labels, such as {names[0]!r}"
         raise ValueError(
-            f"{CALLER}: label_counts names the label {next(iter(unknown))!r}, but the data have {labels}; write both "
+            f"{CALLER}: label_counts names the label {next(iter(unknown))!r}, but the "
+            f"data have {labels}; write both "
             "alike, or pass one count per label, shape (L,)."
         )
     return [counts.get(name, 0) for name in names]
 
 
 def _buckets_by_id(buckets: LabelBuckets, places: Tensor | None) -> LabelBuckets:
-    """Return buckets with the labels in the order of label ids, as :func:`vector_by_id`."""
+    """Return buckets with the labels in the order of label ids, as
+    :func:`vector_by_id`.
+    """
     if places is None:
         return buckets
     counts = buckets.counts
     if counts is not None:
         counts = vector_by_id(counts, places)
-    return LabelBuckets.from_assignment(vector_by_id(buckets.assignment, places), buckets.names, counts)
+    return LabelBuckets.from_assignment(
+        vector_by_id(buckets.assignment, places), buckets.names, counts
+    )
 
 
 def _tree_by_id(
-    tree: LabelTree, names: Sequence[str] | None, label_names: Sequence[str] | None, places: Tensor | None
+    tree: LabelTree,
+    names: Sequence[str] | None,
+    label_names: Sequence[str] | None,
+    places: Tensor | None,
 ) -> LabelTree:
     """Return a tree with its labels in the order of label ids.
 
-    A tree with names follows its names; a tree without names follows ``label_names``. The arguments are those of
-    :func:`metrics_by_id`; ``names`` is None if labels have none.
+    A tree with names follows its names; a tree without names follows ``label_names``.
+    The arguments are those of :func:`metrics_by_id`; ``names`` is None if labels have
+    none.
 
     Raises:
         ValueError: If labels have names, and neither ``tree`` nor ``label_names`` has.
@@ -167,14 +195,27 @@ def _tree_by_id(
     follows_ids = tree.names is None and label_names is not None and places is None
     if names is None or follows_ids:
         return tree
-    if tree.names is None and label_names is not None and len(label_names) == tree.num_labels:
-        others = [f"node {node} of the tree" for node in range(tree.num_labels, len(tree.parents))]
-        tree = LabelTree(tree.parents, [*map(str, label_names), *others], num_labels=tree.num_labels)
+    if (
+        tree.names is None
+        and label_names is not None
+        and len(label_names) == tree.num_labels
+    ):
+        others = [
+            f"node {node} of the tree"
+            for node in range(tree.num_labels, len(tree.parents))
+        ]
+        tree = LabelTree(
+            tree.parents, [*map(str, label_names), *others], num_labels=tree.num_labels
+        )
     return tree.of_labels(list(names))
 
 
-def _collection_by_id(options: Options, names: Sequence[str], places: Tensor | None) -> Any:
-    """Return a list or collection with the metrics of :func:`metrics_by_id`; the same one if none differs."""
+def _collection_by_id(
+    options: Options, names: Sequence[str], places: Tensor | None
+) -> Any:
+    """Return a list or collection with the metrics of :func:`metrics_by_id`; the same
+    one if none differs.
+    """
     members = options.members
     ordered = metrics_by_id(members, names, options.label_names, places)
     if all(metric is member for metric, member in zip(ordered, members, strict=True)):
@@ -190,15 +231,18 @@ def metrics_by_id(
     label_names: Sequence[str] | None,
     places: Tensor | None,
 ) -> list[TopKMetric]:
-    """Return metrics whose arguments with a value per label are in the order of label ids, for labels with names.
+    """Return metrics whose arguments with a value per label are in the order of label
+    ids, for labels with names.
 
     These arguments follow ``label_names``, and a tree with names follows its names.
 
     Args:
         metrics: The metrics; one without such an argument is returned itself.
         names: The name of each label id.
-        label_names: The names of the labels in the order that the user gave; None if the user gave none.
-        places: Shape (L,), int64: the label id of each of ``label_names``; None if ids follow this order already.
+        label_names: The names of the labels in the order that the user gave; None if
+            the user gave none.
+        places: Shape (L,), int64: the label id of each of ``label_names``; None if ids
+            follow this order already.
 
     Raises:
         ValueError: If an argument follows neither.
@@ -211,8 +255,9 @@ def metrics_by_id(
                 value_by_id: Any = _tree_by_id(value, names, label_names, places)
             elif label_names is None:
                 raise ValueError(
-                    f"{CALLER}: {type(metric).__name__} has {argument}= by label id, but the labels of these data have "
-                    "names; pass label_names=, in whose order it is read, or buckets= and label_counts= by name to "
+                    f"{CALLER}: {type(metric).__name__} has {argument}= by label id, "
+                    "but the labels of these data have names; pass label_names=, in "
+                    "whose order it is read, or buckets= and label_counts= by name to "
                     f"{CALLER}."
                 )
             elif isinstance(value, LabelBuckets):
@@ -228,7 +273,9 @@ def metrics_by_id(
 
 
 def _arguments_by_label(metric: TopKMetric) -> dict[str, Any]:
-    """Return the arguments of a metric that hold a value per label: thresholds, weights, counts, buckets, a tree."""
+    """Return the arguments of a metric that hold a value per label: thresholds,
+    weights, counts, buckets, a tree.
+    """
     values = {}
     for name, value in metric.settings().items():
         is_vector = isinstance(value, Tensor) and value.ndim == 1

@@ -1,4 +1,6 @@
-"""Notes on data that look like a mistake: swapped arguments, queries that find themselves, queries on one side."""
+"""Notes on data that look like a mistake: swapped arguments, queries that find
+themselves, queries on one side.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,33 @@ if TYPE_CHECKING:
 FIRST_ROWS = 64
 """Rows that are read, to tell whether queries find themselves."""
 LARGEST_GRADE = 10
-"""Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole scores are mostly larger."""
+"""Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole
+scores are mostly larger.
+"""
 
 
-def notes_on_likely_mistakes(dataset: Dataset, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
-    """Return notes on swapped arguments and on queries that find themselves in a :class:`~tailmetrics.io.Dataset`.
+def notes_on_likely_mistakes(
+    dataset: Dataset, preds: str = "preds", target: str = "target"
+) -> tuple[str, ...]:
+    """Return notes on swapped arguments and on queries that find themselves in a
+    :class:`~tailmetrics.io.Dataset`.
 
     Args:
         dataset: The predictions and targets.
         preds: What notes call the predictions.
         target: What notes call the targets.
     """
-    return _note_on_swapped(dataset, preds, target) + _note_on_self_retrieval(dataset, preds)
+    return _note_on_swapped(dataset, preds, target) + _note_on_self_retrieval(
+        dataset, preds
+    )
 
 
 def notes_on_queries(
     dataset: Dataset, missing: Missing, preds: str = "preds", target: str = "target"
 ) -> tuple[str, ...]:
-    """Return notes on queries that have predictions but no targets, or targets but no predictions."""
+    """Return notes on queries that have predictions but no targets, or targets but no
+    predictions.
+    """
     notes = []
     if dataset.missing_queries:
         outcome = "counted as empty lists"
@@ -44,7 +55,9 @@ def notes_on_queries(
         subject = _queries_have(dataset.missing_queries, target)
         notes.append(f"{subject} no predictions in {preds}: {outcome}.")
     if dataset.unmatched_queries:
-        notes.append(f"{_queries_have(dataset.unmatched_queries, preds)} no targets: left out.")
+        notes.append(
+            f"{_queries_have(dataset.unmatched_queries, preds)} no targets: left out."
+        )
     return tuple(notes)
 
 
@@ -56,30 +69,43 @@ def _queries_have(count: int, source: str) -> str:
 
 
 def _note_on_swapped(dataset: Dataset, preds: str, target: str) -> tuple[str, ...]:
-    """Return a note that predictions and targets may be swapped, if they look like grades and like scores."""
+    """Return a note that predictions and targets may be swapped, if they look like
+    grades and like scores.
+    """
     grades = dataset.preds.first_values()
     # scores that were read from ranks are whole numbers below 0
-    if not len(grades) or not 0 < grades.max() <= LARGEST_GRADE or bool((grades != grades.round()).any()):
+    if (
+        not len(grades)
+        or not 0 < grades.max() <= LARGEST_GRADE
+        or bool((grades != grades.round()).any())
+    ):
         return ()
     scores = dataset.target.first_values()
     if bool((scores == scores.round()).all()):
         return ()
     return (
-        f"{preds} holds only whole numbers up to {grades.max():g}, as grades are, and {target} holds fractions, as "
-        "scores are. If the two are swapped: predictions come first here, unlike in ranx and pytrec_eval.",
+        f"{preds} holds only whole numbers up to {grades.max():g}, as grades are, and "
+        f"{target} holds fractions, as scores are. If the two are swapped: predictions "
+        "come first here, unlike in ranx and pytrec_eval.",
     )
 
 
 def _note_on_self_retrieval(dataset: Dataset, preds: str) -> tuple[str, ...]:
-    """Return a note that each query finds itself first, as where embeddings are searched in themselves.
+    """Return a note that each query finds itself first, as where embeddings are
+    searched in themselves.
 
-    Each of the first rows has its own name among its best labels. Nothing is said if no other label is relevant in
-    them, as in pairs. Where labels have the numbers of the rows, :func:`tailmetrics.rank` warns instead.
+    Each of the first rows has its own name among its best labels. Nothing is said if no
+    other label is relevant in them, as in pairs. Where labels have the numbers of the
+    rows, :func:`tailmetrics.rank` warns instead.
     """
     if dataset.row_names is None or dataset.stop - dataset.start < FEWEST_QUERIES:
         return ()
-    preds_rows, target_rows = _first_rows(dataset.preds, dataset), _first_rows(dataset.target, dataset)
-    if not (hasattr(preds_rows, "ids") and hasattr(target_rows, "ids")):  # scores of all labels, or a mask
+    preds_rows, target_rows = (
+        _first_rows(dataset.preds, dataset),
+        _first_rows(dataset.target, dataset),
+    )
+    # scores of all labels, or a mask
+    if not (hasattr(preds_rows, "ids") and hasattr(target_rows, "ids")):
         return ()
 
     num_queries = 0
@@ -87,7 +113,11 @@ def _note_on_self_retrieval(dataset: Dataset, preds: str) -> tuple[str, ...]:
     has_other_numbers = False
     lists = zip(_best_labels(preds_rows), _relevant_labels(target_rows), strict=True)
     for number, (best, relevant) in enumerate(lists, dataset.start):
-        own = [label for label in best if _label_name(dataset, label) == dataset.row_names[number]]
+        own = [
+            label
+            for label in best
+            if _label_name(dataset, label) == dataset.row_names[number]
+        ]
         if best and not own:
             return ()
         if own:
@@ -97,15 +127,22 @@ def _note_on_self_retrieval(dataset: Dataset, preds: str) -> tuple[str, ...]:
     if num_queries < FEWEST_QUERIES or not has_other_targets or not has_other_numbers:
         return ()
     return (
-        f"{preds}: each query finds itself first, as where it is searched in a collection that holds it. It counts as "
-        "a miss, or, where it is relevant, as a hit of any model. Leave the item out that has the name of its query; "
-        "if queries and items of one name are different things, ignore this warning.",
+        f"{preds}: each query finds itself first, as where it is searched in a "
+        "collection that holds it. It counts as a miss, or, where it is relevant, as "
+        "a hit of any model. Leave the item out that has the name of its query; if "
+        "queries and items of one name are different things, ignore this warning.",
     )
 
 
 def _first_rows(table: Any, dataset: Dataset) -> Any:
-    """Return the first rows of predictions or targets: lists of labels, or an array with a column per label."""
-    return next(table.all_batches(dataset.start, min(dataset.stop, dataset.start + FIRST_ROWS), FIRST_ROWS))
+    """Return the first rows of predictions or targets: lists of labels, or an array
+    with a column per label.
+    """
+    return next(
+        table.all_batches(
+            dataset.start, min(dataset.stop, dataset.start + FIRST_ROWS), FIRST_ROWS
+        )
+    )
 
 
 def _label_name(dataset: Dataset, label: int) -> str:
@@ -115,7 +152,9 @@ def _label_name(dataset: Dataset, label: int) -> str:
 
 
 def _best_labels(rows: Any) -> Iterator[list[int]]:
-    """Yield the labels of the highest score in each row; of lists without scores the first."""
+    """Yield the labels of the highest score in each row; of lists without scores the
+    first.
+    """
     scores = -np.arange(len(rows.ids), dtype=np.float64)
     if rows.values is not None:
         scores = rows.values

@@ -1,4 +1,6 @@
-"""Notes and captions of a report: what a reader has to know of its values, made of facts of the metrics."""
+"""Notes and captions of a report: what a reader has to know of its values, made of
+facts of the metrics.
+"""
 
 from __future__ import annotations
 
@@ -29,35 +31,51 @@ from tailmetrics.significance.interval import Interval
 from tailmetrics.significance.labels import LabelRows, OverLabels
 
 ON_SEQUENCES = (
-    "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
-    "seem more certain than they are. evaluate and compare take the sequence of each row by clusters=."
+    "Rows of one sequence are taken for independent: where they are alike, intervals "
+    "are too narrow, and differences seem more certain than they are. evaluate and "
+    "compare take the sequence of each row by clusters=."
 )
-"""The note of a report on rows that are places in sequences, whose scores are (B, T, L)."""
+"""The note of a report on rows that are places in sequences, whose scores are (B, T,
+L).
+"""
 SHOWN_DIGIT = 1e-4
 """The last digit that reports show of a value."""
 MOST_NAMED = 3
 """The most values that a note names; it counts the remaining ones."""
 MANY_EMPTY = 0.01
-"""Share of rows without a relevant label above which a report mentions them; a smaller share changes means by < 1 %."""
+"""Share of rows without a relevant label above which a report mentions them; a smaller
+share changes means by < 1 %.
+"""
 PADDING_SHARE = 0.1
-"""From this share of all training labels on, a label that is relevant in no row is noted: it fills a decile."""
+"""From this share of all training labels on, a label that is relevant in no row is
+noted: it fills a decile.
+"""
 EXPECTED_POSITIVES = 20
-"""With so many expected positives of a label, the chance that there is none is below 1e-8."""
+"""With so many expected positives of a label, the chance that there is none is below
+1e-8.
+"""
 SHOWN_SHARE = 5e-4
-"""The smallest share that a percentage with one decimal place shows as more than 0.0%."""
+"""The smallest share that a percentage with one decimal place shows as more than 0.0%.
+"""
 LEFT_OUT_BY_SKIP = "; empty_target_action='skip' leaves them out."
 TREATMENTS = {
     "neg": ("count as 0 in", LEFT_OUT_BY_SKIP),
     "pos": ("count as 1 in", LEFT_OUT_BY_SKIP),
     "skip": ("are left out of", "."),
 }
-"""How rows without a relevant label count by ``empty_target_action``, and what to do."""
+"""How rows without a relevant label count by ``empty_target_action``, and what to do.
+"""
 
 
 def on_data(
-    data: Data, options: Options, label_counts: Any, metrics: Iterable[TopKMetric], has_intervals: bool
+    data: Data,
+    options: Options,
+    label_counts: Any,
+    metrics: Iterable[TopKMetric],
+    has_intervals: bool,
 ) -> Iterator[str]:
-    """Yield notes on sequences, processes, the size of the catalogue, and labels without a training count.
+    """Yield notes on sequences, processes, the size of the catalogue, and labels
+    without a training count.
 
     Args:
         data: The data.
@@ -70,8 +88,8 @@ def on_data(
         yield ON_SEQUENCES
     if num_processes() > 1:
         yield (
-            f"the rows are those that this process passed, one of {num_processes()}: unlike metrics, a report adds "
-            "nothing up over processes."
+            f"the rows are those that this process passed, one of {num_processes()}: "
+            "unlike metrics, a report adds nothing up over processes."
         )
     if data.label_names is not None and options.label_names is None:
         if not options.catalogue:  # of several runs, which have one catalogue
@@ -81,7 +99,10 @@ def on_data(
         if options.label_counts is not None and not options.counts_have_names:
             yield from on_order_of_counts(data.label_names, data.label_order)
     elif data.train is not None and data.may_have_gaps and not options.stated_numbers():
-        clause, hint = "the largest id of these data implies", "label_names=ITEMS, or num_labels=L to a metric"
+        clause, hint = (
+            "the largest id of these data implies",
+            "label_names=ITEMS, or num_labels=L to a metric",
+        )
         yield from on_catalogue(metrics, data.train.num_labels, clause, hint)
 
     counts = None
@@ -96,22 +117,27 @@ def on_data(
 
 
 def on_order_of_counts(names: Sequence[str], order: Tensor | None) -> Iterator[str]:
-    """Yield a note on training counts without names beside labels whose names do not say their order.
+    """Yield a note on training counts without names beside labels whose names do not
+    say their order.
 
     Args:
         names: The name of each label id.
-        order: Shape (L,), int64: label ids in the order of the counts; None for the order of ids.
+        order: Shape (L,), int64: label ids in the order of the counts; None for the
+            order of ids.
     """
     if are_label_ids(names, order):
         return
     first = names[0 if order is None else int(order[0])]
     yield (
-        f"label_counts have no names, and are read in the ascending order of the names of labels: the first is of "
-        f"{first!r}. Pass a dict from name to count, or label_names= in the order of the counts."
+        "label_counts have no names, and are read in the ascending order of the names "
+        f"of labels: the first is of {first!r}. Pass a dict from name to count, or "
+        "label_names= in the order of the counts."
     )
 
 
-def on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, clause: str, hint: str) -> Iterator[str]:
+def on_catalogue(
+    metrics: Iterable[TopKMetric], num_labels: int, clause: str, hint: str
+) -> Iterator[str]:
     """Yield a note on the size of the catalogue if a metric depends on it.
 
     Args:
@@ -126,34 +152,40 @@ def on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, clause: str, hi
             keys |= dict.fromkeys(metric.cutoff_keys())
     if keys:
         yield (
-            f"The catalogue is the {num_labels:,} labels that {clause}. Before values that depend on its size are "
-            f"compared between runs, give all one catalogue: {hint}. "
-            f"These are {', '.join(some_of(list(keys), MOST_NAMED))}."
+            f"The catalogue is the {num_labels:,} labels that {clause}. Before values "
+            "that depend on its size are compared between runs, give all one "
+            f"catalogue: {hint}. These are "
+            f"{', '.join(some_of(list(keys), MOST_NAMED))}."
         )
 
 
 def on_unseen(counts: Tensor, hint: str | None) -> Iterator[str]:
-    """Yield a note on the labels without a training count, if more than half of the labels have none.
+    """Yield a note on the labels without a training count, if more than half of the
+    labels have none.
 
     Args:
         counts: Shape (L,), int64.
-        hint: Advice on closing gaps between label ids; None if labels have names, so that ids have no gaps.
+        hint: Advice on closing gaps between label ids; None if labels have names, so
+            that ids have no gaps.
     """
     unseen = int((counts == 0).sum())
-    if unseen <= counts.numel() / 2:  # more suggest gaps between ids, which coverage, Gini and "unseen" would count
+    # more suggest gaps between ids, which coverage, Gini and "unseen" would count
+    if unseen <= counts.numel() / 2:
         return
     share = f"{unseen:,} of {counts.numel():,} labels"
     if hint is None:
         yield f"{share} have no training count and are unseen."
     else:
         yield (
-            f"{share} never occur in training. If the numbers of labels have gaps, each number met should be one "
-            f"label: {hint}."
+            f"{share} never occur in training. If the numbers of labels have gaps, "
+            f"each number met should be one label: {hint}."
         )
 
 
 def on_bins(results: Results, named: Named) -> Iterator[str]:
-    """Yield a note on the largest error of values from bins of scores, if the error shows in four digits."""
+    """Yield a note on the largest error of values from bins of scores, if the error
+    shows in four digits.
+    """
     errors: dict[str, float] = {}
     for metric, result in results:
         for key in metric.row_keys():
@@ -162,29 +194,39 @@ def on_bins(results: Results, named: Named) -> Iterator[str]:
     if errors:
         key = max(errors, key=errors.__getitem__)
         yield (
-            f"Scores of a label in one bin count as equal. Where they differ, values may be off by up to "
-            f"{errors[key]:.2g} ({key}). error_bounds() of a metric has the ends; more bins, or logits in place of "
-            "probabilities, bring them together."
+            "Scores of a label in one bin count as equal. Where they differ, values "
+            f"may be off by up to {errors[key]:.2g} ({key}). error_bounds() of a "
+            "metric has the ends; more bins, or logits in place of probabilities, "
+            "bring them together."
         )
 
 
 def on_misses(results: Results, named: Named) -> Iterator[str]:
-    """Yield a note on rows whose list does not reach the recall of a metric: their share, and their value."""
+    """Yield a note on rows whose list does not reach the recall of a metric: their
+    share, and their value.
+    """
     keys_by_text: dict[str, list[str]] = {}
     for metric, result in results:
         if result.facts.miss is None or metric.buckets is not None:
             continue
         miss_value, (share,) = result.facts.miss
         if share >= SHOWN_SHARE:
-            text = f"{share:.1%} of the rows do not reach the recall within their list and count as {miss_value:,}"
+            text = (
+                f"{share:.1%} of the rows do not reach the recall within their list "
+                f"and count as {miss_value:,}"
+            )
             keys_by_text.setdefault(text, []).extend(map(named, metric.cutoff_keys()))
 
     for text, keys in keys_by_text.items():
-        yield f"{', '.join(keys)}: {text}, which is no rank. Compare runs only if this number is the same."
+        yield (
+            f"{', '.join(keys)}: {text}, which is no rank. Compare runs only if this "
+            "number is the same."
+        )
 
 
 def empty_rows(metric: TopKMetric, result: Result, rows: int) -> int:
-    """Return the number of rows to which ``empty_target_action`` applies; 0 where it is not known.
+    """Return the number of rows to which ``empty_target_action`` applies; 0 where it is
+    not known.
 
     Args:
         metric: The metric.
@@ -197,7 +239,8 @@ def empty_rows(metric: TopKMetric, result: Result, rows: int) -> int:
 
 
 def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
-    """Yield a note on rows without a relevant label, if they change means: their number, and how they count.
+    """Yield a note on rows without a relevant label, if they change means: their
+    number, and how they count.
 
     Args:
         results: The values of the metrics.
@@ -213,7 +256,10 @@ def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
         if empty <= least:
             continue
         treatment, hint = TREATMENTS.get(metric.empty_target_action, TREATMENTS["neg"])
-        text = f"{empty:,} of {rows:,} rows have {metric.formula.lacking}{level}, and {treatment}"
+        text = (
+            f"{empty:,} of {rows:,} rows have {metric.formula.lacking}{level}, and "
+            f"{treatment}"
+        )
         keys_by_text.setdefault((text, hint), []).extend(map(named, metric.row_keys()))
 
     for (text, hint), keys in keys_by_text.items():
@@ -221,12 +267,16 @@ def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
 
 
 def is_full_for_equal_grades(metric: TopKMetric) -> bool:
-    """Whether a metric over all labels is 1 for every order of labels that have one grade."""
+    """Whether a metric over all labels is 1 for every order of labels that have one
+    grade.
+    """
     return isinstance(metric, NDCGAtK) and metric.buckets is None
 
 
 def on_equal_grades(results: Results, named: Named, totals: Totals) -> Iterator[str]:
-    """Yield a note on rows whose labels all have one grade: their number, and that every order has the value 1."""
+    """Yield a note on rows whose labels all have one grade: their number, and that
+    every order has the value 1.
+    """
     keys: list[str] = []
     for metric, _ in results:
         if is_full_for_equal_grades(metric):
@@ -234,8 +284,9 @@ def on_equal_grades(results: Results, named: Named, totals: Totals) -> Iterator[
     rows = totals.equal_grades
     if keys and rows > MANY_EMPTY * totals.rows:
         yield (
-            f"In {rows:,} of {totals.rows:,} rows all labels have one grade: every order of them has the value 1 in "
-            f"{', '.join(keys)}, which says nothing of the model."
+            f"In {rows:,} of {totals.rows:,} rows all labels have one grade: every "
+            f"order of them has the value 1 in {', '.join(keys)}, which says nothing "
+            "of the model."
         )
 
 
@@ -247,13 +298,17 @@ def on_groups(totals: Totals) -> Iterator[str]:
 
 
 def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:
-    """Yield a note on the labels that are in their bucket because of their id, not of their frequency."""
+    """Yield a note on the labels that are in their bucket because of their id, not of
+    their frequency.
+    """
     for buckets in bucketings:
         number = buckets.labels_by_id()
         if number >= SHOWN_SHARE * buckets.num_labels:
             yield (
-                f"{number:,} of {buckets.num_labels:,} labels are in their bucket only by their id: a border between "
-                f"{buckets.names[0]} … {buckets.names[-2]} falls among labels of equal training counts. Quantiles with "
+                f"{number:,} of {buckets.num_labels:,} labels are in their bucket "
+                "only by their id: a border between "
+                f"{buckets.names[0]} … {buckets.names[-2]} falls among labels of "
+                "equal training counts. Quantiles with "
                 "ties='together', or thresholds, keep such labels in one bucket."
             )
 
@@ -263,8 +318,9 @@ def on_lost(totals: Totals) -> Iterator[str]:
     share = totals.lost / max(1, totals.positives)
     if share >= SHOWN_SHARE:
         yield (
-            f"{share:.1%} of the relevant labels have a score of -inf and count as missed. If a filter of "
-            "seen labels covers them, take them out of the filter, or out of the targets."
+            f"{share:.1%} of the relevant labels have a score of -inf and count as "
+            "missed. If a filter of seen labels covers them, take them out of the "
+            "filter, or out of the targets."
         )
 
 
@@ -272,15 +328,28 @@ def on_ignored(totals: Totals, ignore_index: int | None) -> Iterator[str]:
     """Yield a note on the number of rows that ``ignore_index`` leaves out."""
     ignored = totals.ignored_rows
     if ignored:
-        yield f"{ignored:,} of {totals.rows + ignored:,} rows are left out by ignore_index={ignore_index}."
+        yield (
+            f"{ignored:,} of {totals.rows + ignored:,} rows are left out by "
+            f"ignore_index={ignore_index}."
+        )
 
 
 def on_padding(
-    counts: RowCounts, totals: Totals, ignore_index: int | None, label_names: Sequence[str] | None
+    counts: RowCounts,
+    totals: Totals,
+    ignore_index: int | None,
+    label_names: Sequence[str] | None,
 ) -> Iterator[str]:
-    """Yield a note on the most frequent label of training if it is relevant in no row, as padding is."""
+    """Yield a note on the most frequent label of training if it is relevant in no row,
+    as padding is.
+    """
     buckets, top = counts.counted_buckets, counts.top
-    if buckets is None or buckets.counts is None or ignore_index == top or totals.positives_of_top:
+    if (
+        buckets is None
+        or buckets.counts is None
+        or ignore_index == top
+        or totals.positives_of_top
+    ):
         return
     share = int(buckets.counts[top]) / max(1, int(buckets.counts.sum()))
     if share < PADDING_SHARE or share * totals.positives < EXPECTED_POSITIVES:
@@ -294,38 +363,56 @@ def on_padding(
     if int(buckets.label_counts[bucket]) == 1:
         text = f"{buckets.names[bucket]} is label {label} alone"
     yield (
-        f"{text}: {share:.0%} of all labels in training, and relevant in no row. If it pads the training "
-        f"targets, make the metrics with ignore_index={top}: deciles then hold what is left."
+        f"{text}: {share:.0%} of all labels in training, and relevant in no row. If it "
+        f"pads the training targets, make the metrics with ignore_index={top}: deciles "
+        "then hold what is left."
     )
 
 
-def on_chance(results: Results, named: Named, values: Values, totals: Totals) -> Iterator[str]:
-    """Yield a note on values over all labels that are worse than with equal scores: label ids may not match.
+def on_chance(
+    results: Results, named: Named, values: Values, totals: Totals
+) -> Iterator[str]:
+    """Yield a note on values over all labels that are worse than with equal scores:
+    label ids may not match.
 
-    Equal scores rank all labels, so that a list which ends before a cut-off can be worse, and valid.
+    Equal scores rank all labels, so that a list which ends before a cut-off can be
+    worse, and valid.
     """
     worse_keys = []
     for metric, _ in results:
         if metric.buckets is not None:
             continue
-        for key, cutoff in zip(map(named, metric.row_keys()), metric.cutoffs, strict=False):
+        for key, cutoff in zip(
+            map(named, metric.row_keys()), metric.cutoffs, strict=False
+        ):
             if _is_worse_than_chance(metric, key, cutoff, values, totals):
                 worse_keys.append(key)
     if worse_keys:
         yield (
-            f"Worse than with equal scores for all labels: {', '.join(worse_keys)}. Look whether preds and target "
-            "number the labels alike, from 0, or call them by the same names; whether the last axis of scores is that "
-            "of labels; and whether the largest score, or the first place of a list, is the best."
+            f"Worse than with equal scores for all labels: {', '.join(worse_keys)}. "
+            "Look whether preds and target number the labels alike, from 0, or call "
+            "them by the same names; whether the last axis of scores is that of "
+            "labels; and whether the largest score, or the first place of a list, is "
+            "the best."
         )
 
 
-def _is_worse_than_chance(metric: TopKMetric, key: str, cutoff: Any, values: Values, totals: Totals) -> bool:
-    """Whether a value over all labels is worse than with equal scores, beyond its interval."""
+def _is_worse_than_chance(
+    metric: TopKMetric, key: str, cutoff: Any, values: Values, totals: Totals
+) -> bool:
+    """Whether a value over all labels is worse than with equal scores, beyond its
+    interval.
+    """
     if metric.formula.is_of_softmax and totals.num_labels:
         return math.log(totals.num_labels) + SHOWN_DIGIT < values.all[key] < math.inf
     chance = values.alternatives.get("chance", {}).get(key)
     interval = values.intervals.get(key)
-    if chance is None or interval is None or cutoff is None or not metric.higher_is_better:
+    if (
+        chance is None
+        or interval is None
+        or cutoff is None
+        or not metric.higher_is_better
+    ):
         return False
     reaches_cutoff = (metric.reading.places(cutoff) or EVERYTHING) <= totals.shortest
     return reaches_cutoff and interval.high < chance
@@ -337,44 +424,66 @@ def on_number_of_rows(
     intervals: Mapping[str, Interval],
     clusters: Ints | None,
 ) -> Iterator[str]:
-    """Yield a note on averages over labels whose expectation depends on the number of rows.
+    """Yield a note on averages over labels whose expectation depends on the number of
+    rows.
 
     Args:
         averages: The contributions of rows by key.
         halves: The values at half of the rows.
         intervals: The intervals by key, with the values.
-        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
+        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn
+            alone.
     """
     unit = "row"
     if clusters is not None:
         unit = "cluster"
-    sentences: list[tuple[bool, float, str]] = []  # sorted: averages with a limit first, then those that move most
+    # sorted: averages with a limit first, then those that move most
+    sentences: list[tuple[bool, float, str]] = []
     for key in halves.keys() & intervals.keys():
         average, interval, half = averages[key], intervals[key], halves[key]
         if _moves(average, interval, half, clusters):
             size = abs(interval.value - half) / (interval.high - interval.low)
-            sentences.append((not _has_limit(average), -size, f"{key} {_movement(average, interval, half)}"))
-        elif interval.low != interval.high and _rests_on_single_units(average, clusters):
+            sentences.append(
+                (
+                    not _has_limit(average),
+                    -size,
+                    f"{key} {_movement(average, interval, half)}",
+                )
+            )
+        elif interval.low != interval.high and _rests_on_single_units(
+            average, clusters
+        ):
             value = report_number(interval.value)
-            sentences.append((False, 0.0, f"{key} ({value}) has one {unit} for most of its labels"))
+            sentences.append(
+                (False, 0.0, f"{key} ({value}) has one {unit} for most of its labels")
+            )
     if sentences:
         texts = [text for *_, text in sorted(sentences)]
         yield (
-            f"Averages over labels depend on the number of {unit}s. Do not compare these with values of another number "
-            f"of {unit}s: {'; '.join(some_of(texts, MOST_NAMED))}."
+            f"Averages over labels depend on the number of {unit}s. Do not compare "
+            f"these with values of another number of {unit}s: "
+            f"{'; '.join(some_of(texts, MOST_NAMED))}."
         )
 
 
-def _moves(average: OverLabels, interval: Interval, half: float, clusters: Ints | None) -> bool:
-    """Whether an average moves with the number of rows: its expectation does, and no other way than at half of them."""
+def _moves(
+    average: OverLabels, interval: Interval, half: float, clusters: Ints | None
+) -> bool:
+    """Whether an average moves with the number of rows: its expectation does, and no
+    other way than at half of them.
+    """
     if not interval.moves(half) or average.trend * (interval.value - half) < 0:
         return False
     return average.moves_with_rows(clusters)
 
 
 def _has_limit(average: OverLabels) -> bool:
-    """Whether the limit with many rows is of interest: coverage reaches 1, and what is shown has none."""
-    return isinstance(average, AreaRows) or (isinstance(average, LabelRows) and average.top > 0)
+    """Whether the limit with many rows is of interest: coverage reaches 1, and what is
+    shown has none.
+    """
+    return isinstance(average, AreaRows) or (
+        isinstance(average, LabelRows) and average.top > 0
+    )
 
 
 def _rests_on_single_units(average: OverLabels, clusters: Ints | None) -> bool:
@@ -384,9 +493,10 @@ def _rests_on_single_units(average: OverLabels, clusters: Ints | None) -> bool:
 def _movement(average: OverLabels, interval: Interval, half: float) -> str:
     """Return in words how a value differs from that at half of the rows.
 
-    Only where the trend is known, the value rises or falls with more rows. A mean over all labels that rose by v - h
-    from half of the rows rises at least as much from here on, if labels keep coming as they did; the lower end of its
-    interval takes the place of v, because v itself may be too large by chance.
+    Only where the trend is known, the value rises or falls with more rows. A mean over
+    all labels that rose by v - h from half of the rows rises at least as much from here
+    on, if labels keep coming as they did; the lower end of its interval takes the place
+    of v, because v itself may be too large by chance.
     """
     value = interval.value
     numbers = f"{report_number(half)} at half of them, {report_number(value)}"
@@ -402,22 +512,36 @@ def _movement(average: OverLabels, interval: Interval, half: float) -> str:
 
 
 def captions(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
-    """Yield each key, without bucket, of a metric by bucket with its caption; calibration errors add numbers."""
+    """Yield each key, without bucket, of a metric by bucket with its caption;
+    calibration errors add numbers.
+    """
     for place, (stem, caption) in enumerate(captions_of(metric).items()):
         if result.facts.calibration is not None:
-            columns = zip(metric.bucket_names, *result.facts.calibration[place], strict=True)
+            columns = zip(
+                metric.bucket_names, *result.facts.calibration[place], strict=True
+            )
             numbers = []
             for bucket, shown, mean, right in columns:
-                numbers.append(f"{bucket} {shown:,} ({report_number(mean)}, {report_number(right)})")
-            caption += f"; predictions (their mean probability, the share that is right): {', '.join(numbers)}"
+                numbers.append(
+                    f"{bucket} {shown:,} ({report_number(mean)}, "
+                    f"{report_number(right)})"
+                )
+            caption += (
+                "; predictions (their mean probability, the share that is right): "
+                f"{', '.join(numbers)}"
+            )
         yield stem, caption
 
 
 def on_means(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
-    """Yield keys over all labels with a text: the labels of a macro average, or the bias of predicted probabilities."""
+    """Yield keys over all labels with a text: the labels of a macro average, or the
+    bias of predicted probabilities.
+    """
     facts = result.facts
     if facts.calibration is not None:
-        for key, ((shown,), (confidence,), (accuracy,)) in zip(metric.row_keys(), facts.calibration, strict=True):
+        for key, ((shown,), (confidence,), (accuracy,)) in zip(
+            metric.row_keys(), facts.calibration, strict=True
+        ):
             if shown:
                 yield key, _bias(confidence, accuracy)
         return
@@ -439,15 +563,20 @@ def _bias(confidence: float, accuracy: float) -> str:
     elif confidence < accuracy:
         bias = "under-"
     return (
-        f"{bias}confident on average: predictions have a mean probability of {confidence:.4f}, and {accuracy:.4f} of "
-        "them are right"
+        f"{bias}confident on average: predictions have a mean probability of "
+        f"{confidence:.4f}, and {accuracy:.4f} of them are right"
     )
 
 
 def _at_most(metric: TopKMetric, labels_with_rows: int) -> str:
-    """Return in words the largest possible mean over all labels, which is below 1 if a label has no relevant row."""
+    """Return in words the largest possible mean over all labels, which is below 1 if a
+    label has no relevant row.
+    """
     number = metric.num_labels or 0
     if metric.settings()["labels"] != "all" or labels_with_rows == number:
         return ""
     reach = f"so that it can reach {labels_with_rows / number:.4f}"
-    return f", of which {number - labels_with_rows:,} of {number:,} have no relevant row and count 0, {reach}"
+    return (
+        f", of which {number - labels_with_rows:,} of {number:,} have no relevant row "
+        f"and count 0, {reach}"
+    )

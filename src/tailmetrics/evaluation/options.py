@@ -21,11 +21,13 @@ Missing: TypeAlias = Literal["skip", "zero"]
 
 @dataclass
 class Options:
-    """The arguments of :func:`evaluate`, which describes each, except predictions, targets and title.
+    """The arguments of :func:`evaluate`, which describes each, except predictions,
+    targets and title.
 
-    The metrics become a list or a collection, which can be read several times. ``confidence`` is that of intervals from
-    sums over rows, None for no intervals. ``catalogue`` names labels of other runs, which belong to the same catalogue;
-    only tables read it.
+    The metrics become a list or a collection, which can be read several times.
+    ``confidence`` is that of intervals from sums over rows, None for no intervals.
+    ``catalogue`` names labels of other runs, which belong to the same catalogue; only
+    tables read it.
     """
 
     metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None
@@ -57,43 +59,60 @@ class Options:
     def resolved(self) -> Options:
         """Return the options after checks, with counts by name in a dict.
 
-        ``duplicates`` and ``ignore_index`` are those of the metrics, if the metrics set them.
+        ``duplicates`` and ``ignore_index`` are those of the metrics, if the metrics set
+        them.
         """
         check_count(CALLER, "batch_rows", self.batch_rows)
         check_choice(CALLER, "missing", self.missing, Missing)
         check_flag(CALLER, "labels", self.labels)
         for argument in BATCH_DEFAULTS:
             check_batch_argument(CALLER, argument, getattr(self, argument))
-        _check_sized("label_names", self.label_names, "the name of each label, as a list")
+        _check_sized(
+            "label_names", self.label_names, "the name of each label, as a list"
+        )
         if not isinstance(self.label_counts, LabelFrequency):
             _check_sized(
-                "label_counts", self.label_counts, "the counts as a list or a dict by name, or a LabelFrequency"
+                "label_counts",
+                self.label_counts,
+                "the counts as a list or a dict by name, or a LabelFrequency",
             )
         if self.train_target is not None and self.label_counts is not None:
             raise ValueError(
-                f"{CALLER}: both train_target= and label_counts= are given; pass the training targets to count them, "
-                "or the counts."
+                f"{CALLER}: both train_target= and label_counts= are given; pass the "
+                "training targets to count them, or the counts."
             )
         if self.label_tree is not None and not isinstance(self.label_tree, LabelTree):
             raise TypeError(
-                f"{CALLER}: label_tree={self.label_tree!r} is no tree; pass LabelTree(parents), or "
-                "LabelTree.from_edges(edges, names)."
+                f"{CALLER}: label_tree={self.label_tree!r} is no tree; pass "
+                "LabelTree(parents), or LabelTree.from_edges(edges, names)."
             )
         label_counts = self.label_counts
         if self.counts_have_names:
-            label_counts = {str(name): count for name, count in self.label_counts.items()}
+            label_counts = {
+                str(name): count for name, count in self.label_counts.items()
+            }
             if len(label_counts) < len(self.label_counts):
-                raise ValueError(f"{CALLER}: label_counts names a label twice; add its counts up.")
+                raise ValueError(
+                    f"{CALLER}: label_counts names a label twice; add its counts up."
+                )
         return replace(
             self,
             label_counts=label_counts,
             duplicates=_shared_argument(self.members, "duplicates", self.duplicates),
-            ignore_index=_shared_argument(self.members, "ignore_index", self.ignore_index),
+            ignore_index=_shared_argument(
+                self.members, "ignore_index", self.ignore_index
+            ),
         )
 
     def with_default_buckets(self) -> Options:
-        """Return the options with deciles as buckets, if there are training counts and no given metric is by bucket."""
-        if self.label_counts is None or self.buckets is not None or self.metrics is None:
+        """Return the options with deciles as buckets, if there are training counts and
+        no given metric is by bucket.
+        """
+        if (
+            self.label_counts is None
+            or self.buckets is not None
+            or self.metrics is None
+        ):
             return self
         if any(metric.buckets is not None for metric in self.members):
             return self
@@ -102,14 +121,16 @@ class Options:
     @property
     def counts_have_names(self) -> bool:
         """Whether the training counts are a dict or Series, by the names of labels."""
-        is_series = hasattr(self.label_counts, "index") and hasattr(self.label_counts, "items")
+        is_series = hasattr(self.label_counts, "index") and hasattr(
+            self.label_counts, "items"
+        )
         return is_series or isinstance(self.label_counts, Mapping)
 
     def stated_numbers(self) -> dict[str, int]:
         """Return by argument, or by class of a metric, for how many labels it was made.
 
-        Counts by name are left out, because a label without a count has count 0. So is a tree with names beside
-        ``label_names``, because it may hold further labels.
+        Counts by name are left out, because a label without a count has count 0. So is
+        a tree with names beside ``label_names``, because it may hold further labels.
         """
         numbers: dict[str, int] = {}
         if self.label_names is not None:
@@ -129,11 +150,14 @@ class Options:
 def _check_sized(argument: str, value: Any, needed: str) -> None:
     """Raise unless an argument is None, or holds entries that can be counted."""
     if value is not None and not hasattr(value, "__len__"):
-        raise TypeError(f"{CALLER}: {argument} is a {type(value).__name__}; pass {needed}.")
+        raise TypeError(
+            f"{CALLER}: {argument} is a {type(value).__name__}; pass {needed}."
+        )
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
-    """Return metrics as a list, which can be read several times; return a collection or None unchanged.
+    """Return metrics as a list, which can be read several times; return a collection or
+    None unchanged.
 
     Raises:
         TypeError: If a metric is none of tailmetrics, such as a text or a class.
@@ -141,16 +165,22 @@ def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
     if metrics is None or isinstance(metrics, TopKCollection):
         return metrics
     if isinstance(metrics, Mapping):
-        raise TypeError(f"{CALLER}: metrics is a dict; pass TopKCollection(metrics), whose keys begin with its names.")
-    if isinstance(metrics, (TopKMetric, type, str)) or not isinstance(metrics, Iterable):
+        raise TypeError(
+            f"{CALLER}: metrics is a dict; pass TopKCollection(metrics), whose keys "
+            "begin with its names."
+        )
+    if isinstance(metrics, (TopKMetric, type, str)) or not isinstance(
+        metrics, Iterable
+    ):
         metrics = [metrics]
 
     members = list(metrics)
     for metric in members:
         if not isinstance(metric, TopKMetric):
             raise TypeError(
-                f"{CALLER}: metrics holds {metric!r}, which is no metric of tailmetrics; pass metrics with their "
-                "arguments, such as [RecallAtK(k=5)], or None for the usual ones."
+                f"{CALLER}: metrics holds {metric!r}, which is no metric of "
+                "tailmetrics; pass metrics with their arguments, such as "
+                "[RecallAtK(k=5)], or None for the usual ones."
             )
     return members
 
@@ -168,8 +198,8 @@ def check_distinct(label_names: Iterable[str]) -> None:
     for name in label_names:
         if name in seen:
             raise ValueError(
-                f"{CALLER}: label_names holds {name!r} twice, but names tell labels apart here; pass every label of "
-                "the data once, as the data write it."
+                f"{CALLER}: label_names holds {name!r} twice, but names tell labels "
+                "apart here; pass every label of the data once, as the data write it."
             )
         seen.add(name)
 
@@ -191,7 +221,8 @@ def numbers_of_metrics(metrics: Iterable[TopKMetric]) -> dict[str, int]:
 
 
 def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:
-    """Return the value of an argument of the first metric that sets it; ``value`` if no metric does.
+    """Return the value of an argument of the first metric that sets it; ``value`` if no
+    metric does.
 
     Raises:
         ValueError: If ``value`` and the value of this metric are set, and differ.
@@ -203,7 +234,8 @@ def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> An
             continue
         if value not in (default, metric_value):
             raise ValueError(
-                f"{CALLER}: {name}={value!r}, but a metric has {name}={metric_value!r}; pass one of the two."
+                f"{CALLER}: {name}={value!r}, but a metric has "
+                f"{name}={metric_value!r}; pass one of the two."
             )
         return metric_value
     return value

@@ -1,4 +1,6 @@
-"""Prepares an evaluation: its metrics with buckets, counts and numbers of labels, before the first batch."""
+"""Prepares an evaluation: its metrics with buckets, counts and numbers of labels,
+before the first batch.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.evaluation.options import CALLER, Options, members_of
 from tailmetrics.evaluation.row_groups import names_for_all
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
+from tailmetrics.metrics import (
+    NDCGAtK,
+    PrecisionAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    TopKMetric,
+)
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.tree import LabelTree
 
@@ -28,12 +36,16 @@ def prepared(
     num_labels: int | None = None,
     label_order: Tensor | None = None,
 ) -> Evaluation:
-    """Return an empty evaluation with copies of the metrics, which get the known buckets, counts and number of labels.
+    """Return an empty evaluation with copies of the metrics, which get the known
+    buckets, counts and number of labels.
 
     Args:
-        options: The metrics, labels, buckets, counts and tree, and what the report shows; other options are ignored.
-        groups: The names of the row groups, unless a metric has names of its own: then all metrics take these.
-        num_labels: The number of labels; None if unknown. That of a tree takes precedence.
+        options: The metrics, labels, buckets, counts and tree, and what the report
+            shows; other options are ignored.
+        groups: The names of the row groups, unless a metric has names of its own: then
+            all metrics take these.
+        num_labels: The number of labels; None if unknown. That of a tree takes
+            precedence.
         label_order: The order of labels with equal counts, as in :func:`buckets_of`.
     """
     buckets, label_tree = options.buckets, options.label_tree
@@ -51,7 +63,10 @@ def prepared(
 
     groups = names_for_all(members, groups)
     collection = collection.with_members(
-        members, row_groups=groups, duplicates=options.duplicates, ignore_index=options.ignore_index
+        members,
+        row_groups=groups,
+        duplicates=options.duplicates,
+        ignore_index=options.ignore_index,
     )
     if training is not None:
         collection.bind(replace(training, tree=label_tree))
@@ -64,12 +79,15 @@ def prepared(
         headline=options.headline,
     )
     for metric in evaluation.members:
-        metric.sync_on_compute = False  # the data are all data, also in one of several processes
+        # the data are all data, also in one of several processes
+        metric.sync_on_compute = False
     return evaluation
 
 
 def _collection(metrics: Any, training: Training | None) -> TopKCollection:
-    """Return an empty collection of copies of the metrics, or of the default metrics."""
+    """Return an empty collection of copies of the metrics, or of the default
+    metrics.
+    """
     if metrics is None:
         metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
         if training is not None:
@@ -77,7 +95,10 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
             metrics += by_bucket([PrecisionAtK(k=1), *at_10], "deciles")
     states: dict[int, Any] = {}  # copies refer to these, until they are reset
     for metric in members_of(metrics):
-        states |= {id(state): state for state in (*metric.metric_state.values(), *metric._defaults.values())}
+        states |= {
+            id(state): state
+            for state in (*metric.metric_state.values(), *metric._defaults.values())
+        }
     copies: Any = deepcopy(metrics, states)
     collection: TopKCollection = copies
     if not isinstance(copies, TopKCollection):
@@ -88,18 +109,27 @@ def _collection(metrics: Any, training: Training | None) -> TopKCollection:
 
 
 def _complete(
-    metric: TopKMetric, training: Training | None, num_labels: int | None, label_tree: LabelTree | None
+    metric: TopKMetric,
+    training: Training | None,
+    num_labels: int | None,
+    label_tree: LabelTree | None,
 ) -> None:
-    """Give a metric the tree if it needs it, and the number of labels if no training data give it."""
+    """Give a metric the tree if it needs it, and the number of labels if no training
+    data give it.
+    """
     if label_tree is not None and "tree" in metric.missing():
         metric.take_shared_arguments(tree=label_tree)
-    knows_all_but_number = metric.num_labels is None and not set(metric.missing()) - {"num_labels"}
+    knows_all_but_number = metric.num_labels is None and not set(metric.missing()) - {
+        "num_labels"
+    }
     if training is None and num_labels is not None and knows_all_but_number:
         metric.bind(Training(num_labels, None, None, tree=label_tree))
 
 
 def _check_takes_buckets(members: Iterable[TopKMetric], training: Training) -> None:
-    """Raise if each metric has other buckets of its own, so that the report would have none of the given buckets."""
+    """Raise if each metric has other buckets of its own, so that the report would have
+    none of the given buckets.
+    """
     given_buckets = training.buckets("deciles")
     for metric in members:
         own_buckets = metric.buckets
@@ -108,13 +138,16 @@ def _check_takes_buckets(members: Iterable[TopKMetric], training: Training) -> N
         if own_buckets is None or own_buckets.digest == given_buckets.digest:
             return
     raise ValueError(
-        f"{CALLER}: buckets= is given, but each metric has buckets of its own; leave it out, or make metrics without "
-        "buckets=, or with buckets='deciles' to keep their scope: they then take these buckets."
+        f"{CALLER}: buckets= is given, but each metric has buckets of its own; leave "
+        "it out, or make metrics without buckets=, or with buckets='deciles' to keep "
+        "their scope: they then take these buckets."
     )
 
 
 def check_complete(members: Iterable[TopKMetric]) -> None:
-    """Raise if a metric still lacks training counts or another fact about the training data."""
+    """Raise if a metric still lacks training counts or another fact about the training
+    data.
+    """
     for metric in members:
         lacking = metric.missing()
         if lacking == ["tree"]:
@@ -129,17 +162,21 @@ def check_complete(members: Iterable[TopKMetric]) -> None:
 
 
 def _training(buckets: Any, label_counts: Any, order: Tensor | None) -> Training | None:
-    """Return the known training counts, number of training rows and buckets, for binding metrics; None if none is."""
+    """Return the known training counts, number of training rows and buckets, for
+    binding metrics; None if none is.
+    """
     if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(
-            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
+            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or "
+            "a text such as 'deciles'."
         )
     if label_counts is None and buckets is None:
         return None
     if label_counts is None:
         if isinstance(buckets, str):
             raise ValueError(
-                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
+                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass "
+                "label_counts= or train_target=."
             )
         return Training.of(CALLER, buckets)
 
@@ -151,5 +188,7 @@ def _training(buckets: Any, label_counts: Any, order: Tensor | None) -> Training
     if isinstance(buckets, str):
         buckets = training.buckets(buckets)
     elif buckets is not None:
-        buckets = LabelBuckets.from_assignment(buckets.assignment, buckets.names, training.counts)
+        buckets = LabelBuckets.from_assignment(
+            buckets.assignment, buckets.names, training.counts
+        )
     return replace(training, given_buckets=buckets)

@@ -21,7 +21,9 @@ from tailmetrics.ranking._orders import sums_by_key
 IGNORED = "rows left out by ignore_index"
 """Where a ranking keeps this number until it is accumulated."""
 NO_LABEL = -2
-"""Stands for the most frequent label where training counts are unknown; no label and no padding has this id."""
+"""Stands for the most frequent label where training counts are unknown; no label and no
+padding has this id.
+"""
 
 
 class Totals(NamedTuple):
@@ -33,13 +35,17 @@ class Totals(NamedTuple):
         positives_of_top: How often the most frequent label of training is relevant.
         lost: Number of relevant labels whose score is ``-inf``.
         ignored_rows: Number of rows that ``ignore_index`` leaves out.
-        equal_grades: Number of rows whose labels all have one grade, so that every order is as good.
+        equal_grades: Number of rows whose labels all have one grade, so that every
+            order is as good.
         rows_of_groups: Number of rows of each group.
-        positives_of_buckets: Number of relevant labels of each bucket, for each kind of buckets.
+        positives_of_buckets: Number of relevant labels of each bucket, for each kind of
+            buckets.
         num_labels: L, 0 if no batch tells it.
         shortest: The length of the shortest list.
-        crowded_support: How often each label is relevant in crowded rows; empty if that is not counted.
-        crowded_hits: How often each label is found in crowded rows; empty if that is not counted.
+        crowded_support: How often each label is relevant in crowded rows; empty if that
+            is not counted.
+        crowded_hits: How often each label is found in crowded rows; empty if that is
+            not counted.
         crowded_rows: Number of crowded rows.
     """
 
@@ -58,7 +64,14 @@ class Totals(NamedTuple):
     crowded_rows: int
 
 
-NUMBERS = ("rows", "positives", "positives_of_top", "lost", "ignored_rows", "equal_grades")
+NUMBERS = (
+    "rows",
+    "positives",
+    "positives_of_top",
+    "lost",
+    "ignored_rows",
+    "equal_grades",
+)
 """The single numbers of :class:`Totals`, in the order of the state."""
 
 
@@ -67,20 +80,28 @@ class RowCounts(ExactMetric):
 
     Args:
         bucketings: Any number of different label buckets.
-        min_gain: The smallest gain of a relevant label, as in the metrics; None for any gain above 0.
+        min_gain: The smallest gain of a relevant label, as in the metrics; None for any
+            gain above 0.
         groups: Number of row groups.
         compares_grades: Whether rows with equal grades are counted.
-        label_metric: The metric that says which labels of crowded rows are relevant and found, see
-            :func:`deepest_counts`; None if these labels are not counted. Rows are crowded if they have more labels than
-            a list has places. Tests for blind spots leave these rows out: in the others each label can be found.
+        label_metric: The metric that says which labels of crowded rows are relevant and
+            found, see :func:`deepest_counts`; None if these labels are not counted.
+            Rows are crowded if they have more labels than a list has places. Tests for
+            blind spots leave these rows out: in the others each label can be found.
     """
 
     counts: Tensor
-    """The single numbers in the order of ``NUMBERS``, then those of groups, then those of buckets."""
+    """The single numbers in the order of ``NUMBERS``, then those of groups, then those
+    of buckets.
+    """
     extent: Tensor
-    """The number of labels L, 0 if no batch tells it; and minus the length of the shortest list."""
+    """The number of labels L, 0 if no batch tells it; and minus the length of the
+    shortest list.
+    """
     crowded_labels: Tensor
-    """How often each label is relevant in crowded rows, then how often it is found there, then their number."""
+    """How often each label is relevant in crowded rows, then how often it is found
+    there, then their number.
+    """
 
     def __init__(
         self,
@@ -111,8 +132,11 @@ class RowCounts(ExactMetric):
             num_labels = label_metric.num_labels or 0
         self.sizes = [len(NUMBERS), groups, *map(len, bucketings)]
         self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
-        self.add_state("extent", torch.tensor([0, -EVERYTHING]), "max")  # scores of all labels have no end
-        self.add_state("crowded_labels", torch.zeros(2 * num_labels + 1, dtype=torch.int64), "sum")
+        # scores of all labels have no end
+        self.add_state("extent", torch.tensor([0, -EVERYTHING]), "max")
+        self.add_state(
+            "crowded_labels", torch.zeros(2 * num_labels + 1, dtype=torch.int64), "sum"
+        )
 
     def update(self, ranking: Ranking) -> None:
         """Count the rows and the relevant labels of a ranking."""
@@ -128,11 +152,16 @@ class RowCounts(ExactMetric):
         bucket_counts = []
         if self.groups:
             assert ranking.rows.groups is not None  # the metrics require them
-            group_counts = [sums_by_key(rows, ranking.rows.groups % (self.groups + 1), self.groups)]
+            group_counts = [
+                sums_by_key(rows, ranking.rows.groups % (self.groups + 1), self.groups)
+            ]
         if self.bucketings:
             ids, times = targets.kernels.occurrences(targets)
             positives_of_top = (times * (ids == self.top)).sum()
-            bucket_counts = [sums_by_key(times, buckets.of(ids), len(buckets)) for buckets in self.bucketings]
+            bucket_counts = [
+                sums_by_key(times, buckets.of(ids), len(buckets))
+                for buckets in self.bucketings
+            ]
         numbers = [
             rows.sum(),
             positives.sum(),
@@ -145,7 +174,9 @@ class RowCounts(ExactMetric):
         self.counts += torch.cat([torch.stack(numbers), *group_counts, *bucket_counts])
         self.extent = self._extent_with(ranking)
         if self.label_metric is not None:
-            self.crowded_labels = self.crowded_labels + _crowded_labels(self.label_metric, ranking)
+            self.crowded_labels = self.crowded_labels + _crowded_labels(
+                self.label_metric, ranking
+            )
 
     def _extent_with(self, ranking: Ranking) -> Tensor:
         """Return the state ``extent`` after a batch."""
@@ -165,9 +196,13 @@ class RowCounts(ExactMetric):
     def totals(self) -> Totals:
         """Return the counts over all processes; call it in every process."""
         sizes = [*self.sizes, len(self.crowded_labels), 2]
-        numbers, groups, *buckets, crowded_labels, extent = torch.split(self.compute(), sizes)
+        numbers, groups, *buckets, crowded_labels, extent = torch.split(
+            self.compute(), sizes
+        )
         num_labels = len(crowded_labels) // 2
-        support, hits, crowded_rows = torch.split(crowded_labels.cpu(), [num_labels, num_labels, 1])
+        support, hits, crowded_rows = torch.split(
+            crowded_labels.cpu(), [num_labels, num_labels, 1]
+        )
         num_labels, end = extent.tolist()
         return Totals(
             **dict(zip(NUMBERS, numbers.tolist(), strict=True)),
@@ -182,9 +217,13 @@ class RowCounts(ExactMetric):
 
 
 def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
-    """Return how often each label is relevant, then how often each is found, in the crowded rows; and their number."""
+    """Return how often each label is relevant, then how often each is found, in the
+    crowded rows; and their number.
+    """
     k, place = deepest_cutoff(metric)
-    crowded = ranking.in_counted_rows(ranking.at_least(metric.min_gain).targets.n_relevant > k)
+    crowded = ranking.in_counted_rows(
+        ranking.at_least(metric.min_gain).targets.n_relevant > k
+    )
     num_labels = int(metric.num_labels)
     amounts = torch.zeros(2 * num_labels + 1, dtype=torch.int64, device=crowded.device)
     if not crowded.any():
@@ -201,10 +240,17 @@ def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
 
 
 def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
-    """Return the number of relevant labels whose score is ``-inf``, a tensor of no axes; 0 for lists."""
-    if scores is None or not scores.is_floating_point() or scores.layout != torch.strided:
+    """Return the number of relevant labels whose score is ``-inf``, a tensor of no
+    axes; 0 for lists.
+    """
+    if (
+        scores is None
+        or not scores.is_floating_point()
+        or scores.layout != torch.strided
+    ):
         return torch.zeros((), dtype=torch.int64, device=targets.device)
-    if targets.dense is not None and not targets.kernels.can_read_values:  # the program does not wait for a device
+    # the program does not wait for a device
+    if targets.dense is not None and not targets.kernels.can_read_values:
         relevant = (targets.dense > 0) & (scores == -torch.inf)
         if targets.row_mask is not None:
             relevant = relevant & targets.row_mask[:, None]

@@ -1,4 +1,6 @@
-"""Facts about the keys of values per row: the columns that hold the values of a key, and what they are."""
+"""Facts about the keys of values per row: the columns that hold the values of a key,
+and what they are.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +23,30 @@ GROUP = "row_group"
 COUNTS = "row counts"
 """Name of the column that says whether each row counts."""
 LISTED = "list length"
-"""Name of the column with the length of each row's list; scores of all labels have no such column."""
+"""Name of the column with the length of each row's list; scores of all labels have no
+such column.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyFacts:
-    """Where the values of a key are in the columns of rows, and what they are, as plain data.
+    """Where the values of a key are in the columns of rows, and what they are, as plain
+    data.
 
     Attributes:
-        columns: The column of the values; for a ratio those of numerators and denominators; for an average over labels
-            that of the codes of labels.
+        columns: The column of the values; for a ratio those of numerators and
+            denominators; for an average over labels that of the codes of labels.
         row_group: The number of the row group; None for all rows.
         labels: For an average over labels its :func:`spec_of`; None for other values.
         bucket: The number of the bucket; 0 without buckets.
         is_median: Whether the statistic is the median.
         is_bounded: Whether all values are in [0, 1].
-        higher_is_better: Whether higher values are better; None if neither higher nor lower ones are.
+        higher_is_better: Whether higher values are better; None if neither higher nor
+            lower ones are.
         is_of_softmax: Whether the metric reads the softmax of the scores.
         is_part: Whether the values are used only for a gap.
-        places: The number of places of a list that the metric reads, 0 for all; None if it reads scores.
+        places: The number of places of a list that the metric reads, 0 for all; None if
+            it reads scores.
     """
 
     columns: list[str]
@@ -74,13 +81,16 @@ class RowFacts:
     """Facts about values per row that the columns do not hold, as plain data.
 
     Attributes:
-        keys: Key -> facts about its values; all rows first, then row groups, then averages over labels.
-        gaps: Name of a gap -> the keys of its buckets, head first, without the bucket of unseen labels.
+        keys: Key -> facts about its values; all rows first, then row groups, then
+            averages over labels.
+        gaps: Name of a gap -> the keys of its buckets, head first, without the bucket
+            of unseen labels.
         row_groups: Names of the row groups.
         buckets: Names of the buckets, head first.
         captions: Metric by bucket -> its caption.
         over_all: Metric by bucket -> the key of its value over all labels.
-        what_buckets_are: Description of the buckets; empty if there are several kinds of buckets.
+        what_buckets_are: Description of the buckets; empty if there are several kinds
+            of buckets.
         headline: The metric that results are about, as a key without bucket.
     """
 
@@ -106,20 +116,33 @@ class RowFacts:
     def keys_in(self, columns: Collection[str]) -> list[str]:
         """Return the keys whose values are in some columns."""
         names = set(columns)
-        return [key for key, facts in self.keys.items() if names.issuperset(facts.columns)]
+        return [
+            key for key, facts in self.keys.items() if names.issuperset(facts.columns)
+        ]
 
     def among(self, keys: Collection[str]) -> dict[str, Any]:
-        """Return the arguments of :func:`tailmetrics.significance.intervals` for some keys."""
+        """Return the arguments of :func:`tailmetrics.significance.intervals` for some
+        keys.
+        """
         gaps = {}
         unbounded = []
         for name, gap_keys in self.gaps.items():
             gaps[name] = [key for key in gap_keys if key in keys]
-            if any(self.keys[key].is_part or not self.keys[key].is_bounded for key in gap_keys):
-                unbounded.append(name)  # so is a difference between values that are adjusted for chance
+            if any(
+                self.keys[key].is_part or not self.keys[key].is_bounded
+                for key in gap_keys
+            ):
+                # so is a difference between values that are adjusted for chance
+                unbounded.append(name)
         unbounded += [key for key in keys if not self.keys[key].is_bounded]
         medians = [key for key in keys if self.keys[key].is_median]
         parts = [key for key in keys if self.keys[key].is_part]
-        return {"medians": medians, "unbounded": unbounded, "gaps": gaps, "parts": parts}
+        return {
+            "medians": medians,
+            "unbounded": unbounded,
+            "gaps": gaps,
+            "parts": parts,
+        }
 
 
 def facts_of(
@@ -142,7 +165,9 @@ def facts_of(
     metrics = [*means.values(), *averages]
     adjusted: list[str] = []
     if means:
-        adjusted = [name for name in collection.reference_models.adjusted if name in means]
+        adjusted = [
+            name for name in collection.reference_models.adjusted if name in means
+        ]
 
     value_keys: dict[str, KeyFacts] = {}
     for name, metric in means.items():
@@ -157,8 +182,12 @@ def facts_of(
     return RowFacts(
         keys=keys,
         gaps=_gaps(metrics, [means[name] for name in adjusted], named),
-        row_groups=list(dict.fromkeys(chain(*(metric.row_groups or () for metric in metrics)))),
-        buckets=list(dict.fromkeys(chain(*(metric.bucket_names for metric in metrics)))),
+        row_groups=list(
+            dict.fromkeys(chain(*(metric.row_groups or () for metric in metrics)))
+        ),
+        buckets=list(
+            dict.fromkeys(chain(*(metric.bucket_names for metric in metrics)))
+        ),
         captions=_captions(metrics, named),
         over_all=dict(over_all or {}),
         what_buckets_are=_what_buckets_are(metrics),
@@ -166,15 +195,21 @@ def facts_of(
     )
 
 
-def _gaps(metrics: Iterable[Any], adjusted: Iterable[Any], named: Named) -> dict[str, list[str]]:
-    """Return the name of each gap with the keys of its buckets, and of each gap of values adjusted for chance."""
+def _gaps(
+    metrics: Iterable[Any], adjusted: Iterable[Any], named: Named
+) -> dict[str, list[str]]:
+    """Return the name of each gap with the keys of its buckets, and of each gap of
+    values adjusted for chance.
+    """
     gaps = {}
     for metric in metrics:
         for stem, keys in buckets_by_stem(metric).items():
             gaps[named(f"{stem}/gap")] = [named(key) for key in keys]
     for metric in adjusted:
         for stem, keys in buckets_by_stem(metric).items():
-            gaps[named(f"{stem}/adjusted_gap")] = [named(adjusted_key(key)) for key in keys]
+            gaps[named(f"{stem}/adjusted_gap")] = [
+                named(adjusted_key(key)) for key in keys
+            ]
     return gaps
 
 
@@ -183,7 +218,9 @@ def _captions(metrics: Iterable[Any], named: Named) -> dict[str, str]:
     captions = {}
     for metric in metrics:
         if metric.buckets is not None:
-            captions.update({named(stem): text for stem, text in captions_of(metric).items()})
+            captions.update(
+                {named(stem): text for stem, text in captions_of(metric).items()}
+            )
     return captions
 
 
@@ -208,7 +245,9 @@ def _facts_above_chance(metric: Any, named: Named) -> dict[str, KeyFacts]:
     def named_adjusted(key: str) -> str:
         return named(adjusted_key(key))
 
-    columns = [value_columns(named_adjusted(key), is_ratio=True) for key in metric.row_keys()]
+    columns = [
+        value_columns(named_adjusted(key), is_ratio=True) for key in metric.row_keys()
+    ]
     return _facts_by_key(metric, named_adjusted, columns, is_part=True)
 
 
@@ -228,7 +267,9 @@ def _facts_of_average(metric: Any, named: Named) -> dict[str, KeyFacts]:
     )
 
 
-def _facts_by_key(metric: Any, named: Named, columns: Sequence[list[str]], **facts: Any) -> dict[str, KeyFacts]:
+def _facts_by_key(
+    metric: Any, named: Named, columns: Sequence[list[str]], **facts: Any
+) -> dict[str, KeyFacts]:
     """Return the facts about each key of a metric, of all rows and of row groups.
 
     Args:
@@ -249,14 +290,22 @@ def _facts_by_key(metric: Any, named: Named, columns: Sequence[list[str]], **fac
             if not metric.reading.needs_scores:
                 places = metric.reading.places(metric.cutoffs[cutoff_number])
             facts_by_key[named(key)] = KeyFacts(
-                columns=columns[place], row_group=row_group, bucket=bucket, places=places, **facts
+                columns=columns[place],
+                row_group=row_group,
+                bucket=bucket,
+                places=places,
+                **facts,
             )
     return facts_by_key
 
 
 def _what_buckets_are(metrics: Iterable[Any]) -> str:
-    """Return the description of the buckets; empty if there are several kinds of buckets."""
-    kinds = dict.fromkeys(metric.bound_buckets for metric in metrics if metric.bound_buckets is not None)
+    """Return the description of the buckets; empty if there are several kinds of
+    buckets.
+    """
+    kinds = dict.fromkeys(
+        metric.bound_buckets for metric in metrics if metric.bound_buckets is not None
+    )
     descriptions = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
     if len(descriptions) != 1:
         return ""

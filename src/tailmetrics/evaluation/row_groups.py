@@ -15,18 +15,29 @@ from tailmetrics.metrics import TopKMetric
 
 
 def group_names(values: Any) -> list[str] | None:
-    """Return the distinct group names of all rows, sorted, without None and NaN; None if groups are numbers."""
-    if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
+    """Return the distinct group names of all rows, sorted, without None and NaN; None
+    if groups are numbers.
+    """
+    if (
+        isinstance(values, str)
+        or not hasattr(values, "__iter__")
+        or not hasattr(values, "__len__")
+    ):
         raise TypeError(
-            f"{CALLER}: row_groups is {shape_of(values)}; pass the name or number of the group of each row."
+            f"{CALLER}: row_groups is {shape_of(values)}; pass the name or number of "
+            "the group of each row."
         )
     if not _are_group_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})
 
 
-def names_for_all(metrics: Iterable[TopKMetric], names: Sequence[str] | None) -> Sequence[str] | None:
-    """Return the group names of the first metric that has some, or else ``names``: all metrics share the numbers."""
+def names_for_all(
+    metrics: Iterable[TopKMetric], names: Sequence[str] | None
+) -> Sequence[str] | None:
+    """Return the group names of the first metric that has some, or else ``names``: all
+    metrics share the numbers.
+    """
     for metric in metrics:
         if metric.row_groups is not None:
             return metric.row_groups
@@ -37,7 +48,8 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
     """Return the group number of each row, shape (N,); None if no row has a group.
 
     Args:
-        values: The group of each row, as for :func:`group_numbers`; None without groups.
+        values: The group of each row, as for :func:`group_numbers`; None without
+            groups.
         names: Names of the groups of the metrics.
         num_rows: Number of rows N.
 
@@ -50,31 +62,39 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
         if group_names(values) == []:  # no row has a group
             return None
         raise ValueError(
-            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or metrics "
-            "with row_groups=."
+            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a "
+            "name for each row, or metrics with row_groups=."
         )
     numbers = group_numbers(CALLER, values, names)
     numbers = torch.as_tensor(writable_array(numbers))
     if numbers.shape != (num_rows,):
-        raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
+        raise ValueError(
+            f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass "
+            "one for each row."
+        )
     return numbers
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row. Numbers stay as they are, except missing ones, which become -1.
+    """Return the group number of each row. Numbers stay as they are, except missing
+    ones, which become -1.
 
     Args:
         caller: Name of the caller, for messages.
-        values: Shape (N,): names, where None and NaN mean no group; or numbers, where these and -1 mean no group.
+        values: Shape (N,): names, where None and NaN mean no group; or numbers, where
+            these and -1 mean no group.
         names: Names of the groups.
 
     Raises:
-        ValueError: If a row has a group that is not among the names, or if numbers may be names as well as places.
+        ValueError: If a row has a group that is not among the names, or if numbers may
+            be names as well as places.
     """
     if isinstance(values, Tensor) or not _are_group_names(values):
         _check_places(caller, names)
         dtype = getattr(values, "dtype", None)
-        if isinstance(dtype, torch.dtype) or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
+        if isinstance(dtype, torch.dtype) or (
+            isinstance(dtype, np.dtype) and dtype.kind != "O"
+        ):
             return values
         return [-1 if _is_missing(value) else value for value in values]
     number_of_name = {name: number for number, name in enumerate(names)}
@@ -86,29 +106,39 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
             numbers.append(number_of_name[str(value)])
         else:
             raise ValueError(
-                f"{caller}: row_groups holds {str(value)!r}, which is none of {', '.join(names)}; name all groups, or "
-                "pass None for rows that count only overall."
+                f"{caller}: row_groups holds {str(value)!r}, which is none of "
+                f"{', '.join(names)}; name all groups, or pass None for rows that "
+                "count only overall."
             )
     return torch.tensor(numbers, dtype=torch.int64)
 
 
 def _check_places(caller: str, names: Sequence[str]) -> None:
-    """Raise if group numbers may be the names of groups, too: those of "1" and "2" begin at 1, their places at 0."""
+    """Raise if group numbers may be the names of groups, too: those of "1" and "2"
+    begin at 1, their places at 0.
+    """
     places = [str(place) for place in range(len(names))]
     if list(names) != places and all(name.isdecimal() for name in names):
         raise ValueError(
-            f"{caller}: row_groups holds numbers, which may be names of the groups {', '.join(names)} or their places "
-            "from 0; pass names as texts, or give the groups other names."
+            f"{caller}: row_groups holds numbers, which may be names of the groups "
+            f"{', '.join(names)} or their places from 0; pass names as texts, or give "
+            "the groups other names."
         )
 
 
 def _are_group_names(values: Any) -> bool:
-    """Whether a text is among the values, or none but missing ones, which belong to no group."""
+    """Whether a text is among the values, or none but missing ones, which belong to no
+    group.
+    """
     if getattr(values, "ndim", 1) != 1:
         return False
-    return any(isinstance(value, str) for value in values) or all(map(_is_missing, values))
+    return any(isinstance(value, str) for value in values) or all(
+        map(_is_missing, values)
+    )
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or pandas.NA, whose comparisons are neither true nor false."""
+    """Whether a value is None, NaN or pandas.NA, whose comparisons are neither true nor
+    false.
+    """
     return value is None or type(value).__name__ == "NAType" or value != value

@@ -1,4 +1,6 @@
-"""``RowLabels``: keeps the labels that rows predict and hold, for intervals of averages over labels."""
+"""``RowLabels``: keeps the labels that rows predict and hold, for intervals of averages
+over labels.
+"""
 
 from __future__ import annotations
 
@@ -35,28 +37,36 @@ NUM_INSTEAD = 3
 
 
 def metrics_of_labels(collection: TopKCollection) -> list[TopKMetric]:
-    """Return the metrics that average over labels, or are functions of the shown labels; and the deepest counts."""
+    """Return the metrics that average over labels, or are functions of the shown
+    labels; and the deepest counts.
+    """
     members = list(collection.members().values())
     deepest = deepest_counts(members)
     metrics = []
     for metric in members:
-        if metric is deepest or (metric.is_bound and has_label_cells(metric, shown=True)):
+        if metric is deepest or (
+            metric.is_bound and has_label_cells(metric, shown=True)
+        ):
             metrics.append(metric)
     return metrics
 
 
 class RowLabels:
-    """Keeps the labels of rows: 8 bytes for each label. A metric with more than :data:`MOST` of them is left out.
+    """Keeps the labels of rows: 8 bytes for each label. A metric with more than
+    :data:`MOST` of them is left out.
 
     Args:
         collection: The collection of the metrics, which names keys.
-        metrics: The metrics, such as :func:`metrics_of_labels` returns; none keeps nothing.
+        metrics: The metrics, such as :func:`metrics_of_labels` returns; none keeps
+            nothing.
 
     Attributes:
         facts: Facts about the keys of these metrics.
     """
 
-    def __init__(self, collection: TopKCollection, metrics: Sequence[TopKMetric]) -> None:
+    def __init__(
+        self, collection: TopKCollection, metrics: Sequence[TopKMetric]
+    ) -> None:
         self._collection = collection
         self._named = collection.named
         self._metrics: list[Any] = list(metrics)
@@ -68,10 +78,15 @@ class RowLabels:
     def update(self, ranking: Ranking) -> None:
         """Add the rows of a batch."""
         if self._metrics:
-            self._keep(columns_of_rows(ranking) | code_columns(self._metrics, self._named, ranking))
+            self._keep(
+                columns_of_rows(ranking)
+                | code_columns(self._metrics, self._named, ranking)
+            )
 
     def _keep(self, batch: dict[str, Any]) -> None:
-        """Add the columns of a batch; and drop the labels of metrics that have too many."""
+        """Add the columns of a batch; and drop the labels of metrics that have too
+        many.
+        """
         self._batches.append(batch)
         self._num_codes.update({name: column.size for name, column in batch.items()})
         for metric in list(self._metrics):
@@ -90,7 +105,10 @@ class RowLabels:
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the columns of the rows."""
-        return {name: torch.from_numpy(column) for name, column in joined(self._batches).items()}
+        return {
+            name: torch.from_numpy(column)
+            for name, column in joined(self._batches).items()
+        }
 
     def load_state_dict(self, columns: Mapping[str, torch.Tensor]) -> None:
         """Replace the rows by rows from :meth:`state_dict`."""
@@ -100,30 +118,40 @@ class RowLabels:
             self._keep({name: column.numpy() for name, column in columns.items()})
 
     def averages(self) -> dict[str, OverLabels]:
-        """Return the labels of the rows of all processes, by key of an average; call it in every process.
+        """Return the labels of the rows of all processes, by key of an average; call it
+        in every process.
 
-        Rows are sorted by their content, so that batches and processes do not change a single bit.
+        Rows are sorted by their content, so that batches and processes do not change a
+        single bit.
         """
         columns = self._of_all_processes()
         averages: dict[str, OverLabels] = {}
         for metric in self._metrics:
             names = label_columns(metric, self._named)
             keys = list(map(self._named, metric.keys()))
-            if keys and all(name in columns and columns[name].size <= MOST for name in names):
-                averages |= read_columns(keys, self.facts, _sorted_by_content(columns, names))
+            if keys and all(
+                name in columns and columns[name].size <= MOST for name in names
+            ):
+                averages |= read_columns(
+                    keys, self.facts, _sorted_by_content(columns, names)
+                )
         return averages
 
     def _of_all_processes(self) -> dict[str, Any]:
         """Return the columns of the rows of all processes."""
         if not self._metrics:
             return {}
-        return joined([part for part in from_all(joined(self._batches), self._collection) if part])
+        return joined(
+            [part for part in from_all(joined(self._batches), self._collection) if part]
+        )
 
     def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
-        """Return the labels that are most often listed in the place of some labels; call it in every process.
+        """Return the labels that are most often listed in the place of some labels;
+        call it in every process.
 
-        In the place of a label are wrong labels in lists of rows that miss it. For each label there are at most three,
-        with the number of these rows; none if nothing keeps the labels of rows.
+        In the place of a label are wrong labels in lists of rows that miss it. For each
+        label there are at most three, with the number of these rows; none if nothing
+        keeps the labels of rows.
         """
         counts = {label: Counter[int]() for label in labels}
         columns = joined(self._batches)
@@ -132,7 +160,9 @@ class RowLabels:
             name = label_columns(self._deepest, self._named)[place]
             if name in columns:
                 num_buckets = len(spec_of(self._deepest)["sizes"])
-                counts = _listed_instead(columns[name + LENGTHS], columns[name], num_buckets, labels)
+                counts = _listed_instead(
+                    columns[name + LENGTHS], columns[name], num_buckets, labels
+                )
 
         instead = {}
         process_counts = from_all(counts, self._collection)
@@ -140,17 +170,25 @@ class RowLabels:
             total = Counter[int]()
             for counts in process_counts:
                 total.update(counts[label])
-            instead[label] = sorted(total.items(), key=lambda entry: (-entry[1], entry[0]))[:NUM_INSTEAD]
+            instead[label] = sorted(
+                total.items(), key=lambda entry: (-entry[1], entry[0])
+            )[:NUM_INSTEAD]
         return instead
 
 
-def _sorted_by_content(columns: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return columns of codes and of groups: of the rows that count alone, sorted by their content."""
+def _sorted_by_content(
+    columns: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return columns of codes and of groups: of the rows that count alone, sorted by
+    their content.
+    """
     lists = {name: (columns[name + LENGTHS], columns[name]) for name in names}
     num_rows = len(columns[names[0] + LENGTHS])
     inside = columns.get(COUNTS, np.ones(num_rows, bool))
     groups = columns.get(GROUP, np.full(num_rows, -1))
-    order = np.lexsort([groups, *(hashes(*name_lists) for name_lists in lists.values())])
+    order = np.lexsort(
+        [groups, *(hashes(*name_lists) for name_lists in lists.values())]
+    )
     order = order[inside[order]]
     result = {GROUP: groups[order]}
     for name, name_lists in lists.items():
@@ -158,13 +196,21 @@ def _sorted_by_content(columns: Mapping[str, Any], names: Sequence[str]) -> dict
     return result
 
 
-def _listed_instead(lengths: Any, codes: Any, num_buckets: int, labels: Sequence[int]) -> dict[int, Counter[int]]:
-    """Return how often each label is wrong in lists of rows that miss one of some labels."""
+def _listed_instead(
+    lengths: Any, codes: Any, num_buckets: int, labels: Sequence[int]
+) -> dict[int, Counter[int]]:
+    """Return how often each label is wrong in lists of rows that miss one of some
+    labels.
+    """
     rows = np.repeat(np.arange(lengths.size), lengths)
     cell_labels, flags = codes // 4 // num_buckets, codes % 4
     is_missed = (flags == 2) & np.isin(cell_labels, labels)
     in_missing_rows = np.isin(rows, rows[is_missed])
-    rows, cell_labels, flags = rows[in_missing_rows], cell_labels[in_missing_rows], flags[in_missing_rows]
+    rows, cell_labels, flags = (
+        rows[in_missing_rows],
+        cell_labels[in_missing_rows],
+        flags[in_missing_rows],
+    )
     counts = {}
     for label in labels:
         missing_rows = rows[(flags == 2) & (cell_labels == label)]
@@ -174,7 +220,9 @@ def _listed_instead(lengths: Any, codes: Any, num_buckets: int, labels: Sequence
 
 
 def from_all(value: Any, collection: TopKCollection) -> list[Any]:
-    """Return the values of all processes, or the value of this one if the metrics add nothing up over processes."""
+    """Return the values of all processes, or the value of this one if the metrics add
+    nothing up over processes.
+    """
     if num_processes() == 1 or not adds_up_processes(collection.members().values()):
         return [value]
     values: list[Any] = [None] * num_processes()

@@ -1,6 +1,8 @@
-"""Sums over rows for quick intervals: sums of values, of their squares and of products, as whole numbers.
+"""Sums over rows for quick intervals: sums of values, of their squares and of products,
+as whole numbers.
 
-Memory does not grow with the number of rows. Batches, processes and the order of rows do not change a single bit.
+Memory does not grow with the number of rows. Batches, processes and the order of rows
+do not change a single bit.
 """
 
 from __future__ import annotations
@@ -24,7 +26,12 @@ from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.significance.interval import Interval, with_gaps_of_ends
-from tailmetrics.significance.moments import ExactSums, Moments, quick_interval, quick_median
+from tailmetrics.significance.moments import (
+    ExactSums,
+    Moments,
+    quick_interval,
+    quick_median,
+)
 
 Tables: TypeAlias = Mapping[str, Tensor]
 """The tables of sums of a row group, by name."""
@@ -35,7 +42,8 @@ SMALLEST = torch.iinfo(torch.int64).min
 
 
 class GroupedSums(ABC):
-    """Describes what is added up over the rows of one metric: for all rows, and for each row group.
+    """Describes what is added up over the rows of one metric: for all rows, and for
+    each row group.
 
     Args:
         metric: The metric, which has values per row.
@@ -44,7 +52,13 @@ class GroupedSums(ABC):
         num_ends: How many largest values are kept for each key.
     """
 
-    def __init__(self, metric: TopKMetric, named: Named, shapes: Mapping[str, tuple[int, ...]], num_ends: int) -> None:
+    def __init__(
+        self,
+        metric: TopKMetric,
+        named: Named,
+        shapes: Mapping[str, tuple[int, ...]],
+        num_ends: int,
+    ) -> None:
         self._metric = metric
         self._named = named
         self._groups = metric.group_keys()
@@ -54,7 +68,9 @@ class GroupedSums(ABC):
         self.num_ends = len(self._groups) * num_ends * len(metric.row_keys())
 
     def amounts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return what a batch adds to the sums, and its ends, shape (num_sums,) and (num_ends,)."""
+        """Return what a batch adds to the sums, and its ends, shape (num_sums,) and
+        (num_ends,).
+        """
         sides = self.row_values(ranking)
         if len(self._groups) == 1:
             return self._flat_amounts(sides)
@@ -79,7 +95,11 @@ class GroupedSums(ABC):
         return sums, _ordered(row_ends.amax(dim=2)).flatten()
 
     def intervals(
-        self, sums: Tensor, ends: Tensor, scalars: Mapping[str, float], confidence: float
+        self,
+        sums: Tensor,
+        ends: Tensor,
+        scalars: Mapping[str, float],
+        confidence: float,
     ) -> dict[str, Interval]:
         """Return the interval of each key and gap.
 
@@ -96,18 +116,25 @@ class GroupedSums(ABC):
         for number, group_sums in enumerate(sums.view(num_groups, -1)):
             tables = {}
             flat_tables = torch.split(group_sums, sizes)
-            for (name, shape), flat_table in zip(self._shapes.items(), flat_tables, strict=True):
+            for (name, shape), flat_table in zip(
+                self._shapes.items(), flat_tables, strict=True
+            ):
                 tables[name] = flat_table.view(shape)
-            intervals |= self.intervals_of_group(number, tables, ends_by_key[number], scalars, confidence)
+            intervals |= self.intervals_of_group(
+                number, tables, ends_by_key[number], scalars, confidence
+            )
         return intervals
 
     def row_values(self, ranking: Ranking) -> list[Tensor]:
-        """Return the values of rows, or numerators and denominators, shape (keys, N); NaN if a row does not count."""
+        """Return the values of rows, or numerators and denominators, shape (keys, N);
+        NaN if a row does not count.
+        """
         return _stacked(self._metric.row_values(ranking))
 
     @abstractmethod
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the tables of sums in their order, and what the ends are the maxima of, shape (ends, keys, N).
+        """Return the tables of sums in their order, and what the ends are the maxima
+        of, shape (ends, keys, N).
 
         Args:
             sides: What :meth:`row_values` returned, for the rows of a group.
@@ -115,13 +142,20 @@ class GroupedSums(ABC):
 
     @abstractmethod
     def intervals_of_group(
-        self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
+        self,
+        number: int,
+        tables: Tables,
+        ends: Ends,
+        scalars: Mapping[str, float],
+        confidence: float,
     ) -> dict[str, Interval]:
         """Return the interval of each key and gap of a row group, 0 for all rows."""
 
 
 def _stacked(values: Mapping[str, Any]) -> list[Tensor]:
-    """Return values of rows by key, or numerators and denominators, as shape (keys, N)."""
+    """Return values of rows by key, or numerators and denominators, as shape (keys,
+    N).
+    """
     sides_by_key = []
     for value in values.values():
         if isinstance(value, tuple):
@@ -132,35 +166,52 @@ def _stacked(values: Mapping[str, Any]) -> list[Tensor]:
 
 
 class Histograms(GroupedSums):
-    """The number of rows of each value of a median, up to the depth; the last place counts the misses.
+    """The number of rows of each value of a median, up to the depth; the last place
+    counts the misses.
 
     The end of each key is the largest value, which all misses share.
     """
 
     def __init__(self, metric: Any, named: Named) -> None:
         self._num_values = metric.depth + 2
-        super().__init__(metric, named, {"rows": (len(metric.row_keys()), self._num_values)}, num_ends=1)
+        super().__init__(
+            metric,
+            named,
+            {"rows": (len(metric.row_keys()), self._num_values)},
+            num_ends=1,
+        )
 
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the number of rows of each value, and the values."""
         (values,) = sides
         num_keys, device = len(values), values.device
         is_counted = ~values.isnan()
-        value_places = values.where(is_counted, 0.0).clamp(max=self._num_values - 1).long()
+        value_places = (
+            values.where(is_counted, 0.0).clamp(max=self._num_values - 1).long()
+        )
         first_places = torch.arange(num_keys, device=device)[:, None] * self._num_values
         places = first_places + value_places
-        counts = torch.zeros(num_keys * self._num_values, dtype=torch.int64, device=device)
+        counts = torch.zeros(
+            num_keys * self._num_values, dtype=torch.int64, device=device
+        )
         counts.scatter_add_(0, places.flatten(), is_counted.flatten().long())
         row_values = values.where(is_counted, -inf)
         return [counts], row_values[None]
 
     def intervals_of_group(
-        self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
+        self,
+        number: int,
+        tables: Tables,
+        ends: Ends,
+        scalars: Mapping[str, float],
+        confidence: float,
     ) -> dict[str, Interval]:
         """Return the interval of each key; gaps of medians have none."""
         intervals = {}
         keys = map(self._named, self._metric.row_keys(self._groups[number]))
-        for key, counts, (largest,) in zip(keys, tables["rows"].tolist(), ends, strict=True):
+        for key, counts, (largest,) in zip(
+            keys, tables["rows"].tolist(), ends, strict=True
+        ):
             values = [float(value) for value in range(len(counts) - 1)]
             values.append(largest)
             rows_of_values = []
@@ -174,11 +225,13 @@ class Histograms(GroupedSums):
 class MomentSums(GroupedSums):
     """The sums of a mean, or of a ratio of sums over rows.
 
-    ``terms`` are for each key the sums of values and of their squares; for a ratio, those of numerators, of their
-    squares, of denominators, of their squares and of products. ``rows`` are for each key the number of rows that count,
-    and of those with a denominator. For each pair of buckets that can be the ends of a gap, ``products`` are the sums
-    of products of their numerators and denominators, and ``common_rows`` the number of rows in both. The ends are, for
-    each key, the largest value, the largest negative value, and, for a ratio, the largest numerator and the largest
+    ``terms`` are for each key the sums of values and of their squares; for a ratio,
+    those of numerators, of their squares, of denominators, of their squares and of
+    products. ``rows`` are for each key the number of rows that count, and of those with
+    a denominator. For each pair of buckets that can be the ends of a gap, ``products``
+    are the sums of products of their numerators and denominators, and ``common_rows``
+    the number of rows in both. The ends are, for each key, the largest value, the
+    largest negative value, and, for a ratio, the largest numerator and the largest
     denominator minus numerator.
 
     Args:
@@ -191,7 +244,9 @@ class MomentSums(GroupedSums):
     summary = "gap"
     """The summary of buckets that has an interval."""
 
-    def __init__(self, metric: TopKMetric, named: Named, is_ratio: bool, is_share: bool) -> None:
+    def __init__(
+        self, metric: TopKMetric, named: Named, is_ratio: bool, is_share: bool
+    ) -> None:
         self._is_ratio = is_ratio
         self._is_share = is_share
         self._fixed_point = REAL
@@ -210,7 +265,11 @@ class MomentSums(GroupedSums):
         num_terms, num_ends = 2, 2
         if is_ratio:
             num_terms, num_ends = 5, 4
-        num_keys, num_pairs, columns = len(place_of_key), len(self._pairs), self._fixed_point.columns
+        num_keys, num_pairs, columns = (
+            len(place_of_key),
+            len(self._pairs),
+            self._fixed_point.columns,
+        )
         shapes = {
             "terms": (num_terms, num_keys, columns),
             "rows": (2, num_keys),
@@ -220,11 +279,15 @@ class MomentSums(GroupedSums):
         super().__init__(metric, named, shapes, num_ends)
 
     def _num_first(self, metric: Any) -> int:
-        """Return how many buckets can be the first measured bucket of a gap; each later one can be the last."""
+        """Return how many buckets can be the first measured bucket of a gap; each later
+        one can be the last.
+        """
         return 1
 
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the sums of values, or of numerators and denominators, and what the ends are the maxima of."""
+        """Return the sums of values, or of numerators and denominators, and what the
+        ends are the maxima of.
+        """
         is_counted = ~torch.stack(sides).isnan().any(dim=0)
         tops = sides[0].where(is_counted, 0.0)
         terms = [tops, tops * tops]
@@ -250,7 +313,9 @@ class MomentSums(GroupedSums):
     def _sums_of_pairs(
         self, tops: Tensor, bottoms: Tensor, is_counted: Tensor, has_bottom: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums of products of the numerators and denominators of pairs of keys, and their common rows."""
+        """Return the sums of products of the numerators and denominators of pairs of
+        keys, and their common rows.
+        """
         first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
         products = [
             tops[first] * tops[last],
@@ -264,14 +329,20 @@ class MomentSums(GroupedSums):
         return self._fixed_point.add_up(torch.stack(products), dim=2), common_rows
 
     def intervals_of_group(
-        self, number: int, tables: Tables, ends: Ends, scalars: Mapping[str, float], confidence: float
+        self,
+        number: int,
+        tables: Tables,
+        ends: Ends,
+        scalars: Mapping[str, float],
+        confidence: float,
     ) -> dict[str, Interval]:
         """Return the interval of each key and gap."""
         intervals: dict[str, Interval] = {}
         keys = list(map(self._named, self._metric.row_keys(self._groups[number])))
         exact_sums = self._exact_sums(tables, ends)
         values = [key_sums.value for key_sums in exact_sums]
-        if self.summary == "gap":  # values that are adjusted for chance have no interval of their own
+        # values that are adjusted for chance have no interval of their own
+        if self.summary == "gap":
             values = [scalars[key] for key in keys]
             for key, value, key_sums in zip(keys, values, exact_sums, strict=True):
                 intervals[key] = self._interval(key_sums, value, confidence)
@@ -300,7 +371,18 @@ class MomentSums(GroupedSums):
                 top, squares, bottom, bottom_squares, products = key_totals
                 largest_top, largest_rest = extremes_of_ratio
                 sums = ExactSums(
-                    n, unit, top, squares, bottom, bottom_squares, products, units, low, high, largest_top, largest_rest
+                    n,
+                    unit,
+                    top,
+                    squares,
+                    bottom,
+                    bottom_squares,
+                    products,
+                    units,
+                    low,
+                    high,
+                    largest_top,
+                    largest_rest,
                 )
             else:
                 top, squares = key_totals
@@ -314,7 +396,14 @@ class MomentSums(GroupedSums):
         if not self._is_ratio:
             num_ones = sums.num_ones
         moments = Moments.from_sums(sums)
-        return quick_interval(moments, value, sums.n, shares=self._is_share, num_ones=num_ones, confidence=confidence)
+        return quick_interval(
+            moments,
+            value,
+            sums.n,
+            shares=self._is_share,
+            num_ones=num_ones,
+            confidence=confidence,
+        )
 
     def _gap(
         self,
@@ -324,7 +413,9 @@ class MomentSums(GroupedSums):
         places: Sequence[int],
         confidence: float,
     ) -> Interval | None:
-        """Return the interval of a gap; None if fewer than two buckets were measured."""
+        """Return the interval of a gap; None if fewer than two buckets were
+        measured.
+        """
         measured = [place for place in places if not isnan(values[place])]
         if not measured:
             return None
@@ -333,7 +424,9 @@ class MomentSums(GroupedSums):
         if pair is None:
             return None
         products: Any = self._fixed_point.totals(tables["products"][:, pair])
-        if inf in products:  # an infinite row makes an end of its bucket infinite; the products are then not used
+        # an infinite row makes an end of its bucket infinite; the products are then not
+        # used
+        if inf in products:
             products = [0, 0, 0, 0]
         n_in_both, units_in_both = tables["common_rows"][:, pair].tolist()
         first_sums, last_sums = exact_sums[first], exact_sums[last]
@@ -347,7 +440,8 @@ class MomentSums(GroupedSums):
 
 
 class AdjustedSums(MomentSums):
-    """The sums of values that are adjusted for chance, as ratios from :meth:`ReferenceModels.above_chance`.
+    """The sums of values that are adjusted for chance, as ratios from
+    :meth:`ReferenceModels.above_chance`.
 
     Args:
         collection: The collection of the metric.
@@ -357,18 +451,25 @@ class AdjustedSums(MomentSums):
     summary = "adjusted_gap"
 
     def __init__(self, collection: TopKCollection, name: str) -> None:
-        super().__init__(collection.members()[name], collection.named, is_ratio=True, is_share=False)
+        super().__init__(
+            collection.members()[name], collection.named, is_ratio=True, is_share=False
+        )
         self._collection = collection
         self._name = name
 
     def row_values(self, ranking: Ranking) -> list[Tensor]:
-        """Return what a row has beyond chance, and what it could have, shape (keys, N)."""
-        return _stacked(self._collection.reference_models.above_chance(self._name, ranking))
+        """Return what a row has beyond chance, and what it could have, shape (keys,
+        N).
+        """
+        return _stacked(
+            self._collection.reference_models.above_chance(self._name, ranking)
+        )
 
     def _num_first(self, metric: Any) -> int:
         """Return how many buckets can be the first measured bucket.
 
-        A bucket that is not larger than the list is unmeasured, because chance hits all of it.
+        A bucket that is not larger than the list is unmeasured, because chance hits all
+        of it.
         """
         deepest, _ = deepest_cutoff(metric)
         sizes = metric.bound_buckets.label_counts.tolist()
@@ -378,7 +479,9 @@ class AdjustedSums(MomentSums):
         return 1
 
 
-def _pairs_of_ends(gaps: Iterable[Sequence[int]], num_first: int) -> dict[tuple[int, int], int]:
+def _pairs_of_ends(
+    gaps: Iterable[Sequence[int]], num_first: int
+) -> dict[tuple[int, int], int]:
     """Return a number for each pair of places that can be the ends of a gap.
 
     Args:
@@ -393,8 +496,12 @@ def _pairs_of_ends(gaps: Iterable[Sequence[int]], num_first: int) -> dict[tuple[
     return pairs
 
 
-def sums_of_metrics(collection: TopKCollection, device: torch.device | str) -> list[GroupedSums]:
-    """Return the sums of each metric with quick intervals: it has unweighted float64 values per row."""
+def sums_of_metrics(
+    collection: TopKCollection, device: torch.device | str
+) -> list[GroupedSums]:
+    """Return the sums of each metric with quick intervals: it has unweighted float64
+    values per row.
+    """
     if real_dtype(torch.device(device)) != torch.float64:
         return []
     parts: list[GroupedSums] = []
@@ -406,7 +513,14 @@ def sums_of_metrics(collection: TopKCollection, device: torch.device | str) -> l
         if kind == "median":
             parts.append(Histograms(metric, collection.named))
         else:
-            parts.append(MomentSums(metric, collection.named, kind == "ratio", metric.bounds == (0.0, 1.0)))
+            parts.append(
+                MomentSums(
+                    metric,
+                    collection.named,
+                    kind == "ratio",
+                    metric.bounds == (0.0, 1.0),
+                )
+            )
         if name in collection.reference_models.adjusted:
             adjusted.append(AdjustedSums(collection, name))
     return parts + adjusted
@@ -431,7 +545,9 @@ class RowMoments(ExactMetric):
         self.add_state("ends", torch.full((num_ends,), SMALLEST), "max")
 
     def update(self, ranking: Ranking) -> None:
-        """Add the rows of a batch to the sums: each row to those of all rows, and to those of its group."""
+        """Add the rows of a batch to the sums: each row to those of all rows, and to
+        those of its group.
+        """
         if not self.parts:
             return
         sums, ends = [], []
@@ -443,18 +559,25 @@ class RowMoments(ExactMetric):
         self.ends = torch.maximum(self.ends, torch.cat(ends))
 
     def compute(self) -> Tensor:
-        """Return the sums over all processes, then the ends; TorchMetrics would make a number of one end."""
+        """Return the sums over all processes, then the ends; TorchMetrics would make a
+        number of one end.
+        """
         return torch.cat([self.sums, self.ends])
 
-    def intervals(self, scalars: Mapping[str, float], confidence: float) -> dict[str, Interval]:
-        """Return the interval of each key, over all processes; call it in every process.
+    def intervals(
+        self, scalars: Mapping[str, float], confidence: float
+    ) -> dict[str, Interval]:
+        """Return the interval of each key, over all processes; call it in every
+        process.
 
         Args:
             scalars: The values by key.
             confidence: Confidence of the intervals.
         """
         self._update_count = max(1, self._update_count)
-        all_sums, all_ends = torch.split(self.compute(), [len(self.sums), len(self.ends)])
+        all_sums, all_ends = torch.split(
+            self.compute(), [len(self.sums), len(self.ends)]
+        )
         sums = torch.split(all_sums, [part.num_sums for part in self.parts])
         ends = torch.split(_real(all_ends), [part.num_ends for part in self.parts])
         intervals: dict[str, Interval] = {}
@@ -470,7 +593,9 @@ def _ordered(values: Tensor) -> Tensor:
 
 
 def _turned_around(bits: Tensor) -> Tensor:
-    """Turn the order of the bits of negative numbers around: invert all bits but the sign. Twice changes nothing."""
+    """Turn the order of the bits of negative numbers around: invert all bits but the
+    sign. Twice changes nothing.
+    """
     return bits ^ torch.iinfo(torch.int64).max
 
 

@@ -1,4 +1,6 @@
-"""Parquet tables of values per row: a line for each row of the data, a column for each key, two for a ratio."""
+"""Parquet tables of values per row: a line for each row of the data, a column for each
+key, two for a ratio.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +33,34 @@ ROW, QUERY = "row", "query"
 ROWS_FILE = "rows.parquet"
 """The name of the table in the folder of a report."""
 METADATA = b"tailmetrics"
-"""The key of the file's metadata, which hold as JSON all facts that are not in the columns."""
+"""The key of the file's metadata, which hold as JSON all facts that are not in the
+columns.
+"""
 CLUSTER = "cluster"
 """The column with the cluster of each row, as ``evaluate --clusters`` gives it."""
-HINT = "write it with tailmetrics evaluate --out FOLDER, or compare predictions: --preds A --preds B --target T."
+HINT = (
+    "write it with tailmetrics evaluate --out FOLDER, or compare predictions: --preds "
+    "A --preds B --target T."
+)
 WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """A whole number of 64 bits as it is usually written: ``007`` is a name."""
 BUFFERED_CELLS = 2**21
-"""Values collected before they are written, 16 MB: small batches would make many small row groups."""
+"""Values collected before they are written, 16 MB: small batches would make many small
+row groups.
+"""
 
-# -- reading --------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------
 
 
 IN_FOLDERS = (ROWS_FILE, "rows_test.parquet", "rows_best.parquet", "rows_val.parquet")
-"""The table of a folder of reports: of ``evaluate``, or else of the Lightning callback, its test before validations."""
+"""The table of a folder of reports: of ``evaluate``, or else of the Lightning callback,
+its test before validations.
+"""
 
 
 def table_in(path: Path, note: Callable[[str], None]) -> Path:
-    """Return the table of rows in the folder of a report; a path of anything else is returned unchanged.
+    """Return the table of rows in the folder of a report; a path of anything else is
+    returned unchanged.
 
     ``note`` is called with a sentence where the folder holds several.
 
@@ -63,7 +75,11 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
         raise DataFileError(path, "holds no table of rows", hint=hint)
     usual_names = [name for name in IN_FOLDERS if name in names]
     if len(names) > 1 and not usual_names:
-        raise DataFileError(path, f"holds several tables of rows: {', '.join(names)}", hint="name one of them.")
+        raise DataFileError(
+            path,
+            f"holds several tables of rows: {', '.join(names)}",
+            hint="name one of them.",
+        )
     first, *others = usual_names or names
     if others:
         note(f"{path}: {first} is compared; for {' or '.join(others)}, name the file.")
@@ -71,7 +87,9 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
 
 
 class Rows(Protocol):
-    """The rows of a table: a :class:`~tailmetrics.io.Dataset`, or the rows of a loader."""
+    """The rows of a table: a :class:`~tailmetrics.io.Dataset`, or the rows of a
+    loader.
+    """
 
     @property
     def num_rows(self) -> int:
@@ -98,13 +116,16 @@ class RowTable:
         path: The file.
         columns: Names of the columns after the first.
         names: Number or query of every row.
-        facts: Facts about the keys that are not in the columns, such as gaps and medians.
-        identity: Entries of :mod:`tailmetrics.evaluation.digest`, on which the values depend; empty if unknown.
+        facts: Facts about the keys that are not in the columns, such as gaps and
+            medians.
+        identity: Entries of :mod:`tailmetrics.evaluation.digest`, on which the values
+            depend; empty if unknown.
         notes: Warnings about the values.
         scalars: The values of the run by key, also for keys without values per row.
         tokens: Number of rows of a sequence, T of scores (B, T, L).
         words: What rows and labels are called.
-        order: Shape (N,), the place in the file of each row of ``names``; None for the order of the file.
+        order: Shape (N,), the place in the file of each row of ``names``; None for the
+            order of the file.
     """
 
     path: Path
@@ -123,16 +144,21 @@ class RowTable:
         """Open a table.
 
         Raises:
-            DataFileError: If there is no such table, or the file is damaged or of another kind.
+            DataFileError: If there is no such table, or the file is damaged or of
+                another kind.
         """
         path = Path(path)
         check_file(path)
         try:
             file = pq.read_metadata(path)
         except Exception as error:
-            raise DataFileError(path, f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
+            raise DataFileError(
+                path, f"is no table ({str(error).splitlines()[0]})", hint=HINT
+            ) from error
         if METADATA not in (file.metadata or {}):
-            raise DataFileError(path, "is no table of values per row as evaluate writes it", hint=HINT)
+            raise DataFileError(
+                path, "is no table of values per row as evaluate writes it", hint=HINT
+            )
         first, *columns = file.schema.to_arrow_schema().names
         names = _read(path, [first])[first].combine_chunks()
         if first == QUERY:
@@ -141,30 +167,47 @@ class RowTable:
             metadata = json.loads(file.metadata[METADATA])
             metadata["facts"] = RowFacts.from_data(metadata["facts"])
             return cls(path, columns, names, **metadata)
-        except Exception as error:  # whatever is made of facts that evaluate has not written
-            raise DataFileError(path, "is damaged, or of another version of tailmetrics", hint=HINT) from error
+        except Exception as error:
+            # whatever is made of facts that evaluate has not written
+            raise DataFileError(
+                path, "is damaged, or of another version of tailmetrics", hint=HINT
+            ) from error
 
     def check_report(self) -> None:
-        """Raise if the report in the folder of the table has other values, because one of the two was written later.
+        """Raise if the report in the folder of the table has other values, because one
+        of the two was written later.
 
         Raises:
             DataFileError: If a value of the table is not that of the report.
         """
-        report = self.path.with_name(f"report{self.path.stem.removeprefix('rows')}.json")
+        report = self.path.with_name(
+            f"report{self.path.stem.removeprefix('rows')}.json"
+        )
         try:
             records = json.loads(report.read_text("utf-8"))["records"]
             values = {record["key"]: record["value"] for record in records}
-        except (OSError, ValueError, LookupError, TypeError):  # no report, or a file of another program
+        except (OSError, ValueError, LookupError, TypeError):
+            # no report, or a file of another program
             return
         for key, value in self.scalars.items():
             if plain(value) != values.get(key):
-                problem = f"is of another evaluation than {report.name} beside it, which does not have the same {key}"
-                raise DataFileError(self.path, problem, hint="name the table to compare it, or write the folder again.")
+                problem = (
+                    f"is of another evaluation than {report.name} beside it, which "
+                    f"does not have the same {key}"
+                )
+                raise DataFileError(
+                    self.path,
+                    problem,
+                    hint="name the table to compare it, or write the folder again.",
+                )
 
     @property
     def pairs(self) -> dict[str, bool]:
         """Key -> whether it is a ratio, with a numerator and a denominator."""
-        return {key: self.facts.keys[key].is_ratio for key in self.facts.keys_in(self.columns)}
+        return {
+            key: self.facts.keys[key].is_ratio
+            for key in self.facts.keys_in(self.columns)
+        }
 
     def column(self, name: str) -> list[Any]:
         """Return one column as a list, such as the user of each row.
@@ -174,26 +217,38 @@ class RowTable:
         """
         if name not in self.columns:
             raise DataFileError(
-                self.path, f"has no column {name!r}", hint=f"its columns are {', '.join(self.columns)}."
+                self.path,
+                f"has no column {name!r}",
+                hint=f"its columns are {', '.join(self.columns)}.",
             )
         return list(self._read([name])[name].to_pylist())
 
     def groups(self) -> Any:
-        """Return the name of each row's group, null for no group; None if the table has no groups."""
+        """Return the name of each row's group, null for no group; None if the table has
+        no groups.
+        """
         if not self.facts.row_groups:
             return None
         return self._read([GROUP])[GROUP]
 
     @property
     def list_lengths(self) -> Any:
-        """The number of labels in the list of each row, shape (N,); None if preds were scores of all labels."""
+        """The number of labels in the list of each row, shape (N,); None if preds were
+        scores of all labels.
+        """
         if LISTED not in self.columns:
             return None
         return self._read([LISTED])[LISTED].to_numpy()
 
     def joined(self, names: Any) -> RowTable:
-        """Return the table with its rows in the order of ``names``; unchanged if ``names`` holds other queries."""
-        if pa.types.is_integer(self.names.type) or self.names.type != names.type or len(names) != len(self.names):
+        """Return the table with its rows in the order of ``names``; unchanged if
+        ``names`` holds other queries.
+        """
+        if (
+            pa.types.is_integer(self.names.type)
+            or self.names.type != names.type
+            or len(names) != len(self.names)
+        ):
             return self
         places = pc.index_in(names, value_set=self.names)
         if places.null_count:
@@ -201,7 +256,8 @@ class RowTable:
         return replace(self, names=self.names.take(places), order=places)
 
     def values(self, keys: Sequence[str], nothing: float = 0.0) -> dict[str, Any]:
-        """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group.
+        """Return the values of some keys, shape (N,) each, NaN in rows that do not
+        count or are of another group.
 
         ``nothing`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
         """
@@ -213,10 +269,14 @@ class RowTable:
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name.startswith(LABELS):
                 lists = column.combine_chunks()
-                columns[name + LENGTHS] = pc.list_value_length(lists).to_numpy().astype(np.int64)
+                columns[name + LENGTHS] = (
+                    pc.list_value_length(lists).to_numpy().astype(np.int64)
+                )
                 columns[name] = lists.flatten().to_numpy()
             elif name == GROUP:
-                columns[name] = pc.index_in(column, value_set=pa.array(self.facts.row_groups, pa.string())).to_numpy()
+                columns[name] = pc.index_in(
+                    column, value_set=pa.array(self.facts.row_groups, pa.string())
+                ).to_numpy()
             elif name == COUNTS:
                 columns[name] = column.to_numpy()
             else:
@@ -235,18 +295,21 @@ def _read(path: Path, columns: list[str]) -> Any:
         return pq.read_table(path, columns=columns).replace_schema_metadata()
 
 
-# -- writing --------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------
 
 
 class RowTableWriter:
-    """Writes a table of values per row, batch by batch; :meth:`complete` makes it a table that can be read.
+    """Writes a table of values per row, batch by batch; :meth:`complete` makes it a
+    table that can be read.
 
     Args:
         path: Parquet file to write.
         evaluation: The evaluation; its metrics without values per row are left out.
         dataset: The data; the names of the rows come from it.
-        options: The options on which values depend; the file keeps them as the run's identity. None keeps no identity.
-        clusters: The cluster of each row, by row number; the file keeps the clusters for comparisons.
+        options: The options on which values depend; the file keeps them as the run's
+            identity. None keeps no identity.
+        clusters: The cluster of each row, by row number; the file keeps the clusters
+            for comparisons.
     """
 
     def __init__(
@@ -258,7 +321,10 @@ class RowTableWriter:
         clusters: Sequence[Any] | None = None,
     ) -> None:
         self._columns = RowColumns(
-            evaluation.collection, evaluation.over_all, dataset.num_rows, headline=evaluation.headline
+            evaluation.collection,
+            evaluation.over_all,
+            dataset.num_rows,
+            headline=evaluation.headline,
         )
         self._names: Any = None
         if dataset.row_names is not None:
@@ -267,13 +333,20 @@ class RowTableWriter:
         self._identity: RunDigest | None = None
         if options is not None:
             names = _label_names(dataset, evaluation.members)
-            self._identity = RunDigest(self._columns.metrics, options, names, dataset.row_names)
+            self._identity = RunDigest(
+                self._columns.metrics, options, names, dataset.row_names
+            )
         self._tokens = dataset.tokens
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
 
-    def complete(self, scalars: Mapping[str, float], notes: Sequence[str], words: Sequence[str] = USUAL_WORDS) -> None:
+    def complete(
+        self,
+        scalars: Mapping[str, float],
+        notes: Sequence[str],
+        words: Sequence[str] = USUAL_WORDS,
+    ) -> None:
         """Complete the file with facts that are not in the columns, and close it.
 
         Args:
@@ -296,7 +369,9 @@ class RowTableWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the file, also after an error: it can then be deleted on every system."""
+        """Close the file, also after an error: it can then be deleted on every
+        system.
+        """
         if self._file is not None:
             self._file.close()
 
@@ -311,18 +386,25 @@ class RowTableWriter:
         else:
             columns[QUERY] = self._names.take(numbers)
         if self._clusters is not None:
-            columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
+            columns[CLUSTER] = pa.array(
+                [self._clusters[row] for row in rows.tolist()], pa.string()
+            )
 
         row_columns = self._columns.of(ranking)
         for name in row_columns:
             if not name.endswith(LENGTHS):
                 columns[name] = self._arrow_column(name, row_columns)
         self._pending.append(pa.table(columns))
-        if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
+        if (
+            sum(table.num_rows * table.num_columns for table in self._pending)
+            >= BUFFERED_CELLS
+        ):
             self._flush()
 
     def _arrow_column(self, name: str, columns: Mapping[str, Any]) -> Any:
-        """Return a column as the file holds it: names of groups, lists of codes, or numbers with null for NaN."""
+        """Return a column as the file holds it: names of groups, lists of codes, or
+        numbers with null for NaN.
+        """
         values = columns[name]
         if name == GROUP:
             groups = pa.array(self._columns.facts.row_groups, pa.string())
@@ -343,18 +425,24 @@ class RowTableWriter:
 
 
 def _queries(names: Any) -> Any:
-    """Return queries as whole numbers if each is written as one, so that tables of numbers join with them."""
+    """Return queries as whole numbers if each is written as one, so that tables of
+    numbers join with them.
+    """
     if len(names) and pc.all(pc.match_substring_regex(names, WHOLE)).as_py():
         return names.cast(pa.int64())
     return names.cast(pa.string())
 
 
 def _arrow(values: Any, valid: Any = None) -> Any:
-    """Return an Arrow array, with null where ``valid`` is False; pa.array would import pandas, which takes .3 s."""
+    """Return an Arrow array, with null where ``valid`` is False; pa.array would import
+    pandas, which takes .3 s.
+    """
     validity = None
     if valid is not None:
         validity = _buffer(valid)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, _buffer(values)])
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [validity, _buffer(values)]
+    )
 
 
 def _buffer(values: Any) -> Any:
@@ -365,7 +453,9 @@ def _buffer(values: Any) -> Any:
 
 
 def _label_names(dataset: Rows, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
-    """Return the name of each label of the metrics, None if labels are numbers; a label of no file gets a made name."""
+    """Return the name of each label of the metrics, None if labels are numbers; a label
+    of no file gets a made name.
+    """
     if dataset.label_names is None:
         return None
     names = list(dataset.label_names)

@@ -1,4 +1,6 @@
-"""Values per row, and the labels that rows hit, predict and hold, from which intervals and comparisons are computed."""
+"""Values per row, and the labels that rows hit, predict and hold, from which intervals
+and comparisons are computed.
+"""
 
 from __future__ import annotations
 
@@ -39,21 +41,27 @@ from tailmetrics.ranking._device import one_thread
 from tailmetrics.significance.influence import Array, Flags, Ints
 
 NOTHING = 1e-12
-"""The denominator of a row in a ratio 0 / 0, for comparisons: far below the 1 of a single prediction."""
+"""The denominator of a row in a ratio 0 / 0, for comparisons: far below the 1 of a
+single prediction.
+"""
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether runs are compared by values per row of a metric: not if it is neither good nor bad."""
+    """Whether runs are compared by values per row of a metric: not if it is neither
+    good nor bad.
+    """
     return metric.aggregation.row_terms is not None and metric.aggregation.is_quality
 
 
 class RowColumns:
-    """Makes columns of values per row from rankings: a number, two numbers for a ratio, or a list of coded labels.
+    """Makes columns of values per row from rankings: a number, two numbers for a ratio,
+    or a list of coded labels.
 
     Args:
         collection: The metrics; metrics without values per row are left out.
         over_all: Metric by bucket -> the key of its value over all labels.
-        num_rows: Number of rows in all batches; areas are left out if they need more than :data:`MOST` codes.
+        num_rows: Number of rows in all batches; areas are left out if they need more
+            than :data:`MOST` codes.
         headline: The metric that results are about, as a key without bucket.
 
     Attributes:
@@ -74,15 +82,22 @@ class RowColumns:
         for name, metric in collection.members().items():
             if has_row_values(metric):
                 self._means[name] = metric
-            # the first update of a metric that is not bound raises an error with its name
+            # the first update of a metric that is not bound raises an error with its
+            # name
             if metric.is_bound and has_label_cells(metric) and _fits(metric, num_rows):
                 self._averages.append(metric)
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
-        self.facts: RowFacts = facts_of(collection, self._means, self._averages, over_all, headline)
-        self._lists_are_read = any(facts.places is not None for facts in self.facts.keys.values())
+        self.facts: RowFacts = facts_of(
+            collection, self._means, self._averages, over_all, headline
+        )
+        self._lists_are_read = any(
+            facts.places is not None for facts in self.facts.keys.values()
+        )
 
     def of(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the columns of a batch: values, shape (N,), or the codes of all rows and their number per row."""
+        """Return the columns of a batch: values, shape (N,), or the codes of all rows
+        and their number per row.
+        """
         columns = columns_of_rows(ranking)
         if not self.facts.row_groups:  # no metric that has columns is by group
             columns.pop(GROUP, None)
@@ -95,20 +110,29 @@ class RowColumns:
             for name, metric in self._means.items():
                 for key, value in metric.row_values(ranking).items():
                     columns.update(_columns(named(key), value))
-                for key, value in self._collection.reference_models.above_chance(name, ranking).items():
+                for key, value in self._collection.reference_models.above_chance(
+                    name, ranking
+                ).items():
                     columns.update(_columns(named(adjusted_key(key)), value))
         return columns | code_columns(self._averages, named, ranking)
 
 
 def _fits(metric: Any, num_rows: int) -> bool:
-    """Whether the codes of so many rows can be kept: an area reads the scores of all labels of a row."""
-    return "area" not in spec_of(metric)["terms"] or num_rows * int(metric.num_labels or 0) <= MOST
+    """Whether the codes of so many rows can be kept: an area reads the scores of all
+    labels of a row.
+    """
+    return (
+        "area" not in spec_of(metric)["terms"]
+        or num_rows * int(metric.num_labels or 0) <= MOST
+    )
 
 
 def columns_of_rows(ranking: Ranking) -> dict[str, Any]:
-    """Return the columns that do not depend on metrics: the group of each row, and whether it counts.
+    """Return the columns that do not depend on metrics: the group of each row, and
+    whether it counts.
 
-    Batches without a row mask have the second column, too, because others may have a mask.
+    Batches without a row mask have the second column, too, because others may have a
+    mask.
     """
     columns: dict[str, Any] = {COUNTS: np.ones(ranking.num_rows, bool)}
     if ranking.rows.groups is not None:
@@ -134,13 +158,16 @@ def read_columns(
     scalars: Mapping[str, float] = MappingProxyType({}),
     nothing: float = 0.0,
 ) -> dict[str, Any]:
-    """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN where a row does not count.
+    """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN
+    where a row does not count.
 
     Args:
         keys: The keys to read.
         facts: Facts about keys that the columns do not hold.
-        columns: Columns from :class:`RowColumns`; ``GROUP`` holds the group number of each row.
-        scalars: The values in the report by key; where a value is NaN, nothing is relevant, and no row counts.
+        columns: Columns from :class:`RowColumns`; ``GROUP`` holds the group number of
+            each row.
+        scalars: The values in the report by key; where a value is NaN, nothing is
+            relevant, and no row counts.
         nothing: The denominator of a row in a ratio 0 / 0 that the report counts as 0.
     """
     values: dict[str, Any] = {}
@@ -182,15 +209,22 @@ def _read_numbers(facts: KeyFacts, columns: Mapping[str, Any]) -> list[Array]:
     """Return the values of rows of a key, or its numerators and denominators."""
     sides = [columns[name] for name in facts.columns]
     if facts.row_group is not None:
-        sides = [np.where(columns[GROUP] == facts.row_group, side, np.nan) for side in sides]
+        sides = [
+            np.where(columns[GROUP] == facts.row_group, side, np.nan) for side in sides
+        ]
     return sides
 
 
 class RowValues(RowColumns):
-    """Collects the values of every row of an evaluation: 8 bytes for each row and key, or for each code of a label."""
+    """Collects the values of every row of an evaluation: 8 bytes for each row and key,
+    or for each code of a label.
+    """
 
     def __init__(
-        self, collection: TopKCollection, over_all: Mapping[str, str] | None = None, headline: str = ""
+        self,
+        collection: TopKCollection,
+        over_all: Mapping[str, str] | None = None,
+        headline: str = "",
     ) -> None:
         super().__init__(collection, over_all, headline=headline)
         self._batches: list[dict[str, Any]] = []
@@ -204,25 +238,38 @@ class RowValues(RowColumns):
         """
         batch = self.of(ranking)
         self._batches.append(batch)
-        for name in chain(*(label_columns(metric, self._collection.named) for metric in self._averages)):
+        for name in chain(
+            *(
+                label_columns(metric, self._collection.named)
+                for metric in self._averages
+            )
+        ):
             self._num_codes[name] += batch[name].size
             if self._num_codes[name] > MOST:
                 raise ValueError(
-                    f"{name.removeprefix(LABELS)}: rows have more than {MOST:,} predicted or relevant labels, too "
-                    "many to keep; resample no averages over labels, compare none, or evaluate fewer rows."
+                    f"{name.removeprefix(LABELS)}: rows have more than {MOST:,} "
+                    "predicted or relevant labels, too many to keep; resample no "
+                    "averages over labels, compare none, or evaluate fewer rows."
                 )
 
-    def columns(self, scalars: Mapping[str, float] = MappingProxyType({}), nothing: float = 0.0) -> dict[str, Any]:
-        """Return the values of all rows by key: a vector, two vectors for a ratio, or labels for a label average.
+    def columns(
+        self, scalars: Mapping[str, float] = MappingProxyType({}), nothing: float = 0.0
+    ) -> dict[str, Any]:
+        """Return the values of all rows by key: a vector, two vectors for a ratio, or
+        labels for a label average.
 
         For the arguments see :func:`read_columns`.
         """
         columns = joined(self._batches)
-        return read_columns(self.facts.keys_in(columns), self.facts, columns, scalars, nothing)
+        return read_columns(
+            self.facts.keys_in(columns), self.facts, columns, scalars, nothing
+        )
 
     @property
     def list_lengths(self) -> Ints | None:
-        """Number of labels in the list of each row, shape (N,); None if preds are scores of all labels."""
+        """Number of labels in the list of each row, shape (N,); None if preds are
+        scores of all labels.
+        """
         return joined(self._batches).get(LISTED)
 
 

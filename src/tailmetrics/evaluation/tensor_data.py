@@ -1,4 +1,6 @@
-"""Reads rankings and tensors, the forms of :func:`tailmetrics.rank`, as data of an evaluation."""
+"""Reads rankings and tensors, the forms of :func:`tailmetrics.rank`, as data of an
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from tailmetrics.evaluation.data import Data, Part
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, labels_without
+from tailmetrics.ranking._inputs import (
+    Batch,
+    Context,
+    ExplicitTarget,
+    as_tensor,
+    as_tensors,
+    labels_without,
+)
 from tailmetrics.ranking._reading import wrong_axes
 
 
@@ -29,7 +38,9 @@ def data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> Da
     num_labels = number_of_labels(CALLER, widths, options.stated_numbers())
     train = None
     if train_labels is not None:
-        num_counted = num_labels or 1 + _largest_id(ranking.ids, ranking.targets.entries.ids, train_labels)
+        num_counted = num_labels or 1 + _largest_id(
+            ranking.ids, ranking.targets.entries.ids, train_labels
+        )
         train = _training_counts(train_labels, num_counted, options.ignore_index)
     batch = slice(0, ranking.num_rows), ranking, None
     return Data(
@@ -42,22 +53,28 @@ def data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> Da
     )
 
 
-def data_of_tensors(preds: Any, target: Any, train_target: Any, options: Options) -> Data:
+def data_of_tensors(
+    preds: Any, target: Any, train_target: Any, options: Options
+) -> Data:
     """Return scores, ids, candidates or CSR and their targets as data."""
     batch = Batch(preds, target, options.row_mask)
-    leading_axes = getattr(_tensors_of(preds)[0], "shape", ())[:-1]  # (B, T) of scores (B, T, L)
+    # (B, T) of scores (B, T, L)
+    leading_axes = getattr(_tensors_of(preds)[0], "shape", ())[:-1]
     as_tensors(Context(CALLER), batch)
     scores, *_ = _tensors_of(batch.preds)
     if scores.ndim == 1:
         raise wrong_axes(CALLER, scores, batch.target)
     if batch.target.ndim == 0 or len(scores) != len(batch.target):
         raise ValueError(
-            f"{CALLER}: preds is {shape_of(scores)} and target {shape_of(batch.target)}; pass preds [N, L] or [N, K] "
-            "and one row of target per row of preds."
+            f"{CALLER}: preds is {shape_of(scores)} and target "
+            f"{shape_of(batch.target)}; pass preds [N, L] or [N, K] and one row of "
+            "target per row of preds."
         )
 
     train_labels = _training_labels(train_target)
-    widths = _widths({"preds": batch.preds, "target": batch.target, "train_target": train_labels})
+    widths = _widths(
+        {"preds": batch.preds, "target": batch.target, "train_target": train_labels}
+    )
     num_labels = number_of_labels(CALLER, widths, options.stated_numbers())
     if not widths and options.label_names is not None:
         _check_has_names(len(options.label_names), batch, options.ignore_index)
@@ -65,8 +82,12 @@ def data_of_tensors(preds: Any, target: Any, train_target: Any, options: Options
     train = None
     if train_labels is not None:
         has_tokens = len(leading_axes) > 1 and batch.target.ndim == 1
-        num_labels = num_labels or 1 + _largest_id(_tensors_of(batch.preds)[-1], batch.target, train_labels)
-        train = _training_counts(train_labels, num_labels, options.ignore_index, has_tokens)
+        num_labels = num_labels or 1 + _largest_id(
+            _tensors_of(batch.preds)[-1], batch.target, train_labels
+        )
+        train = _training_counts(
+            train_labels, num_labels, options.ignore_index, has_tokens
+        )
     return Data(
         num_rows=len(scores),
         num_labels=num_labels,
@@ -80,14 +101,18 @@ def data_of_tensors(preds: Any, target: Any, train_target: Any, options: Options
 
 
 def _tensors_of(preds: Any) -> tuple[Any, ...]:
-    """Return the scores and ids of candidates, or the single tensor of other predictions."""
+    """Return the scores and ids of candidates, or the single tensor of other
+    predictions.
+    """
     if isinstance(preds, tuple):
         return preds
     return (preds,)
 
 
 def _batches_of_tensors(batch: Batch, size: int) -> Iterator[Part]:
-    """Yield ``size`` rows at a time; without rows one empty batch, for which arguments are checked."""
+    """Yield ``size`` rows at a time; without rows one empty batch, for which arguments
+    are checked.
+    """
     num_rows = len(batch.target)
     for start in range(0, max(1, num_rows), size):
         rows = slice(start, min(start + size, num_rows))
@@ -108,18 +133,27 @@ def _training_labels(train_target: Any) -> Tensor | None:
 
 
 def _widths(tensors: Mapping[str, Any]) -> dict[str, int]:
-    """Return by argument the number of columns of each tensor that has a column per label; ids have none."""
+    """Return by argument the number of columns of each tensor that has a column per
+    label; ids have none.
+    """
     widths = {}
     for argument, tensor in tensors.items():
         if not isinstance(tensor, Tensor) or tensor.ndim < 2:
             continue
-        if tensor.is_floating_point() or tensor.is_sparse_csr or tensor.dtype == torch.bool:
+        if (
+            tensor.is_floating_point()
+            or tensor.is_sparse_csr
+            or tensor.dtype == torch.bool
+        ):
             widths[argument] = tensor.shape[-1]
     return widths
 
 
 def _training_counts(
-    labels: Tensor, num_labels: int, ignore_index: int | None = None, has_tokens: bool = False
+    labels: Tensor,
+    num_labels: int,
+    ignore_index: int | None = None,
+    has_tokens: bool = False,
 ) -> LabelFrequency:
     """Return the counts of training targets, in which ``ignore_index`` is no label.
 
@@ -153,8 +187,9 @@ def _check_has_names(num_names: int, batch: Batch, ignore_index: int | None) -> 
     highest = _largest_id(labels[labels != ignore_index])
     if highest >= num_names:
         raise ValueError(
-            f"{CALLER}: label_names holds {num_names:,} names, for the label ids 0 to {num_names - 1:,}, but preds or "
-            f"target holds the id {highest:,}. If these numbers are names, pass them as lists of strings, or a table."
+            f"{CALLER}: label_names holds {num_names:,} names, for the label ids 0 to "
+            f"{num_names - 1:,}, but preds or target holds the id {highest:,}. If "
+            "these numbers are names, pass them as lists of strings, or a table."
         )
 
 

@@ -1,4 +1,6 @@
-"""The values of an evaluation by key: of metrics, references and other orders, with intervals, counts and errors."""
+"""The values of an evaluation by key: of metrics, references and other orders, with
+intervals, counts and errors.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Values:
     """The values of an evaluation by key.
 
     Attributes:
-        all: The values of the metrics, NaN where nothing was measured; then gaps and spreads of buckets.
+        all: The values of the metrics, NaN where nothing was measured; then gaps and
+            spreads of buckets.
         ties: The share of rows with a tie by cut-off, None for ties of relevant labels.
         alternatives: Values of references and of other orders of equal scores, by name.
         counts: How many a value divides by, and of what.
@@ -65,7 +68,8 @@ def values_of(
     values = _read(computed | collection.summaries(computed, references))
     counts = {}
     for _, result in results:
-        # averages over labels are 0 by convention where nothing is relevant: a reader would take it for a result
+        # averages over labels are 0 by convention where nothing is relevant: a reader
+        # would take it for a result
         for key in result.not_measured:
             values[collection.named(key)] = math.nan
         for key, count in result.denominators.items():
@@ -81,13 +85,19 @@ def values_of(
     return Values(values, ties, alternatives, counts, intervals, errors)
 
 
-def _errors(named: Named, results: Results, values: Mapping[str, float]) -> dict[str, float]:
-    """Return the largest error of each value and summary that bins of scores leave open."""
+def _errors(
+    named: Named, results: Results, values: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the largest error of each value and summary that bins of scores leave
+    open.
+    """
     errors: dict[str, float] = {}
     for metric, result in results:
         errors |= {named(key): error for key, error in result.errors.items()}
         for stem, keys in buckets_by_stem(metric).items():
-            measured = [key for key in keys if not math.isnan(result.errors.get(key, math.nan))]
+            measured = [
+                key for key in keys if not math.isnan(result.errors.get(key, math.nan))
+            ]
             if len(measured) < 2:
                 continue
             gap, spread = named(f"{stem}/gap"), named(f"{stem}/spread")
@@ -96,7 +106,9 @@ def _errors(named: Named, results: Results, values: Mapping[str, float]) -> dict
             largest = max(result.errors[key] for key in measured)
             mean = fmean(values[named(key)] for key in measured)
             if largest > 0:
-                errors[spread] = largest * (1 + values[spread]) / max(mean - largest, largest)
+                errors[spread] = (
+                    largest * (1 + values[spread]) / max(mean - largest, largest)
+                )
     return errors
 
 
@@ -108,7 +120,9 @@ def _read(values: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def _ties(results: Results) -> dict[int | None, float]:
-    """Return the share of rows with a tie by cut-off, None for ties of relevant labels, which come last."""
+    """Return the share of rows with a tie by cut-off, None for ties of relevant labels,
+    which come last.
+    """
     shares = []
     for _, result in results:
         shares += list(result.tied_shares.items())

@@ -1,6 +1,8 @@
-r"""Readers of prediction and target files: batches for ``metric.update``, in bounded memory, divided among ranks.
+r"""Readers of prediction and target files: batches for ``metric.update``, in bounded
+memory, divided among ranks.
 
-The suffix or ``format`` names the format, the names of columns and the user name the roles; no value decides.
+The suffix or ``format`` names the format, the names of columns and the user name the
+roles; no value decides.
 
 >>> from pathlib import Path
 >>> from tempfile import mkdtemp
@@ -28,7 +30,9 @@ except ModuleNotFoundError as error:
     hint = extra_hint(error)
     if hint is None:
         raise
-    raise ModuleNotFoundError(f"tailmetrics.io needs {hint}", name=error.name) from error
+    raise ModuleNotFoundError(
+        f"tailmetrics.io needs {hint}", name=error.name
+    ) from error
 
 __all__ = [
     "ALIASES",

@@ -20,15 +20,20 @@ NUMPY = b"\x93NUMPY"
 NAMED_ROWS = 2**16
 HINTS = {
     "preds": (
-        "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor, of at "
-        "most 64 bits"
+        "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair "
+        "(scores, ids) or a CSR tensor, of at most 64 bits"
     ),
-    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor, of at most 64 bits",
+    "target": (
+        "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR "
+        "tensor, of at most 64 bits"
+    ),
 }
 
 
 class ArraySource(Source):
-    """One array of rows; each batch maps the file anew, so pages of earlier batches are not memory in use."""
+    """One array of rows; each batch maps the file anew, so pages of earlier batches are
+    not memory in use.
+    """
 
     def __init__(self, opening: Opening) -> None:
         self.path = opening.path
@@ -55,7 +60,9 @@ class ArraySource(Source):
         elif len(parts) == 1 and _kind(first) != "i":
             self.dense = True
             self.num_labels = self.width
-        self._may_be_multi_hot = len(parts) == 1 and self.num_labels is None and not self.one_label
+        self._may_be_multi_hot = (
+            len(parts) == 1 and self.num_labels is None and not self.one_label
+        )
         kinds = {"b": "flags", "i": whole_numbers, "f": "numbers"}
         self.layout = " and ".join(kinds[_kind(part)] for part in parts)
         content = f"{self.layout} in each row"
@@ -97,21 +104,35 @@ class ArraySource(Source):
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
-        """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label for each place of a sequence.
+        """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label
+        for each place of a sequence.
 
-        ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,), each whole number of an array
-        of any shape is one label.
+        ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,),
+        each whole number of an array of any shape is one label.
         """
-        one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape[1:] == sequences[1:])
+        one_label = sequences == (-1,) or (
+            len(sequences) > 1 and self._shape[1:] == sequences[1:]
+        )
         if one_label and self.num_labels is None:
-            self._axes, self.num_rows, self.width = len(self._shape), prod(self._shape), 1
+            self._axes, self.num_rows, self.width = (
+                len(self._shape),
+                prod(self._shape),
+                1,
+            )
             self.one_label, self._may_be_multi_hot = not self.string_ids, False
         if self._may_be_multi_hot and self.width == num_labels:
             self.dense, self.num_labels = True, num_labels
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and below the number of columns."""
-        if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
+        """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and
+        below the number of columns.
+        """
+        if (
+            self.dense
+            or not self._may_be_multi_hot
+            or self.width < 2
+            or num_labels not in (None, self.width)
+        ):
             return False
         (array,) = self._arrays()
         for first in range(0, self.num_rows, NAMED_ROWS):
@@ -121,7 +142,9 @@ class ArraySource(Source):
         return True
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield copies of the rows; each batch maps the file anew, and its mapping is closed after it."""
+        """Yield copies of the rows; each batch maps the file anew, and its mapping is
+        closed after it.
+        """
         for first in range(start, stop, size):
             with file_errors(self.path, self.reading.opening.form):
                 yield self._numbered(self._rows(first, min(first + size, stop)), first)
@@ -132,7 +155,9 @@ class ArraySource(Source):
         import pyarrow as pa
 
         names = pa.array(map(str, rows.ids.tolist()), pa.string())
-        return Ragged(rows.offsets, self.label_ids(names, rows.lengths, first), rows.values)
+        return Ragged(
+            rows.offsets, self.label_ids(names, rows.lengths, first), rows.values
+        )
 
     def _rows(self, start: int, stop: int) -> Rows:
         arrays = self._arrays()
@@ -140,11 +165,16 @@ class ArraySource(Source):
         if len(arrays) == 2:
             scores, ids = (_numpy(part[start:stop]) for part in arrays)
             present = ids != -1
-            return Ragged.from_lengths(present.sum(axis=1), ids[present], scores[present])
+            return Ragged.from_lengths(
+                present.sum(axis=1), ids[present], scores[present]
+            )
         if _is_csr(array):
             offsets = _numpy(array.crow_indices()[start : stop + 1]).astype(np.int64)
             entries = slice(int(offsets[0]), int(offsets[-1]))
-            ids, values = _numpy(array.col_indices()[entries]), _numpy(array.values()[entries])
+            ids, values = (
+                _numpy(array.col_indices()[entries]),
+                _numpy(array.values()[entries]),
+            )
             return Ragged(offsets - offsets[0], ids, values)
         part = _numpy(array[start:stop])
         if self.dense:
@@ -156,7 +186,9 @@ class ArraySource(Source):
         gap = (present[:, 1:] > present[:, :-1]).any(axis=1)
         if self.role == "preds" and gap.any():
             hint = "-1 pads the end of a row of ranked ids, best first."
-            raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
+            raise self.error(
+                start + int(gap.argmax()), "holds -1 before a label id", hint
+            )
         return Ragged.from_lengths(present.sum(axis=1), part[present])
 
     def _check(self, parts: tuple[Any, ...]) -> None:
@@ -166,25 +198,37 @@ class ArraySource(Source):
             types = ", ".join(type(part).__name__ for part in parts)
             if "dict" in types:
                 hint += "; save each tensor in a file of its own"
-            raise DataFileError(self.path, f"holds {types}, not an array", hint=f"{hint}.")
+            raise DataFileError(
+                self.path, f"holds {types}, not an array", hint=f"{hint}."
+            )
         if self._fits(parts):
             return
         content = " and ".join(map(_content, parts))
-        if any(isinstance(part, Tensor) and part.layout is torch.sparse_coo for part in parts):
+        if any(
+            isinstance(part, Tensor) and part.layout is torch.sparse_coo
+            for part in parts
+        ):
             hint = "a sparse tensor becomes CSR by tensor.to_sparse_csr()"
         elif parts[0].ndim == 1:
             hint += "; scores of lines of LETOR are text: numpy.savetxt"
         elif self.role == "preds" and _kind(parts[0]) == "b":
             hint += "; decisions are floats 0 and 1"
         words = "predictions" if self.role == "preds" else "targets"
-        raise DataFileError(self.path, f"holds {content}, which cannot be {words}", hint=f"{hint}.")
+        raise DataFileError(
+            self.path, f"holds {content}, which cannot be {words}", hint=f"{hint}."
+        )
 
     def _fits(self, parts: tuple[Any, ...]) -> bool:
         """Whether arrays of these types and shapes are predictions or targets."""
         first = parts[0]
         kinds = "".join(map(_kind, parts))
         if len(parts) > 1:
-            return self.role == "preds" and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
+            return (
+                self.role == "preds"
+                and kinds == "fi"
+                and first.ndim > 1
+                and first.shape == parts[1].shape
+            )
         if _is_csr(first):
             return kinds in "bif"
         if self.role == "preds":
@@ -205,7 +249,9 @@ def _is_csr(array: Any) -> bool:
 
 
 def _kind(array: Any) -> str:
-    """Return the kind of an array: b for bools, i for whole numbers, f for real numbers, ? for anything else."""
+    """Return the kind of an array: b for bools, i for whole numbers, f for real
+    numbers, ? for anything else.
+    """
     if not isinstance(array, Tensor):
         if array.dtype.itemsize > 8:  # torch has no numbers of more than 64 bits
             return "?"
@@ -220,9 +266,15 @@ def _kind(array: Any) -> str:
 
 
 def _numpy(part: Any) -> Array:
-    """Return a copy in memory, in the machine's byte order; bfloat16, which numpy lacks, becomes float32."""
+    """Return a copy in memory, in the machine's byte order; bfloat16, which numpy
+    lacks, becomes float32.
+    """
     if isinstance(part, Tensor):
-        if part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64):
+        if part.is_floating_point() and part.dtype not in (
+            torch.float16,
+            torch.float32,
+            torch.float64,
+        ):
             part = part.float()
         return np.array(part.detach().numpy())
     return np.array(part, dtype=part.dtype.newbyteorder("="))
@@ -236,33 +288,57 @@ class NumpySource(ArraySource):
             if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
                 raise ValueError("it does not begin as arrays of numpy do")
         try:
-            return (np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False)),)
+            return (
+                np.asarray(
+                    np.load(self._plain.path, mmap_mode="r", allow_pickle=False)
+                ),
+            )
         except ValueError as error:
-            if "Object arrays" not in str(error) and "Array can't be memory-mapped" not in str(error):
+            if "Object arrays" not in str(
+                error
+            ) and "Array can't be memory-mapped" not in str(error):
                 raise
-            hint = "write lists as Parquet: pandas.DataFrame({'labels': list(array)}).to_parquet('labels.parquet')."
-            raise DataFileError(self.path, "holds an array of Python objects", hint=hint) from error
+            hint = (
+                "write lists as Parquet: pandas.DataFrame({'labels': "
+                "list(array)}).to_parquet('labels.parquet')."
+            )
+            raise DataFileError(
+                self.path, "holds an array of Python objects", hint=hint
+            ) from error
 
 
 class TorchSource(ArraySource):
-    """A tensor or a pair of tensors in a ``.pt`` file, read with ``weights_only=True``."""
+    """A tensor or a pair of tensors in a ``.pt`` file, read with
+    ``weights_only=True``.
+    """
 
     def _mapped(self) -> tuple[Any, ...]:
-        with torch.serialization.safe_globals([torch.return_types.topk]):  # a named tuple of tensors
+        # a named tuple of tensors
+        with torch.serialization.safe_globals([torch.return_types.topk]):
             try:
-                content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
+                content = torch.load(
+                    self._plain.path, map_location="cpu", weights_only=True, mmap=True
+                )
             except RuntimeError:  # written in the old format, which cannot be mapped
-                content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
+                content = torch.load(
+                    self._plain.path, map_location="cpu", weights_only=True
+                )
         if not isinstance(content, (list, tuple)):
             return (content,)
         if len(content) != 2:  # a pair is scores and ids
             hint = "join the batches of a list: torch.save(torch.cat(batches), path)."
-            raise DataFileError(self.path, f"holds a sequence of {len(content)}, not a tensor", hint=hint)
+            raise DataFileError(
+                self.path,
+                f"holds a sequence of {len(content)}, not a tensor",
+                hint=hint,
+            )
         return tuple(content)
 
 
 class NpzSource(ArraySource):
-    """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored candidate or a gain."""
+    """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored
+    candidate or a gain.
+    """
 
     _matrix: Tensor | None = None
 
@@ -270,18 +346,33 @@ class NpzSource(ArraySource):
         from scipy.sparse import load_npz
 
         if self._matrix is None:
-            with self._plain.path.open("rb") as file:  # numpy does not close a file that is not an archive
+            # numpy does not close a file that is not an archive
+            with self._plain.path.open("rb") as file:
                 arrays = np.load(file, allow_pickle=False).files
                 if "format" not in arrays:
-                    problem = f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"
-                    raise DataFileError(self.path, problem, hint="numpy.save writes one, such as the ids, best first.")
+                    problem = (
+                        f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"
+                    )
+                    raise DataFileError(
+                        self.path,
+                        problem,
+                        hint="numpy.save writes one, such as the ids, best first.",
+                    )
                 file.seek(0)
                 matrix = load_npz(file)
             hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
             if matrix.format != "csr":
-                raise DataFileError(self.path, f"is in the format {matrix.format}, not csr", hint=hint)
+                raise DataFileError(
+                    self.path, f"is in the format {matrix.format}, not csr", hint=hint
+                )
             if (np.diff(matrix.indptr) < 0).any():
-                raise DataFileError(self.path, f"indptr does not describe {matrix.shape[0]} rows", hint=hint)
-            offsets, ids, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+                raise DataFileError(
+                    self.path,
+                    f"indptr does not describe {matrix.shape[0]} rows",
+                    hint=hint,
+                )
+            offsets, ids, values = map(
+                torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data)
+            )
             self._matrix = csr_of(offsets, ids, values, matrix.shape)
         return (self._matrix,)

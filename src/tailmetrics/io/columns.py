@@ -1,7 +1,9 @@
-"""The roles of the columns of a table: by known names, by the user's names, and one error that asks for the rest.
+"""The roles of the columns of a table: by known names, by the user's names, and one
+error that asks for the rest.
 
-A file, a frame or a list of objects gives the names of its columns and, where its format declares them, their types.
-From these and the user's :class:`Columns`, :func:`assign_roles` makes a :class:`TableReading`. It reads no cells.
+A file, a frame or a list of objects gives the names of its columns and, where its
+format declares them, their types. From these and the user's :class:`Columns`,
+:func:`assign_roles` makes a :class:`TableReading`. It reads no cells.
 """
 
 from __future__ import annotations
@@ -20,8 +22,26 @@ from tailmetrics.io.forms import COLUMN_ROLES, NONE, ORDER, SCORE_ROLES, Opening
 
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "query": ("query", "query_id", "qid", "user", "user_id", "uid", "session", "session_id"),
-        "item": ("item", "item_id", "doc", "doc_id", "docno", "corpus_id", "passage_id", "movie_id"),
+        "query": (
+            "query",
+            "query_id",
+            "qid",
+            "user",
+            "user_id",
+            "uid",
+            "session",
+            "session_id",
+        ),
+        "item": (
+            "item",
+            "item_id",
+            "doc",
+            "doc_id",
+            "docno",
+            "corpus_id",
+            "passage_id",
+            "movie_id",
+        ),
         "score": ("score", "prediction", "probability", "similarity", "logit"),
         "rank": ("rank", "position"),
         "distance": ("distance", "dist"),
@@ -30,7 +50,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "labels": ("labels", "targets"),
     }
 )
-"""Role -> the names of columns with this role. Case, ``-``, ``_``, blanks and what follows a colon do not count."""
+"""Role -> the names of columns with this role. Case, ``-``, ``_``, blanks and what
+follows a colon do not count.
+"""
 ITEMS_IN_OBJECTS = ("label", "id")
 """Further names of the item inside of objects."""
 GAINS_IN_LINES = ("score",)
@@ -54,7 +76,9 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Role -> what a reading says about its column, if not the name of the role."""
-CLAUSES_WITHOUT_COLUMN = MappingProxyType({("rank", ORDER): "best first", ("gain", NONE): "each is relevant"})
+CLAUSES_WITHOUT_COLUMN = MappingProxyType(
+    {("rank", ORDER): "best first", ("gain", NONE): "each is relevant"}
+)
 """Role and what stands for its column -> what a reading says."""
 LIST_DELIMITER = "list-delimiter"
 """The option with the separator of the entries of lists in text."""
@@ -63,11 +87,16 @@ NAME = "NAME"
 LACK = "no column is"
 """The beginning of the problem of a role without a column."""
 ALTERNATIVES: Mapping[str, str] = MappingProxyType(
-    {"score": "(or .rank, .distance, --{columns}.rank order)", "gain": "(or --{columns}.gain none)"}
+    {
+        "score": "(or .rank, .distance, --{columns}.rank order)",
+        "gain": "(or --{columns}.gain none)",
+    }
 )
 """Role -> further options that answer a question about it."""
 NAMES_IN_MEMORY = {"score": "score, rank or distance"}
-"""Role -> the names that a hint proposes for a table in memory, if not the name of the role."""
+"""Role -> the names that a hint proposes for a table in memory, if not the name of the
+role.
+"""
 
 
 class Kind(Enum):
@@ -134,15 +163,20 @@ class TableReading:
 
     Attributes:
         opening: The file, and what the user says about it.
-        query: Columns of the query; empty if row i of one file belongs to row i of the other.
-        item: Column of the item, or of the lists; inside of objects the field of the item. Empty without columns.
+        query: Columns of the query; empty if row i of one file belongs to row i of the
+            other.
+        item: Column of the item, or of the lists; inside of objects the field of the
+            item. Empty without columns.
         value: Column of the score, rank, distance or gain; None without such a column.
-        value_role: ``score``, ``rank``, ``distance``, ``gain``, or ``order`` for the order of lines or of lists.
-        second_order: Another column with a rank or distance, which must not contradict the value; None without one.
+        value_role: ``score``, ``rank``, ``distance``, ``gain``, or ``order`` for the
+            order of lines or of lists.
+        second_order: Another column with a rank or distance, which must not contradict
+            the value; None without one.
         is_listed: Whether each row holds a list.
         within: Column of the lists whose objects hold the item; empty without objects.
         unread: The columns without a role.
-        possible_queries: The unread columns of text or whole numbers, which may hold queries.
+        possible_queries: The unread columns of text or whole numbers, which may hold
+            queries.
         content: The content of a file whose format has no columns, in words.
     """
 
@@ -165,14 +199,18 @@ class TableReading:
 
     @property
     def sign(self) -> str:
-        """The sign that makes the highest value the best: a minus for ranks and distances."""
+        """The sign that makes the highest value the best: a minus for ranks and
+        distances.
+        """
         if self.least_first:
             return "-"
         return ""
 
     @property
     def key(self) -> str | None:
-        """The name of the query column, or the names of several, with commas; None without one."""
+        """The name of the query column, or the names of several, with commas; None
+        without one.
+        """
         return ",".join(self.query) or None
 
     @property
@@ -182,21 +220,33 @@ class TableReading:
         return list(dict.fromkeys(name for name in names if name is not None))
 
     def cell(self, columns: Sequence[Column], name: str) -> Column:
-        """Return the column of an item or a value, or the field of the objects in lists."""
+        """Return the column of an item or a value, or the field of the objects in
+        lists.
+        """
         if self.within:
             columns = _named(columns, self.within).fields
         return _named(columns, name)
 
     def has_single_precision(self, columns: Sequence[Column]) -> bool:
-        """Whether the value is a number in single or half precision, to which thresholds are rounded, too."""
-        return self.value is not None and self.cell(columns, self.value).content is Kind.SINGLE
+        """Whether the value is a number in single or half precision, to which
+        thresholds are rounded, too.
+        """
+        return (
+            self.value is not None
+            and self.cell(columns, self.value).content is Kind.SINGLE
+        )
 
     def is_named(self, role: str) -> bool:
-        """Whether the user names the column that has a role, or says that no column has it."""
-        return bool(getattr(self.opening.columns, role) == self._names().get(role, NONE))
+        """Whether the user names the column that has a role, or says that no column has
+        it.
+        """
+        return bool(
+            getattr(self.opening.columns, role) == self._names().get(role, NONE)
+        )
 
     def check_names(self) -> None:
-        """Raise if the user names columns of predictions or targets whose format has none.
+        """Raise if the user names columns of predictions or targets whose format has
+        none.
 
         A query or an item that is named for all files may be in other files alone.
 
@@ -210,7 +260,11 @@ class TableReading:
         if not self.value_role:
             accepted |= {"rank": ORDER, "gain": NONE}
         for role, name in self.opening.columns.names().items():
-            if role not in roles or role in self.opening.shared_roles or accepted.get(role) == name:
+            if (
+                role not in roles
+                or role in self.opening.shared_roles
+                or accepted.get(role) == name
+            ):
                 continue
             problem = f"is {self}, which has no column {name!r}"
             option = self.opening.option_of(role)
@@ -228,19 +282,27 @@ class TableReading:
         second_role = "rank"
         if is_known(str(self.second_order), ALIASES["distance"], with_plurals=True):
             second_role = "distance"
-        return _options("columns", {self.value_role: str(self.value), second_role: str(self.second_order)})
+        return _options(
+            "columns",
+            {self.value_role: str(self.value), second_role: str(self.second_order)},
+        )
 
     def rising_hint(self, role: str) -> str:
         """Return the remedy for scores that look like values of another role."""
         if self.opening.in_memory:
-            return f"rename {self.value!r} to {role!r}; of scores the highest comes first"
+            return (
+                f"rename {self.value!r} to {role!r}; of scores the highest comes first"
+            )
         return _options("columns", {role: str(self.value), "score": str(self.value)})
 
     def run_hint(self) -> str:
         """Return the remedy for a run without columns whose scores are ranks."""
         if self.opening.in_memory:
             return "pass their negative"
-        return f"--{self.opening.own_option('columns')}.rank {self.opening.number_name} says so"
+        return (
+            f"--{self.opening.own_option('columns')}.rank "
+            f"{self.opening.number_name} says so"
+        )
 
     def __str__(self) -> str:
         form = self.opening.form
@@ -254,20 +316,29 @@ class TableReading:
             clause = CLAUSES.get(role, f"{{!r}} is the {role}").format(name)
             clauses.append(CLAUSES_WITHOUT_COLUMN.get((role, name), clause))
         text = f"{form}: {', '.join(clauses)}"
-        unread = [name for name in self.unread if name not in self.opening.forms.extra_columns]
+        unread = [
+            name for name in self.unread if name not in self.opening.forms.extra_columns
+        ]
         if unread:
             text += f"; not read: {names_in_words(unread)}"
         return text
 
     @property
     def options(self) -> str:
-        """The options of the command line with which a file is read like this, whatever its names are."""
+        """The options of the command line with which a file is read like this, whatever
+        its names are.
+        """
         opening = self.opening
         words = [f"--{opening.own_option('format')} {opening.form}"]
         if opening.delimiter is not None:
-            words.append(f"--{opening.own_option('delimiter')} {quote(opening.delimiter)}")
+            words.append(
+                f"--{opening.own_option('delimiter')} {quote(opening.delimiter)}"
+            )
         if self.is_listed and opening.list_delimiter is not None:
-            words.append(f"--{opening.own_option(LIST_DELIMITER)} {quote(opening.list_delimiter)}")
+            words.append(
+                f"--{opening.own_option(LIST_DELIMITER)} "
+                f"{quote(opening.list_delimiter)}"
+            )
         for role, name in self._names().items():
             words.append(_options(opening.own_option("columns"), {role: name}))
         return " ".join(words)
@@ -300,8 +371,11 @@ class TableReading:
         return f"{self.opening.path}: {self}"
 
 
-def check_keys(path: FilePath, reading: TableReading, columns: Sequence[Column]) -> Kind:
-    """Return the type of the items; raise if queries or items are neither whole numbers nor text.
+def check_keys(
+    path: FilePath, reading: TableReading, columns: Sequence[Column]
+) -> Kind:
+    """Return the type of the items; raise if queries or items are neither whole numbers
+    nor text.
 
     Raises:
         DataFileError: Naming the column and its type.
@@ -318,19 +392,25 @@ def check_keys(path: FilePath, reading: TableReading, columns: Sequence[Column])
         hint = f"queries and items are whole numbers or text: {_conversion(column)}."
         if column.is_list and not is_listed:
             hint = "a list of items is named by --columns.ids or --columns.labels."
-        raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
+        raise DataFileError(
+            path, f"its column {column.name!r} is {column.type}", hint=hint
+        )
     return kind
 
 
 def _conversion(column: Column) -> str:
-    """Return how the cells of a column, or the entries of its lists, become whole numbers or text."""
+    """Return how the cells of a column, or the entries of its lists, become whole
+    numbers or text.
+    """
     if column.content not in (*NUMBERS, *TIMES):
         return "nested lists and objects need a conversion"
     cast, entry_type = "str", "str"
     if column.content in NUMBERS and "bool" not in column.type:
         cast, entry_type = "int64", "int"
     if column.is_list:
-        return f"table[{column.name!r}].map(lambda items: list(map({entry_type}, items)))"
+        return (
+            f"table[{column.name!r}].map(lambda items: list(map({entry_type}, items)))"
+        )
     return f"table.astype({{{column.name!r}: {cast!r}}})"
 
 
@@ -339,7 +419,9 @@ def _named(columns: Iterable[Column], name: str) -> Column:
     return next(column for column in columns if column.name == name)
 
 
-def check_value(path: FilePath, reading: TableReading, columns: Sequence[Column]) -> None:
+def check_value(
+    path: FilePath, reading: TableReading, columns: Sequence[Column]
+) -> None:
     """Raise if scores, ranks, distances or gains are no numbers.
 
     Raises:
@@ -349,17 +431,24 @@ def check_value(path: FilePath, reading: TableReading, columns: Sequence[Column]
         return
     column = reading.cell(columns, reading.value)
     if column.content not in (*NUMBERS, Kind.NULL):
-        hint = "scores, ranks and gains are numbers, one for each item; grades in words need them: "
+        hint = (
+            "scores, ranks and gains are numbers, one for each item; grades in words "
+            "need them: "
+        )
         hint += "table[NAME].map({'no': 0, 'yes': 1})."
-        raise DataFileError(path, f"its column {column.name!r} is {column.type}", hint=hint)
+        raise DataFileError(
+            path, f"its column {column.name!r} is {column.type}", hint=hint
+        )
 
 
 def _options(option: str, names: Mapping[str, str]) -> str:
     """Return the options that give columns their roles, joined by "or"."""
-    return " or ".join(f"--{option}.{role} {quote(name)}" for role, name in names.items())
+    return " or ".join(
+        f"--{option}.{role} {quote(name)}" for role, name in names.items()
+    )
 
 
-# -- what is open -----------------------------------------------------------------------------------------------------
+# -- what is open ----------------------------------------------------------------------
 
 
 class Question(NamedTuple):
@@ -369,7 +458,8 @@ class Question(NamedTuple):
         role: The role that no column has for certain.
         problem: The problem, in words.
         names: The columns that may have the role.
-        alternative: Further options that answer the question, with ``{columns}`` for the option of the file.
+        alternative: Further options that answer the question, with ``{columns}`` for
+            the option of the file.
     """
 
     role: str
@@ -380,7 +470,9 @@ class Question(NamedTuple):
     def options(self, option: str) -> str:
         """Return the options of the command line that answer the question."""
         alternative = self.alternative.format(columns=option)
-        answers = " or ".join(_options(option, {self.role: name}) for name in self.names)
+        answers = " or ".join(
+            _options(option, {self.role: name}) for name in self.names
+        )
         return f"{answers} {alternative}".strip()
 
 
@@ -394,26 +486,40 @@ class ColumnError(DataFileError):
     """
 
     def __init__(
-        self, opening: Opening, columns: Sequence[str], questions: Sequence[Question], is_alone: bool = True
+        self,
+        opening: Opening,
+        columns: Sequence[str],
+        questions: Sequence[Question],
+        is_alone: bool = True,
     ) -> None:
         self.opening = opening
         self.columns = columns
         self.questions = questions
         problem = f"{_problems(questions)}; its columns are {names_in_words(columns)}"
         if opening.in_memory:
-            names = [NAMES_IN_MEMORY.get(question.role, question.role) for question in questions]
-            hint = f"name one column {', one '.join(names)}, and drop the other columns that may be it"
+            names = [
+                NAMES_IN_MEMORY.get(question.role, question.role)
+                for question in questions
+            ]
+            hint = (
+                f"name one column {', one '.join(names)}, and drop the other columns "
+                "that may be it"
+            )
         else:
             hint = _hint(opening, questions, is_alone, len(columns))
         super().__init__(opening.path, problem, "", hint)
 
     def with_options_of_this_file(self) -> ColumnError:
-        """Return this error with the options for its file alone, because options for all files would touch others."""
+        """Return this error with the options for its file alone, because options for
+        all files would touch others.
+        """
         return ColumnError(self.opening, self.columns, self.questions, is_alone=False)
 
 
 def _problems(questions: Sequence[Question]) -> str:
-    """Return the problems in a sentence; from the second role without a column on, it says "none is"."""
+    """Return the problems in a sentence; from the second role without a column on, it
+    says "none is".
+    """
     texts: list[str] = []
     beginning = LACK
     for question in questions:
@@ -425,11 +531,18 @@ def _problems(questions: Sequence[Question]) -> str:
     return ", ".join(texts)
 
 
-def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int) -> str:
+def _hint(
+    opening: Opening, questions: Sequence[Question], is_alone: bool, num_columns: int
+) -> str:
     """Return the options of the command line that answer all questions about a file."""
     roles = {question.role for question in questions}
     option = "columns"
-    if not is_alone or opening.role == "train" or opening.forms.has_train_target or opening.shared_roles & roles:
+    if (
+        not is_alone
+        or opening.role == "train"
+        or opening.forms.has_train_target
+        or opening.shared_roles & roles
+    ):
         option = opening.own_option("columns")
     separator = " "
     if any(len(question.names) > 1 for question in questions):
@@ -439,7 +552,9 @@ def _hint(opening: Opening, questions: Sequence[Question], is_alone: bool, num_c
     if opening.form not in TEXT_TABLES:
         return hint
     if num_columns == 1:
-        return f"--{opening.own_option('delimiter')} C, what separates its fields; {hint}"
+        return (
+            f"--{opening.own_option('delimiter')} C, what separates its fields; {hint}"
+        )
     lacking = {question.role for question in questions if NAME in question.names}
     if lacking >= {"query", "item"} and not opening.columns.by_place:
         formats = f"--{opening.own_option('format')} trec, msmarco or xmc"
@@ -460,7 +575,7 @@ def names_in_words(names: Iterable[str], separator: str = ", ") -> str:
     return text
 
 
-# -- names ------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------
 
 
 def normalised(name: str) -> str:
@@ -473,11 +588,15 @@ def normalised(name: str) -> str:
 
 
 def is_known(name: str, aliases: Iterable[str], with_plurals: bool = False) -> bool:
-    """Whether a name is among ``aliases``; with plurals, also if it is one of them with an ``s`` at its end."""
+    """Whether a name is among ``aliases``; with plurals, also if it is one of them with
+    an ``s`` at its end.
+    """
     return bool(names_among([name], aliases, with_plurals))
 
 
-def names_among(names: Iterable[str], aliases: Iterable[str], with_plurals: bool = False) -> list[str]:
+def names_among(
+    names: Iterable[str], aliases: Iterable[str], with_plurals: bool = False
+) -> list[str]:
     """Return the names that are among ``aliases``, or among their plurals."""
     spellings = set(map(normalised, aliases))
     if with_plurals:
@@ -490,7 +609,7 @@ def has_known_names(names: Iterable[str]) -> bool:
     return bool(names_among(names, chain.from_iterable(ALIASES.values())))
 
 
-# -- roles ------------------------------------------------------------------------------------------------------------
+# -- roles -----------------------------------------------------------------------------
 
 
 def assign_roles(opening: Opening, table: Sequence[Column]) -> TableReading:
@@ -501,7 +620,8 @@ def assign_roles(opening: Opening, table: Sequence[Column]) -> TableReading:
         table: The columns of the table.
 
     Raises:
-        ColumnError: If the user names a column that is not there, or a role has no column, or several.
+        ColumnError: If the user names a column that is not there, or a role has no
+            column, or several.
     """
     search = _Search(opening, table)
     if search.holds_lists():
@@ -511,12 +631,18 @@ def assign_roles(opening: Opening, table: Sequence[Column]) -> TableReading:
 
     names = {*reading.query, reading.item, reading.value, reading.within}
     unread = _without(table, names)
-    possible_queries = tuple(column.name for column in unread if search.may_be_query(column))
+    possible_queries = tuple(
+        column.name for column in unread if search.may_be_query(column)
+    )
     if search.questions and reading.is_listed and possible_queries:
         search.ask_for_query_of_lists(reading.query)
     if search.questions:
         raise ColumnError(opening, [column.name for column in table], search.questions)
-    return replace(reading, unread=tuple(column.name for column in unread), possible_queries=possible_queries)
+    return replace(
+        reading,
+        unread=tuple(column.name for column in unread),
+        possible_queries=possible_queries,
+    )
 
 
 class _Search:
@@ -549,7 +675,9 @@ class _Search:
 
     def reading_of_lines(self) -> TableReading:
         """Return the reading of a table with an item in each line."""
-        query = self._query_columns(self._opening.role != "train" and not self._opening.forms.is_numbered)
+        query = self._query_columns(
+            self._opening.role != "train" and not self._opening.forms.is_numbered
+        )
         item = self._column("item", self._names, self._items)
         reading = TableReading(opening=self._opening, query=query, item=item)
         candidates = _without(self._scalars, {*query, item})
@@ -558,7 +686,9 @@ class _Search:
         if self._opening.role == "pairs":
             return reading
         aliases = (*ALIASES["gain"], *GAINS_IN_LINES)
-        return self._with_gain(reading, candidates, _without(self._table, {*query, item}), aliases)
+        return self._with_gain(
+            reading, candidates, _without(self._table, {*query, item}), aliases
+        )
 
     def reading_of_lists(self) -> TableReading:
         """Return the reading of a table with lists."""
@@ -568,8 +698,14 @@ class _Search:
             if column.name == name and column.kind is Kind.OBJECTS:
                 return self._reading_of_objects(query, column)
 
-        reading = TableReading(opening=self._opening, query=query, item=name, is_listed=True)
-        lists = [column for column in self._table if self._is_text or column.kind is Kind.LIST]
+        reading = TableReading(
+            opening=self._opening, query=query, item=name, is_listed=True
+        )
+        lists = [
+            column
+            for column in self._table
+            if self._is_text or column.kind is Kind.LIST
+        ]
         candidates = _without(lists, {*query, name})
         if self._opening.role == "preds":
             reading = self._with_score(reading, candidates)
@@ -580,11 +716,25 @@ class _Search:
             self.questions.append(Question("", problem, (), f"--{LIST_DELIMITER} C"))
         return reading
 
-    def _reading_of_objects(self, query: tuple[str, ...], column: Column) -> TableReading:
-        """Return the reading of a table with lists of objects, such as ``{"item": 7, "score": 0.5}``."""
+    def _reading_of_objects(
+        self, query: tuple[str, ...], column: Column
+    ) -> TableReading:
+        """Return the reading of a table with lists of objects, such as
+        ``{"item": 7, "score": 0.5}``.
+        """
         names = [part.name for part in column.fields]
-        item = self._column("item", names, self._known(column.fields, (*ALIASES["item"], *ITEMS_IN_OBJECTS)))
-        reading = TableReading(opening=self._opening, query=query, item=item, is_listed=True, within=column.name)
+        item = self._column(
+            "item",
+            names,
+            self._known(column.fields, (*ALIASES["item"], *ITEMS_IN_OBJECTS)),
+        )
+        reading = TableReading(
+            opening=self._opening,
+            query=query,
+            item=item,
+            is_listed=True,
+            within=column.name,
+        )
         candidates = _without(column.fields, {item})
         if self._opening.role == "preds":
             return self._with_score(reading, candidates)
@@ -595,28 +745,53 @@ class _Search:
         return column.kind in (Kind.ANY, *KEYS) and not self._is_explained(column)
 
     def ask_for_query_of_lists(self, query: Sequence[str]) -> None:
-        """Ask for the query, too, of lists with other questions. They may go without: row i then belongs to row i."""
+        """Ask for the query, too, of lists with other questions. They may go without:
+        row i then belongs to row i.
+        """
         is_asked = any(question.role == "query" for question in self.questions)
-        if query or is_asked or self._user_names.query == NONE or self._opening.role == "train":
+        if (
+            query
+            or is_asked
+            or self._user_names.query == NONE
+            or self._opening.role == "train"
+        ):
             return
         alternative = "(or --columns.query none, row i with row i)"
-        self.questions.append(Question("query", f"{LACK} the query", (NAME,), alternative))
+        self.questions.append(
+            Question("query", f"{LACK} the query", (NAME,), alternative)
+        )
 
     def _is_explained(self, column: Column) -> bool:
-        """Whether the user gives a column another use, or it is the index of a DataFrame."""
-        return column.name in self._opening.forms.extra_columns or INDEX_NAMES.fullmatch(column.name) is not None
+        """Whether the user gives a column another use, or it is the index of a
+        DataFrame.
+        """
+        return (
+            column.name in self._opening.forms.extra_columns
+            or INDEX_NAMES.fullmatch(column.name) is not None
+        )
 
-    def _known(self, columns: Iterable[Column], aliases: Sequence[str], with_plurals: bool = False) -> list[str]:
-        """Return the names that are among ``aliases``, of the columns without another use."""
+    def _known(
+        self,
+        columns: Iterable[Column],
+        aliases: Sequence[str],
+        with_plurals: bool = False,
+    ) -> list[str]:
+        """Return the names that are among ``aliases``, of the columns without another
+        use.
+        """
         names = [column.name for column in columns if not self._is_explained(column)]
         return names_among(names, aliases, with_plurals)
 
     def _known_keys(self, role: str) -> list[str]:
-        """Return the columns that may be the query or the item; one with another use, if there is no other."""
+        """Return the columns that may be the query or the item; one with another use,
+        if there is no other.
+        """
         known_names = self._known(self._scalars, ALIASES[role])
         if known_names:
             return known_names
-        extra_columns = [name for name in self._opening.forms.extra_columns if name in self._names]
+        extra_columns = [
+            name for name in self._opening.forms.extra_columns if name in self._names
+        ]
         return names_among(extra_columns, ALIASES[role])
 
     def _known_lists(self) -> list[str]:
@@ -624,12 +799,15 @@ class _Search:
         role = self._opening.list_role
         if self._is_text:
             return self._known(self._table, (role,))
-        return self._known(self._lists, (*ALIASES[role], *ALIASES["item"]), with_plurals=True)
+        return self._known(
+            self._lists, (*ALIASES[role], *ALIASES["item"]), with_plurals=True
+        )
 
     def _strays(self, columns: Iterable[Column]) -> list[str]:
         """Return the columns that may hold a value.
 
-        No value are columns with another use, lists of the other kind of file, and queries that are not to be read.
+        No value are columns with another use, lists of the other kind of file, and
+        queries that are not to be read.
         """
         other_lists = ALIASES["labels"]
         if self._opening.role != "preds":
@@ -637,7 +815,9 @@ class _Search:
         strays = []
         for column in columns:
             is_other_list = column.is_list and is_known(column.name, other_lists)
-            is_query = self._user_names.query == NONE and is_known(column.name, ALIASES["query"])
+            is_query = self._user_names.query == NONE and is_known(
+                column.name, ALIASES["query"]
+            )
             if not (self._is_explained(column) or is_other_list or is_query):
                 strays.append(column.name)
         return strays
@@ -664,11 +844,20 @@ class _Search:
             return self._column(role, self._names, matches)
         columns = names_in_words([*matches, *self._items], " and ")
         problem = f"{columns} could each be the item"
-        self.questions.append(Question(role, problem, matches, "(or --{columns}.item NAME)"))
+        self.questions.append(
+            Question(role, problem, matches, "(or --{columns}.item NAME)")
+        )
         return ""
 
-    def _column(self, role: str, names: Sequence[str], matches: Sequence[str], is_needed: bool = True) -> str:
-        """Return the name of the column of a role; empty if there is none, or it is not certain.
+    def _column(
+        self,
+        role: str,
+        names: Sequence[str],
+        matches: Sequence[str],
+        is_needed: bool = True,
+    ) -> str:
+        """Return the name of the column of a role; empty if there is none, or it is not
+        certain.
 
         Args:
             role: The role.
@@ -693,29 +882,50 @@ class _Search:
             return matches[0]
         if len(set(matches)) == 1:
             hint = "give every column a name of its own."
-            raise DataFileError(self._opening.path, f"has {len(matches)} columns {matches[0]!r}", hint=hint)
+            raise DataFileError(
+                self._opening.path,
+                f"has {len(matches)} columns {matches[0]!r}",
+                hint=hint,
+            )
         problem = f"{names_in_words(matches, ' and ')} could each be the {role}"
         self.questions.append(Question(role, problem, matches[:SHOWN_ANSWERS]))
         return ""
 
-    def _with_score(self, reading: TableReading, candidates: Sequence[Column]) -> TableReading:
-        """Return a reading with the score, rank or distance, which is one of the candidates."""
+    def _with_score(
+        self, reading: TableReading, candidates: Sequence[Column]
+    ) -> TableReading:
+        """Return a reading with the score, rank or distance, which is one of the
+        candidates.
+        """
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
             name = getattr(self._user_names, role)
             if (role, name) == ("rank", ORDER):
                 return replace(reading, value_role=ORDER)
             if name is not None:
-                return replace(reading, value=self._column(role, names, ()), value_role=role)
+                return replace(
+                    reading, value=self._column(role, names, ()), value_role=role
+                )
 
         with_plurals = reading.is_listed and not reading.within
         for role in SCORE_ROLES:
             matches = self._known(candidates, ALIASES[role], with_plurals)
             if matches:
                 value = self._only(role, matches)
-                others = [column for column in _without(candidates, {value}) if column.is_numeric]
-                orders = self._known(others, (*ALIASES["rank"], *ALIASES["distance"]), with_plurals)
-                return replace(reading, value=value, value_role=role, second_order=next(iter(orders), None))
+                others = [
+                    column
+                    for column in _without(candidates, {value})
+                    if column.is_numeric
+                ]
+                orders = self._known(
+                    others, (*ALIASES["rank"], *ALIASES["distance"]), with_plurals
+                )
+                return replace(
+                    reading,
+                    value=value,
+                    value_role=role,
+                    second_order=next(iter(orders), None),
+                )
 
         if reading.is_listed:
             self._ask_about("score", candidates)
@@ -724,40 +934,63 @@ class _Search:
         return replace(reading, value_role=ORDER)
 
     def _with_gain(
-        self, reading: TableReading, candidates: Sequence[Column], others: Sequence[Column], aliases: Sequence[str]
+        self,
+        reading: TableReading,
+        candidates: Sequence[Column],
+        others: Sequence[Column],
+        aliases: Sequence[str],
     ) -> TableReading:
-        """Return a reading with the gain, which is one of the candidates; ask about the other columns without one."""
+        """Return a reading with the gain, which is one of the candidates; ask about the
+        other columns without one.
+        """
         if self._user_names.gain == NONE:
             return reading
         names = [column.name for column in candidates]
-        matches = self._known(candidates, aliases, with_plurals=reading.is_listed and not reading.within)
+        matches = self._known(
+            candidates, aliases, with_plurals=reading.is_listed and not reading.within
+        )
         if matches or self._user_names.gain is not None:
-            return replace(reading, value=self._column("gain", names, matches), value_role="gain")
+            return replace(
+                reading, value=self._column("gain", names, matches), value_role="gain"
+            )
         self._ask_about("gain", others)
         return reading
 
     def _ask_about(self, role: str, columns: Sequence[Column]) -> None:
         """Ask whether a column has a role, or counts for nothing."""
         strays = self._strays(columns)
-        names = self._strays(column for column in columns if role == "gain" or column.is_numeric)
+        names = self._strays(
+            column for column in columns if role == "gain" or column.is_numeric
+        )
         lacking = sum(NAME in question.names for question in self.questions)
         if not names or len(strays) <= lacking:
             return
         if lacking:  # a stray may be what is lacking
             self._ask_for(role, f"{LACK} the {role}")
             return
-        problem = f"{names_in_words(names, ' and ')} may be the {role} of each item, or nothing that counts"
+        problem = (
+            f"{names_in_words(names, ' and ')} may be the {role} of each item, or "
+            "nothing that counts"
+        )
         alternative = ALTERNATIVES[role]
         if role == "gain":
             times = [column.name for column in columns if column.content in TIMES]
-            names, alternative = [NONE, *(name for name in names if name not in times)], ""
-        self.questions.append(Question(role, problem, names[:SHOWN_ANSWERS], alternative))
+            names, alternative = (
+                [NONE, *(name for name in names if name not in times)],
+                "",
+            )
+        self.questions.append(
+            Question(role, problem, names[:SHOWN_ANSWERS], alternative)
+        )
 
     def _ask_for(self, role: str, problem: str) -> None:
         """Ask for the column of a role that has none."""
         alternative = ALTERNATIVES.get(role, "")
         if role == "item" and self._is_text and self._opening.role != "pairs":
-            alternative = f"(of lists --{{columns}}.{self._opening.list_role} NAME --{LIST_DELIMITER} C)"
+            alternative = (
+                f"(of lists --{{columns}}.{self._opening.list_role} NAME "
+                f"--{LIST_DELIMITER} C)"
+            )
         self.questions.append(Question(role, problem, (NAME,), alternative))
 
 

@@ -1,4 +1,6 @@
-"""DuckDB in a temporary folder: it reads, numbers, joins and sorts lines in bounded memory; the rest goes to disk."""
+"""DuckDB in a temporary folder: it reads, numbers, joins and sorts lines in bounded
+memory; the rest goes to disk.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,29 @@ from numpy.typing import NDArray
 from tailmetrics.io.files import temporary_folder
 
 MEMORY = "1GB"
-"""The default memory limit of DuckDB: ten million lines fit in it; writing them to disk takes a third longer."""
+"""The default memory limit of DuckDB: ten million lines fit in it; writing them to disk
+takes a third longer.
+"""
 THREAD_BYTES = 2**27
 """The memory that one thread needs to sort and join."""
 LEAST_BYTES = 2**26
-"""The smallest memory limit: below it DuckDB refuses some joins of five million names."""
+"""The smallest memory limit: below it DuckDB refuses some joins of five million names.
+"""
 KEPT_ROWS = 2**16
-"""A DuckDB instance that wrote more rows is closed, not kept: it keeps freed memory, 386 MB after 13 million rows."""
+"""A DuckDB instance that wrote more rows is closed, not kept: it keeps freed memory,
+386 MB after 13 million rows.
+"""
 LOOK_SECONDS = 0.2
 """Seconds between two reports of progress to the watcher."""
 Progress: TypeAlias = Callable[[str, float], None]
-"""A function that receives the current step and the share of it that is done; another thread calls it."""
+"""A function that receives the current step and the share of it that is done; another
+thread calls it.
+"""
 
 _IDLE: dict[int, Any] = {}
-"""Process id -> an unused DuckDB instance, kept because opening and closing one takes 18 ms, emptying one 1 ms."""
+"""Process id -> an unused DuckDB instance, kept because opening and closing one takes
+18 ms, emptying one 1 ms.
+"""
 atexit.register(_IDLE.clear)
 if hasattr(os, "register_at_fork"):  # not on Windows
     # a forked child does not have DuckDB's threads, but would wait for them at its end
@@ -46,12 +57,17 @@ def bytes_of(memory: str) -> int:
     """
     match = _SIZE.fullmatch(str(memory).strip())
     if match is None:
-        raise ValueError(f"read: memory={memory!r} is no size; pass a number with its unit, such as '2GB'.")
+        raise ValueError(
+            f"read: memory={memory!r} is no size; pass a number with its unit, "
+            "such as '2GB'."
+        )
     number, unit, binary = match.groups()
     base = 1024 if binary else 1000
     size = int(float(number) * base ** " KMGT".index(unit.upper() or " "))
     if size < LEAST_BYTES:
-        raise ValueError(f"read: memory={memory!r} is too little; pass 64MiB or more, such as '2GB'.")
+        raise ValueError(
+            f"read: memory={memory!r} is too little; pass 64MiB or more, such as '2GB'."
+        )
     return size
 
 
@@ -59,26 +75,34 @@ class Database:
     """A DuckDB database, deleted together with this object.
 
     Args:
-        memory: The memory limit, such as ``"2GB"``; more data goes to a folder in ``TMPDIR``.
-        on_progress: A function that receives the current step and the share of it that is done.
+        memory: The memory limit, such as ``"2GB"``; more data goes to a folder in
+            ``TMPDIR``.
+        on_progress: A function that receives the current step and the share of it that
+            is done.
 
     Attributes:
         limit: The memory limit in bytes.
     """
 
-    def __init__(self, memory: str = MEMORY, on_progress: Progress | None = None) -> None:
+    def __init__(
+        self, memory: str = MEMORY, on_progress: Progress | None = None
+    ) -> None:
         self.limit = bytes_of(memory)
         self._on_progress = on_progress
         try:
             import duckdb
             import pyarrow  # noqa: F401 # DuckDB returns some results as pyarrow tables
         except ModuleNotFoundError as error:
-            problem = f"tables and files need the package {error.name}: pip install 'tailmetrics[cli]'"
+            problem = (
+                f"tables and files need the package {error.name}: pip install "
+                "'tailmetrics[cli]'"
+            )
             raise ModuleNotFoundError(problem, name=error.name) from error
         self._memory = memory
         folder = temporary_folder(self)
         threads = max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES))
-        # with a lower limit, DuckDB cannot hold a block of a table in memory, so that tables lie in a file
+        # with a lower limit, DuckDB cannot hold a block of a table in memory, so that
+        # tables lie in a file
         place = ":memory:"
         if self.limit < THREAD_BYTES:
             place = str(folder / "lines.db")
@@ -86,20 +110,28 @@ class Database:
         self._written = 0
         self._owner = _IDLE.pop(self._process, None)
         if self._owner is None:
-            self._owner = duckdb.connect(config={"threads": threads, "autoinstall_known_extensions": False})
+            self._owner = duckdb.connect(
+                config={"threads": threads, "autoinstall_known_extensions": False}
+            )
         self._sql = self._owner.cursor()
         self._sql.execute(
             f"SET memory_limit = '{self.limit}B'; SET threads = {threads}; "
             f"SET temp_directory = {literal(str(folder / 'spilled'))}; "
-            "PRAGMA force_compression = 'dictionary'; "  # on disk; others take longer than the writing itself
+            # on disk; others take longer than the writing itself
+            "PRAGMA force_compression = 'dictionary'; "
             f"ATTACH {literal(place)} AS lines; USE lines"
         )
 
     def __del__(self) -> None:
         if not hasattr(self, "_sql"):
             return
-        if self._process == os.getpid() and self._written <= KEPT_ROWS and not is_finalizing():
-            # DuckDB refuses this after it wrote temporary data to disk; closing the owner deletes that data
+        if (
+            self._process == os.getpid()
+            and self._written <= KEPT_ROWS
+            and not is_finalizing()
+        ):
+            # DuckDB refuses this after it wrote temporary data to disk; closing the
+            # owner deletes that data
             with suppress(Exception):
                 self._sql.execute("USE memory; DETACH lines; SET temp_directory = ''")
                 self._sql.close()
@@ -107,18 +139,22 @@ class Database:
                 return
         self._owner.close()
 
-    def run(self, statement: str, doing: str = "", in_order: bool = False, **arrow: Any) -> int:
+    def run(
+        self, statement: str, doing: str = "", in_order: bool = False, **arrow: Any
+    ) -> int:
         """Execute a statement, and return the number of rows that it wrote.
 
         Args:
             statement: SQL.
             doing: Name of the step, for the watcher; empty for no report.
-            in_order: Whether a table keeps its rows in the order of reading, so that ``rowid`` numbers them from 0.
+            in_order: Whether a table keeps its rows in the order of reading, so that
+                ``rowid`` numbers them from 0.
             arrow: Arrow tables and readers, by their names in the statement.
         """
         for name, table in arrow.items():
             self.register(name, table)
-        order = f"SET preserve_insertion_order = {in_order}"  # keeping the order takes more memory
+        # keeping the order takes more memory
+        order = f"SET preserve_insertion_order = {in_order}"
         with self._watched(doing):
             result = self.row(f"{order}; {statement}")
         written = 0
@@ -135,11 +171,15 @@ class Database:
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the result of a query."""
         with self._failing():
-            rows: list[tuple[Any, ...]] = self._sql.execute(statement, list(values)).fetchall()
+            rows: list[tuple[Any, ...]] = self._sql.execute(
+                statement, list(values)
+            ).fetchall()
             return rows
 
     def row(self, statement: str, *values: Any) -> Any:
-        """Return the first row of the result of a query; None if the result is empty."""
+        """Return the first row of the result of a query; None if the result is
+        empty.
+        """
         return next(iter(self.rows(statement, *values)), None)
 
     def table(self, statement: str) -> Any:
@@ -150,7 +190,9 @@ class Database:
     def arrays(self, statement: str, *values: Any) -> dict[str, NDArray[Any]]:
         """Return the result of a query as arrays, by column name."""
         with self._failing():
-            arrays: dict[str, NDArray[Any]] = self._sql.execute(statement, list(values)).fetchnumpy()
+            arrays: dict[str, NDArray[Any]] = self._sql.execute(
+                statement, list(values)
+            ).fetchnumpy()
             return arrays
 
     def names(self, statement: str, descending: bool = False) -> Names:
@@ -180,14 +222,19 @@ class Database:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Turn the errors of DuckDB into a ValueError for too little memory, or else into a :class:`DatabaseError`."""
+        """Turn the errors of DuckDB into a ValueError for too little memory, or else
+        into a :class:`DatabaseError`.
+        """
         import duckdb
 
         try:
             yield
         except duckdb.OutOfMemoryException as error:
             cause = str(error).split("\n")[0]
-            problem = f"read: memory={self._memory!r} is too little for these files ({cause}); give more."
+            problem = (
+                f"read: memory={self._memory!r} is too little for these files "
+                f"({cause}); give more."
+            )
             raise ValueError(problem) from error
         except duckdb.Error as error:
             raise DatabaseError(str(error)) from error
@@ -211,7 +258,9 @@ def text_of(expression: str) -> str:
 
 
 def joined_text(parts: Sequence[str]) -> str:
-    """Return SQL of the name of a query of one or several columns, as :func:`joined_names` writes it."""
+    """Return SQL of the name of a query of one or several columns, as
+    :func:`joined_names` writes it.
+    """
     if len(parts) == 1:
         return parts[0]
     escaped = [f"replace(replace({part}, '\\', '\\\\'), ',', '\\,')" for part in parts]
@@ -219,12 +268,13 @@ def joined_text(parts: Sequence[str]) -> str:
 
 
 class Names(Sequence[str]):
-    """A sequence of names in an Arrow array, so that millions of names take little more memory than their text.
+    """A sequence of names in an Arrow array, so that millions of names take little more
+    memory than their text.
 
     Args:
         column: Arrow string array.
-        descending: Whether label ids follow the names in descending order, so that the last name wins ties, as in
-            trec_eval.
+        descending: Whether label ids follow the names in descending order, so that the
+            last name wins ties, as in trec_eval.
     """
 
     def __init__(self, column: Any, descending: bool = False) -> None:
@@ -273,7 +323,9 @@ def literal(text: str) -> str:
 
 
 def named(path: object) -> str:
-    """Return a path as an SQL string literal in which the characters of glob patterns are escaped."""
+    """Return a path as an SQL string literal in which the characters of glob patterns
+    are escaped.
+    """
     return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 

@@ -1,4 +1,6 @@
-"""Batches of open files, as tensors for ``metric.update``: cut to one rank's rows, filtered and checked."""
+"""Batches of open files, as tensors for ``metric.update``: cut to one rank's rows,
+filtered and checked.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ from tailmetrics.io.columns import TableReading
 from tailmetrics.io.database import Names
 from tailmetrics.io.files import DataFileError, FilePath
 from tailmetrics.io.filters import Filter
-from tailmetrics.io.rows import Array, Facts, Ints, Ragged, Rows, Source, csr_of, row_of, stands_before
+from tailmetrics.io.rows import (
+    Array,
+    Facts,
+    Ints,
+    Ragged,
+    Rows,
+    Source,
+    csr_of,
+    row_of,
+    stands_before,
+)
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LARGEST = 2**63 - 1
@@ -28,8 +40,10 @@ class Batch(NamedTuple):
     """Consecutive rows of predictions and targets.
 
     Attributes:
-        preds: Scores (N, L), ranked ids (N, K), a pair (scores, ids) of candidates, or CSR (N, L).
-        target: Label ids (N, M), one label id per row (N,), multi-hot or gains (N, L), or CSR (N, L).
+        preds: Scores (N, L), ranked ids (N, K), a pair (scores, ids) of candidates, or
+            CSR (N, L).
+        target: Label ids (N, M), one label id per row (N,), multi-hot or gains (N, L),
+            or CSR (N, L).
         rows: Shape (N,), int64, row numbers in the files.
     """
 
@@ -42,7 +56,8 @@ class TargetBatch(NamedTuple):
     """Consecutive rows of targets, without predictions.
 
     Attributes:
-        target: Label ids (N, M), one label id per row (N,), multi-hot or gains (N, L), or CSR (N, L).
+        target: Label ids (N, M), one label id per row (N,), multi-hot or gains (N, L),
+            or CSR (N, L).
         rows: Shape (N,), int64, row numbers in the file.
     """
 
@@ -64,8 +79,14 @@ class EntryBound(NamedTuple):
     def check(self, path: FilePath, row: str, entries: int) -> None:
         """Raise if a row has more entries; ``row`` is its name in the error."""
         if entries > self.entries:
-            hint = "a row is read as a whole: give more --memory, or leave out what is below every cut-off."
-            problem = f"holds {entries:,} entries, and --memory {self.memory} has room for {self.entries:,}"
+            hint = (
+                "a row is read as a whole: give more --memory, or leave out what is "
+                "below every cut-off."
+            )
+            problem = (
+                f"holds {entries:,} entries, and --memory {self.memory} has room for "
+                f"{self.entries:,}"
+            )
             raise DataFileError(path, problem, row, hint)
 
 
@@ -77,7 +98,8 @@ class Files(Facts):
         batch_rows: Rows per batch.
         bound: How many entries a row may hold.
         readings: How each file is read.
-        ignore_index: A label id that pads lists of targets, for metrics with this ``ignore_index``.
+        ignore_index: A label id that pads lists of targets, for metrics with this
+            ``ignore_index``.
     """
 
     batch_rows: int
@@ -88,7 +110,8 @@ class Files(Facts):
     @property
     def tie_winner(self) -> str:
         """Text that says which of two labels with equal scores is ranked first."""
-        if not isinstance(self.label_names, Names):  # label ids are numbers, or the user gave the order of the names
+        # label ids are numbers, or the user gave the order of the names
+        if not isinstance(self.label_names, Names):
             return "the lower label id"
         if self.label_names.descending:
             return "the label that comes last by name"
@@ -98,39 +121,68 @@ class Files(Facts):
         self, source: Source, role: Kind, repeats: bool = False, lowest: int = 0
     ) -> Iterator[tuple[Rows, int]]:
         """Yield the checked rows of each batch, and the number of the first row."""
-        may_be_padded = role == "target" and self.ignore_index is not None and not source.one_label
+        may_be_padded = (
+            role == "target" and self.ignore_index is not None and not source.one_label
+        )
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
             if isinstance(rows, Ragged):
-                self.bound.check(source.path, source.describe_row(first + int(rows.lengths.argmax())), rows.width)
+                self.bound.check(
+                    source.path,
+                    source.describe_row(first + int(rows.lengths.argmax())),
+                    rows.width,
+                )
             checked = rows
             if may_be_padded and isinstance(rows, Ragged) and rows.values is None:
                 is_padding = rows.ids == self.ignore_index
                 checked = rows.select(~is_padding)
                 is_first = ~stands_before(rows.row_numbers, rows.ids)
-                rows = rows.select(~is_padding | is_first)  # a row of padding alone keeps one
+                # a row of padding alone keeps one
+                rows = rows.select(~is_padding | is_first)
             check_rows(checked, role, source, first, self.columns, repeats, lowest)
             yield rows, first
             first += len(rows)
 
-    def _target_tensor(self, source: Source, rows: Rows, is_filtered: bool = False) -> Tensor:
-        """Return a dense target [N, L], one label id per row [N], label ids [N, M], or gains as CSR [N, L]."""
+    def _target_tensor(
+        self, source: Source, rows: Rows, is_filtered: bool = False
+    ) -> Tensor:
+        """Return a dense target [N, L], one label id per row [N], label ids [N, M], or
+        gains as CSR [N, L].
+        """
         if not isinstance(rows, Ragged):
             return _tensor(rows)
-        # one -1 in a row would be a class that is missing; a filter has left the row without a label
-        is_bare = is_filtered and rows.width < 2 and not rows.lengths.all() and not (rows.ids < 0).any()
+        # one -1 in a row would be a class that is missing; a filter has left the row
+        # without a label
+        is_bare = (
+            is_filtered
+            and rows.width < 2
+            and not rows.lengths.all()
+            and not (rows.ids < 0).any()
+        )
         if source.one_label and not is_bare:
             return torch.from_numpy(rows.matrix)[:, 0]
         if rows.values is not None:
             if self.columns is None:
-                content = "gains" if source.reading.value is None else f"gains of {source.reading.value!r}"
+                content = (
+                    "gains"
+                    if source.reading.value is None
+                    else f"gains of {source.reading.value!r}"
+                )
                 hint = "--num-labels L reads ids up to L - 1."
                 if source.is_table:
-                    hint = f"--string-ids true makes each number a label of its own; {hint}"
-                raise DataFileError(source.path, f"holds {content}, but the number of labels is not known", hint=hint)
+                    hint = (
+                        "--string-ids true makes each number a label of its "
+                        f"own; {hint}"
+                    )
+                raise DataFileError(
+                    source.path,
+                    f"holds {content}, but the number of labels is not known",
+                    hint=hint,
+                )
             return csr_tensor(rows, rows.values, self.columns)
         padding = int(is_bare)
-        if rows.matrix.shape[1] + padding == self.columns:  # metrics take whole numbers [N, L] as multi-hot
+        # metrics take whole numbers [N, L] as multi-hot
+        if rows.matrix.shape[1] + padding == self.columns:
             padding += 1
         ids = torch.from_numpy(rows.matrix)
         if padding:
@@ -143,16 +195,17 @@ class Files(Facts):
 class Dataset(Files):
     """Predictions and targets in batches; can be iterated any number of times.
 
-    Every value of a batch has been checked, so that metrics can skip their checks (``validate_args=False``). One
-    exception: in a target of one label per row, a number below -1 is valid only if it is the metrics'
-    ``ignore_index``, and only the metrics check this.
+    Every value of a batch has been checked, so that metrics can skip their checks
+    (``validate_args=False``). One exception: in a target of one label per row, a number
+    below -1 is valid only if it is the metrics' ``ignore_index``, and only the metrics
+    check this.
 
     Attributes:
         preds: The file of predictions.
         target: The file of targets.
         ignored: The filter: pairs of row and label that do not count.
-        duplicates: ``"first"`` if a row may hold a label twice: predictions then keep its places, as in
-            :func:`tailmetrics.rank`, and targets the first gain.
+        duplicates: ``"first"`` if a row may hold a label twice: predictions then keep
+            its places, as in :func:`tailmetrics.rank`, and targets the first gain.
     """
 
     preds: Source
@@ -170,30 +223,45 @@ class Dataset(Files):
         # metrics check negative numbers, because they know their ignore_index
         lowest = -LARGEST if self.target.one_label else 0
         targets = self._targets(lowest)
-        for (preds, first), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
+        for (preds, first), (target, _) in zip(
+            self._checked(self.preds, "preds", repeats), targets, strict=True
+        ):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, first, -np.inf)
                 target = self.ignored.apply(target, first, 0)
             scored = preds_tensors(preds, None if repeats else self.columns)
-            targets_of_rows = self._target_tensor(self.target, target, self.ignored is not None)
-            yield Batch(scored, targets_of_rows, torch.arange(first, first + len(preds)))
+            targets_of_rows = self._target_tensor(
+                self.target, target, self.ignored is not None
+            )
+            yield Batch(
+                scored, targets_of_rows, torch.arange(first, first + len(preds))
+            )
 
     def filtered(self) -> tuple[int, int, int]:
-        """Return three counts over this rank's rows: relevant labels, relevant labels filtered out, rows left empty.
+        """Return three counts over this rank's rows: relevant labels, relevant labels
+        filtered out, rows left empty.
 
-        A row left empty had relevant labels, all of them filtered out. This reads the targets once more.
+        A row left empty had relevant labels, all of them filtered out. This reads the
+        targets once more.
         """
         assert self.ignored is not None
         counts = np.zeros(3, np.int64)
         for target, first in self._targets(-LARGEST):
-            before = _relevant(target)  # counted first: the filter changes dense rows in place
+            # counted first: the filter changes dense rows in place
+            before = _relevant(target)
             after = _relevant(self.ignored.apply(target, first, 0))
-            counts += before.sum(), (before - after).sum(), ((before > 0) & (after == 0)).sum()
+            counts += (
+                before.sum(),
+                (before - after).sum(),
+                ((before > 0) & (after == 0)).sum(),
+            )
         relevant, removed, bare = counts.tolist()
         return relevant, removed, bare
 
     def _targets(self, lowest: int) -> Iterator[tuple[Rows, int]]:
-        """Yield the targets of each batch with the number of the first row; of a repeated label the first stays."""
+        """Yield the targets of each batch with the number of the first row; of a
+        repeated label the first stays.
+        """
         repeats = self.duplicates == "first"
         for target, first in self._checked(self.target, "target", repeats, lowest):
             if repeats and isinstance(target, Ragged):
@@ -206,13 +274,14 @@ class Dataset(Files):
 class TargetDataset(Files):
     """Targets in batches; can be iterated any number of times.
 
-    A row may hold a label more than once, as training data do; a batch with such a row and gains comes as label ids.
+    A row may hold a label more than once, as training data do; a batch with such a row
+    and gains comes as label ids.
 
     Attributes:
         target: The file of targets.
         min_gain: The lowest gain that counts as relevant; None for every gain above 0.
-        one_label: Whether, in a target of one label per row, any negative number means "no label", such as an
-            ``ignore_index``; otherwise only -1 does.
+        one_label: Whether, in a target of one label per row, any negative number means
+            "no label", such as an ``ignore_index``; otherwise only -1 does.
     """
 
     target: Source
@@ -223,19 +292,31 @@ class TargetDataset(Files):
         lowest = 0
         if self.target.one_label:
             lowest = -LARGEST if self.one_label else -1
-        for target, first in self._checked(self.target, "target", repeats=True, lowest=lowest):
+        for target, first in self._checked(
+            self.target, "target", repeats=True, lowest=lowest
+        ):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
-            if isinstance(target, Ragged) and target.values is not None and _repeating_row(target) is not None:
-                target = replace(target.select(target.values > 0), values=None)  # CSR holds a label once
-            yield TargetBatch(self._target_tensor(self.target, target), torch.arange(first, first + len(target)))
+            if (
+                isinstance(target, Ragged)
+                and target.values is not None
+                and _repeating_row(target) is not None
+            ):
+                # CSR holds a label once
+                target = replace(target.select(target.values > 0), values=None)
+            yield TargetBatch(
+                self._target_tensor(self.target, target),
+                torch.arange(first, first + len(target)),
+            )
 
 
-# -- tensors --------------------------------------------------------------------------------------------------------
+# -- tensors ---------------------------------------------------------------------------
 
 
 def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, Tensor]:
-    """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of candidates, or CSR [N, L]."""
+    """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of
+    candidates, or CSR [N, L].
+    """
     if not isinstance(rows, Ragged):
         return _tensor(rows)
     if rows.values is None:
@@ -245,7 +326,9 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
         scores = scores.astype(np.float64)
     if num_labels is not None and rows.is_uneven:
         return csr_tensor(rows, scores, num_labels)
-    return _tensor(rows.padded(scores, -np.inf, rows.matrix.shape[1])), torch.from_numpy(rows.matrix)
+    return _tensor(
+        rows.padded(scores, -np.inf, rows.matrix.shape[1])
+    ), torch.from_numpy(rows.matrix)
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
@@ -256,17 +339,21 @@ def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
 
 
 def _tensor(array: Array) -> Tensor:
-    """Return an array as a tensor that owns its memory: that of Arrow or of a file must not be changed."""
+    """Return an array as a tensor that owns its memory: that of Arrow or of a file must
+    not be changed.
+    """
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
     return torch.from_numpy(np.require(array, requirements=["C", "W", "O"]))
 
 
-# -- shorter rows ---------------------------------------------------------------------------------------------------
+# -- shorter rows ----------------------------------------------------------------------
 
 
 def drop_low_gains(rows: Rows, minimum: float) -> Rows:
-    """Return targets without the gains below ``minimum``; targets without gains stay unchanged."""
+    """Return targets without the gains below ``minimum``; targets without gains stay
+    unchanged.
+    """
     if isinstance(rows, Ragged):
         if rows.values is None:
             return rows
@@ -277,7 +364,9 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 
 
 def first_of_each(rows: Ragged) -> Ragged:
-    """Return rows in which each label stands once: later entries of a label are left out, with their gains."""
+    """Return rows in which each label stands once: later entries of a label are left
+    out, with their gains.
+    """
     return rows.select(~stands_before(rows.row_numbers, rows.ids) | (rows.ids < 0))
 
 
@@ -291,36 +380,62 @@ def _relevant(rows: Rows) -> Ints:
     return rows.select(is_relevant).lengths
 
 
-# -- checks ---------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------
 
 
-RANGE_HINT = "label ids run from 0 to the number of labels less one: check --num-labels and how the ids were numbered."
+RANGE_HINT = (
+    "label ids run from 0 to the number of labels less one: check --num-labels and "
+    "how the ids were numbered."
+)
 NEGATIVE_HINTS = {
-    "preds": "label ids start at 0: leave padding out; --string-ids true makes it a label like any other.",
-    "target": "label ids start at 0: leave padding out; a row without a label has an empty list; an array holds -1.",
-}
-REPEAT_HINTS = {
-    "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
+    "preds": (
+        "label ids start at 0: leave padding out; --string-ids true makes it a label "
+        "like any other."
+    ),
     "target": (
-        "a label is relevant to a row or not: duplicates='first' counts it once. Where each is a case of its own, such "
-        "as a visit of a user, drop none: make each a row, by a column 'query' that numbers the lines."
+        "label ids start at 0: leave padding out; a row without a label has an empty "
+        "list; an array holds -1."
     ),
 }
-BINARY_HINT = "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it as bool."
-WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
+REPEAT_HINTS = {
+    "preds": (
+        "duplicates='first' leaves the later one in its place as a miss; to drop it "
+        "would move up what follows."
+    ),
+    "target": (
+        "a label is relevant to a row or not: duplicates='first' counts it once. Where "
+        "each is a case of its own, such as a visit of a user, drop none: make each a "
+        "row, by a column 'query' that numbers the lines."
+    ),
+}
+BINARY_HINT = (
+    "whole numbers are label ids here; if 0 and 1 are a multi-hot matrix, save it "
+    "as bool."
+)
+WIDTH_HINT = (
+    "whole numbers as many as there are labels are multi-hot; label ids need one more "
+    "column of -1."
+)
 VALUE_HINTS = {
     "preds": "write -inf for what was not retrieved, or leave it out.",
     "target": (
-        f"gains are 0 or from {1 / LARGEST_GAIN:g} to {LARGEST_GAIN:g}: write 0 for what is not relevant. Scores "
-        "belong to the predictions."
+        f"gains are 0 or from {1 / LARGEST_GAIN:g} to {LARGEST_GAIN:g}: write 0 for "
+        "what is not relevant. Scores belong to the predictions."
     ),
 }
 
 
 def check_rows(
-    rows: Rows, role: Kind, source: Source, first: int, num_labels: int | None, repeats: bool, lowest: int
+    rows: Rows,
+    role: Kind,
+    source: Source,
+    first: int,
+    num_labels: int | None,
+    repeats: bool,
+    lowest: int,
 ) -> None:
-    """Raise unless ids are in range and distinct within their row, no score is NaN, and gains are in their range.
+    """Raise unless ids are in range and distinct within their row, no score is NaN, and
+    gains are in their range.
 
     Args:
         rows: Rows as read.
@@ -328,7 +443,8 @@ def check_rows(
         source: The file, for the message.
         first: Row number of the first row in the file.
         num_labels: Number of labels; None for no upper limit.
-        repeats: Whether a row may hold a label more than once; in targets only if they cannot be a matrix.
+        repeats: Whether a row may hold a label more than once; in targets only if they
+            cannot be a matrix.
         lowest: The lowest number allowed in the place of a label id.
 
     Raises:
@@ -351,15 +467,29 @@ def check_rows(
         raise source.error(first + row, problem, hint)
 
 
-def _check_repeats(rows: Ragged, role: Kind, source: Source, first: int, num_labels: int | None, repeats: bool) -> None:
-    """Raise if a row holds a label twice, unless repeated labels are allowed and the numbers are no matrix."""
+def _check_repeats(
+    rows: Ragged,
+    role: Kind,
+    source: Source,
+    first: int,
+    num_labels: int | None,
+    repeats: bool,
+) -> None:
+    """Raise if a row holds a label twice, unless repeated labels are allowed and the
+    numbers are no matrix.
+    """
     row = _repeating_row(rows)
     if row is None:
         return
     ordered = np.sort(rows[row : row + 1].ids)
     label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
-    is_binary = rows.values is None and label in ("0", "1") and int(rows.ids.max()) <= 1  # names have quotes
-    if not repeats or (role == "target" and is_binary) or source.is_ambiguous(num_labels):
+    # names have quotes
+    is_binary = rows.values is None and label in ("0", "1") and int(rows.ids.max()) <= 1
+    if (
+        not repeats
+        or (role == "target" and is_binary)
+        or source.is_ambiguous(num_labels)
+    ):
         hint = REPEAT_HINTS[role]
         if is_binary:
             hint = BINARY_HINT
@@ -372,13 +502,21 @@ def _longer_key(reading: TableReading) -> str:
     """Return the hint that a column which is not read may be part of the query."""
     name = reading.unread[0]
     hint = (
-        f"if {name!r} tells its lines apart, --columns.query {reading.key},{name} makes it a part of the query where "
+        f"if {name!r} tells its lines apart, --columns.query {reading.key},{name} "
+        "makes it a part of the query where "
     )
-    return f"{hint}both files have it; else, as of seeds and folds, give a file for each of its values."
+    return (
+        f"{hint}both files have it; else, as of seeds and folds, give a file for each "
+        "of its values."
+    )
 
 
-def _wrong_id(ids: Ints, role: Kind, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:
-    """Return the position of an id that is out of range, the problem and a hint; None if all ids are in range."""
+def _wrong_id(
+    ids: Ints, role: Kind, num_labels: int | None, lowest: int
+) -> tuple[int, str, str] | None:
+    """Return the position of an id that is out of range, the problem and a hint; None
+    if all ids are in range.
+    """
     if not ids.size:
         return None
     low, high = int(ids.min()), int(ids.max())
@@ -394,7 +532,8 @@ def _wrong_id(ids: Ints, role: Kind, num_labels: int | None, lowest: int) -> tup
 
 
 def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
-    """Return the position of a wrong score or gain, the problem and a hint; None if there is none.
+    """Return the position of a wrong score or gain, the problem and a hint; None if
+    there is none.
 
     For scores a look at the minimum is enough: it is NaN if any score is NaN.
     """
@@ -405,7 +544,10 @@ def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
             return None
         wrong = np.isnan(values)
     else:
-        tiny = values.dtype.kind == "f" and ((values > 0) & (values < 1 / LARGEST_GAIN)).any()
+        tiny = (
+            values.dtype.kind == "f"
+            and ((values > 0) & (values < 1 / LARGEST_GAIN)).any()
+        )
         if values.min() >= 0 and float(values.max()) <= LARGEST_GAIN and not tiny:
             return None
         real = values.astype(np.float64)
@@ -417,7 +559,9 @@ def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
 
 
 def _repeating_row(rows: Ragged) -> int | None:
-    """Return a row that holds a label twice; rows of very different lengths are halved first, against padding."""
+    """Return a row that holds a label twice; rows of very different lengths are halved
+    first, against padding.
+    """
     if rows.width < 2:
         return None
     middle = len(rows) // 2
@@ -427,4 +571,8 @@ def _repeating_row(rows: Ragged) -> int | None:
             return row
         row = _repeating_row(rows[middle:])
         return None if row is None else middle + row
-    return kernels_for(torch.device("cpu")).look_through(torch.from_numpy(rows.matrix)).repeat_row
+    return (
+        kernels_for(torch.device("cpu"))
+        .look_through(torch.from_numpy(rows.matrix))
+        .repeat_row
+    )

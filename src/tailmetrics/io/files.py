@@ -1,11 +1,15 @@
-"""Data files: paths and addresses, folders and patterns, compression, and temporary copies.
+"""Data files: paths and addresses, folders and patterns, compression, and temporary
+copies.
 
-``pyarrow.fs`` opens addresses (``s3://``, ``gs://``, ``hdfs://``). It takes options and credentials from the
-environment, from the files of the vendor's own tools, or from the address itself, such as
-``s3://bucket/key?endpoint_override=localhost:9000&scheme=http``. fsspec opens a scheme that pyarrow does not know.
+``pyarrow.fs`` opens addresses (``s3://``, ``gs://``, ``hdfs://``). It takes options and
+credentials from the environment, from the files of the vendor's own tools, or from the
+address itself, such as
+``s3://bucket/key?endpoint_override=localhost:9000&scheme=http``. fsspec opens a scheme
+that pyarrow does not know.
 
-Parts are sorted by path, numbers in a path by value: ``part-2`` comes before ``part-10``. Files and folders whose names
-begin with ``_`` or ``.`` are left out, as in Spark and Arrow.
+Parts are sorted by path, numbers in a path by value: ``part-2`` comes before
+``part-10``. Files and folders whose names begin with ``_`` or ``.`` are left out, as in
+Spark and Arrow.
 """
 
 from __future__ import annotations
@@ -24,7 +28,13 @@ from tempfile import gettempdir
 from typing import Any, TypeAlias
 from weakref import finalize
 
-from tailmetrics._arguments import LEAST_PROBLEM, LONGEST_ERROR, cut, fitted, short_values
+from tailmetrics._arguments import (
+    LEAST_PROBLEM,
+    LONGEST_ERROR,
+    cut,
+    fitted,
+    short_values,
+)
 
 LONGEST_PATH = 100
 """Characters of a path at most; its end tells files apart."""
@@ -38,15 +48,18 @@ class DataFileError(ValueError):
     Attributes:
         path: The file; its address if it is in a store.
         problem: What is wrong.
-        where: Row, line or query inside the file; empty if the problem concerns the whole file.
-        hint: What the user can do, as on the command line: ``--columns.gain hit`` is ``columns=Columns(gain="hit")`` in
-            Python. It may be empty.
+        where: Row, line or query inside the file; empty if the problem concerns the
+            whole file.
+        hint: What the user can do, as on the command line: ``--columns.gain hit`` is
+            ``columns=Columns(gain="hit")`` in Python. It may be empty.
         others: The errors of other files that were opened with this one.
     """
 
     others: tuple[DataFileError, ...] = ()
 
-    def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
+    def __init__(
+        self, path: object, problem: str, where: str = "", hint: str = ""
+    ) -> None:
         where = cut(short_values(where), LONGEST_PATH)
         where_text = f", {where}: " if where else ": "
         # a hint is to be followed to the letter: a long path makes room for it
@@ -64,18 +77,28 @@ class DataFileError(ValueError):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DataFileError, (self.path, self.problem, self.where, self.hint), {"others": self.others}
+        return (
+            DataFileError,
+            (self.path, self.problem, self.where, self.hint),
+            {"others": self.others},
+        )
 
     def __str__(self) -> str:
         return "\n".join([str(self.args[0]), *map(str, self.others)])
 
 
-DAMAGED_HINT = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
+DAMAGED_HINT = (
+    "the file may be truncated or corrupt, or of another format: write it again, or "
+    "name its format."
+)
 
 
 @contextmanager
 def file_errors(
-    path: object, form: str, problem: str = "cannot be read as {form}", hint: str = DAMAGED_HINT
+    path: object,
+    form: str,
+    problem: str = "cannot be read as {form}",
+    hint: str = DAMAGED_HINT,
 ) -> Iterator[None]:
     """Turn an exception in the block into a :class:`DataFileError` of this file.
 
@@ -87,34 +110,51 @@ def file_errors(
     """
     try:
         yield
-    except (DataFileError, Warning, AssertionError):  # a program can turn warnings into exceptions
+    except (DataFileError, Warning, AssertionError):
+        # a program can turn warnings into exceptions
         raise
     except ModuleNotFoundError as error:
         problem = f"reading {form} needs the package {error.name}"
-        raise DataFileError(path, problem, hint="install it with pip install 'tailmetrics[cli]'.") from error
-    except Exception as error:  # numpy, torch, zipfile, pyarrow and stores raise a dozen classes on what is damaged
-        cause = str(error).partition(" error_info=")[0].strip().split("\n")[0]  # some stores append details
+        raise DataFileError(
+            path, problem, hint="install it with pip install 'tailmetrics[cli]'."
+        ) from error
+    except Exception as error:
+        # numpy, torch, zipfile, pyarrow and stores raise a dozen classes on what is
+        # damaged some stores append details
+        cause = str(error).partition(" error_info=")[0].strip().split("\n")[0]
         cause = cause or type(error).__name__
-        raise DataFileError(path, f"{problem.format(form=form)}: {cause}", hint=hint) from error
+        raise DataFileError(
+            path, f"{problem.format(form=form)}: {cause}", hint=hint
+        ) from error
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------
 
 
-ALIKE_HINT = "all parts need the same form; a pattern such as 'folder/*.parquet' chooses some of them."
+ALIKE_HINT = (
+    "all parts need the same form; a pattern such as 'folder/*.parquet' chooses "
+    "some of them."
+)
 EMPTY_HINT = "the program that wrote it may have failed: write it again."
-STORE_HINT = "check the address, the credentials and the network; pyarrow.fs.FileSystem.from_uri says what it may hold."
+STORE_HINT = (
+    "check the address, the credentials and the network; "
+    "pyarrow.fs.FileSystem.from_uri says what it may hold."
+)
 
 GOOGLE_HINT = (
-    "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or run gcloud auth application-default login; "
-    "gs://anonymous@bucket/… opens a public bucket."
+    "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or run gcloud auth "
+    "application-default login; gs://anonymous@bucket/… opens a public bucket."
 )
 SCRATCH = ".tailmetrics-"
 """Start of the names of temporary folders."""
 PATIENCE = "retry_limit_seconds=10"
-"""Option for Google's store: without it, missing credentials become an error only after a quarter of an hour."""
+"""Option for Google's store: without it, missing credentials become an error only after
+a quarter of an hour.
+"""
 
-_ADDRESS = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?]*)(.*?)(\?\w+=[^?*]*)?$", re.DOTALL)
+_ADDRESS = re.compile(
+    r"^([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?]*)(.*?)(\?\w+=[^?*]*)?$", re.DOTALL
+)
 """An address: its groups are scheme, authority, path and options."""
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Suffix of a compressed file -> its codec in pyarrow."""
@@ -127,7 +167,9 @@ MAGIC = {
 """(Position, value) of the bytes that identify a codec -> the codec in pyarrow."""
 HEAD_BYTES = 2**16
 LONGEST_FIRST_LINE = 2**27
-"""Bytes of a first line at most (128 MB), for long lists. A binary file seldom has 64 kB without a line-end byte."""
+"""Bytes of a first line at most (128 MB), for long lists. A binary file seldom has 64
+kB without a line-end byte.
+"""
 GLOB = re.compile(r"[*?\[]")
 DATASET_STATE = "state.json"
 """The file that ``datasets`` writes beside its data files."""
@@ -135,7 +177,8 @@ DATASET_STATE = "state.json"
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file or folder in a store, with the methods of :class:`pathlib.Path` that readers use.
+    """A file or folder in a store, with the methods of :class:`pathlib.Path` that
+    readers use.
 
     Attributes:
         address: The address without credentials and options, for messages.
@@ -161,7 +204,9 @@ class StoredFile:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """Type and size, as fsspec reports them; the type ``nothing`` if the file does not exist."""
+        """Type and size, as fsspec reports them; the type ``nothing`` if the file does
+        not exist.
+        """
         with asking(self.address), suppress(FileNotFoundError):
             return self.system.info(self.key)  # type: ignore[no-any-return]
         return {"type": "nothing"}
@@ -185,8 +230,11 @@ class StoredFile:
                 facts_by_key = self.system.glob(self.key, detail=True)
             else:
                 facts_by_key = self.system.find(self.key, detail=True)
-        host = self.address[: len(self.address) - len(self.key.lstrip("/"))]  # or the bucket
-        files = [StoredFile(host + key.lstrip("/"), key, self.system) for key in facts_by_key]
+        # or the bucket
+        host = self.address[: len(self.address) - len(self.key.lstrip("/"))]
+        files = [
+            StoredFile(host + key.lstrip("/"), key, self.system) for key in facts_by_key
+        ]
         for file, facts in zip(files, facts_by_key.values(), strict=True):
             vars(file)["facts"] = facts  # so that the store is not asked again
         return files
@@ -202,7 +250,8 @@ def is_address(path: Any) -> bool:
 
 
 def path_of(path: str | PurePath | StoredFile) -> FilePath:
-    """Return the file or folder of a path or an address; ``file://`` gives a local path.
+    """Return the file or folder of a path or an address; ``file://`` gives a local
+    path.
 
     Raises:
         DataFileError: If the scheme is unknown or the address is wrong.
@@ -223,7 +272,9 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
 
 @lru_cache(maxsize=64)
 def _system(root: str, options: str) -> tuple[Any, str]:
-    """Return the file system of an address without a path, and the prefix of its paths."""
+    """Return the file system of an address without a path, and the prefix of its
+    paths.
+    """
     import fsspec
     import pyarrow as pa
     from fsspec.implementations.arrow import ArrowFSWrapper
@@ -303,7 +354,9 @@ def find(value: PathLike | Sequence[PathLike]) -> FileSet:
         if not value:
             raise ValueError("read: a list of paths is empty; pass at least one path.")
         sets = [find(path) for path in value]
-        return FileSet(sets[0].name, tuple(part for files in sets for part in files.parts))
+        return FileSet(
+            sets[0].name, tuple(part for files in sets for part in files.parts)
+        )
     path = path_of(value)  # type: ignore[arg-type]
     return FileSet(path, tuple(_parts(path)))
 
@@ -327,7 +380,8 @@ def _parts(path: FilePath) -> Iterator[FilePath]:
 
 
 def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
-    """Yield the files of a pattern, whose first ``depth`` parts are plain, or of a folder, in their order.
+    """Yield the files of a pattern, whose first ``depth`` parts are plain, or of a
+    folder, in their order.
 
     Raises:
         DataFileError: With this problem, if there are none.
@@ -337,7 +391,10 @@ def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
         if not any(part.startswith((".", "_")) for part in file.parts[depth:]):
             files.append(file)
     if not files:
-        hint = "check the path; put quotes around a pattern in a shell, and name a folder of parts, or one file."
+        hint = (
+            "check the path; put quotes around a pattern in a shell, and name a "
+            "folder of parts, or one file."
+        )
         raise DataFileError(path, problem, hint=hint)
     for file in sorted(files, key=lambda file: list(map(_natural, file.parts))):
         if file.is_dir():
@@ -361,7 +418,9 @@ def _num_plain_parts(path: FilePath) -> int:
 
 
 def _listed(path: FilePath, depth: int) -> Iterable[Any]:
-    """Return the files that match a pattern, whose first ``depth`` parts are plain, or the files below a folder."""
+    """Return the files that match a pattern, whose first ``depth`` parts are plain, or
+    the files below a folder.
+    """
     if not isinstance(path, Path):
         return path.glob()
     if depth < len(path.parts):
@@ -382,22 +441,37 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 @cache
 def _spooled(pipe: Path) -> Path:
-    """Return a file with the content of a pipe, which can be read only once; the file lasts until the process ends."""
+    """Return a file with the content of a pipe, which can be read only once; the file
+    lasts until the process ends.
+    """
     copy = temporary_folder(_spooled) / (pipe.name or "pipe")
-    with file_errors(pipe, "a pipe"), pipe.open("rb") as source, copy.open("wb") as goal:
+    with (
+        file_errors(pipe, "a pipe"),
+        pipe.open("rb") as source,
+        copy.open("wb") as goal,
+    ):
         shutil.copyfileobj(source, goal, 2**20)
     return copy
 
 
 def _dataset(folder: Path) -> Iterator[FilePath]:
-    """Yield the files of a data set saved by ``datasets``, in the order of its state file."""
+    """Yield the files of a data set saved by ``datasets``, in the order of its state
+    file.
+    """
     with file_errors(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
         names = [file["filename"] for file in state["_data_files"]]
     for name in names:
         if PurePath(name).name != name or name in ("", ".."):
-            hint = "a saved data set names files of its own folder; save it again with dataset.save_to_disk(path)."
-            raise DataFileError(folder / DATASET_STATE, f"names the file {name!r} outside of its folder", hint=hint)
+            hint = (
+                "a saved data set names files of its own folder; save it again with "
+                "dataset.save_to_disk(path)."
+            )
+            raise DataFileError(
+                folder / DATASET_STATE,
+                f"names the file {name!r} outside of its folder",
+                hint=hint,
+            )
     if state.get("_indices_files"):
         hint = "call dataset.flatten_indices() before dataset.save_to_disk(path)."
         raise DataFileError(folder, "keeps its order in a file of indices", hint=hint)
@@ -406,7 +480,9 @@ def _dataset(folder: Path) -> Iterator[FilePath]:
 
 
 def suffix_of(path: FilePath) -> str:
-    """Return the suffix of the format, in lower case and without its dot: ``run`` for ``a.run.gz``."""
+    """Return the suffix of the format, in lower case and without its dot: ``run`` for
+    ``a.run.gz``.
+    """
     name = PurePath(path.name)
     suffix = name.suffix.lower().removeprefix(".")
     if suffix in CODECS:
@@ -415,7 +491,9 @@ def suffix_of(path: FilePath) -> str:
 
 
 def codec_of(path: FilePath) -> str | None:
-    """Return the codec of a compressed file, from its first bytes; None if it is not compressed."""
+    """Return the codec of a compressed file, from its first bytes; None if it is not
+    compressed.
+    """
     with path.open("rb") as file:
         start = file.read(10)
     for (place, magic), codec in MAGIC.items():
@@ -431,29 +509,41 @@ def stream(path: FilePath) -> Any:
         return path.open("rb")
     import pyarrow as pa
 
-    return pa.input_stream(path if isinstance(path, Path) else path.open("rb"), compression=codec)
+    return pa.input_stream(
+        path if isinstance(path, Path) else path.open("rb"), compression=codec
+    )
 
 
 def head(path: FilePath) -> bytes:
-    """Return the first 64 kB, decompressed; if the first line is longer, at least this whole line (up to 128 MB)."""
+    """Return the first 64 kB, decompressed; if the first line is longer, at least this
+    whole line (up to 128 MB).
+    """
     with file_errors(path, "text"), stream(path) as file:
         data = bytearray(file.read(HEAD_BYTES))
         block: bytes | bytearray = data
-        while not re.search(rb"[\r\n]", block) and HEAD_BYTES <= len(data) < LONGEST_FIRST_LINE:
-            block = bytes(file.read(HEAD_BYTES)) or b"\n"  # the end of the file ends its line
+        while (
+            not re.search(rb"[\r\n]", block)
+            and HEAD_BYTES <= len(data) < LONGEST_FIRST_LINE
+        ):
+            # the end of the file ends its line
+            block = bytes(file.read(HEAD_BYTES)) or b"\n"
             data += block
         return bytes(data)
 
 
 class Plain:
-    """A local, uncompressed file: the given file, or else a copy of it, deleted together with this object.
+    """A local, uncompressed file: the given file, or else a copy of it, deleted
+    together with this object.
 
     Attributes:
         path: The local file without compression.
     """
 
     def __init__(self, path: FilePath) -> None:
-        with file_errors(path, "a compressed file" if isinstance(path, Path) else "a file of a store"):
+        with file_errors(
+            path,
+            "a compressed file" if isinstance(path, Path) else ("a file of a store"),
+        ):
             if isinstance(path, Path) and codec_of(path) is None:
                 self.path = path
                 return
@@ -463,11 +553,14 @@ class Plain:
 
 
 def temporary_folder(owner: Any, above: Path | None = None) -> Path:
-    """Return a new folder in ``above``, or in ``TMPDIR``; it is deleted with ``owner``, at the latest at the end."""
+    """Return a new folder in ``above``, or in ``TMPDIR``; it is deleted with ``owner``,
+    at the latest at the end.
+    """
     folder = Path(above or gettempdir()) / f"{SCRATCH}files-{token_hex(8)}"
     # first: a signal may end the program in between
     deletion = finalize(owner, shutil.rmtree, folder, ignore_errors=True)
-    # weakref registers itself with atexit once a process; a worker of multiprocessing clears this from Python 3.13 on
+    # weakref registers itself with atexit once a process; a worker of multiprocessing
+    # clears this from Python 3.13 on
     atexit.register(deletion)
     folder.mkdir(0o700)
     return folder

@@ -1,7 +1,8 @@
-"""File formats: each declares its name, its suffixes, and the function that opens a file.
+"""File formats: each declares its name, its suffixes, and the function that opens a
+file.
 
-To add a format, register it as this module does at its end. :func:`tailmetrics.io.read`, the command line and their
-messages then know it.
+To add a format, register it as this module does at its end.
+:func:`tailmetrics.io.read`, the command line and their messages then know it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Format:
         name: The value for ``format=`` and ``--format``.
         content: The content of a file, for the help of the command line.
         suffixes: Suffixes of its files, without the dot.
-        opener: The function that opens a file: it returns ``Lines`` if each line names its query, else a ``Source``.
+        opener: The function that opens a file: it returns ``Lines`` if each line names
+            its query, else a ``Source``.
     """
 
     name: str
@@ -60,7 +62,9 @@ def format_of(caller: str, parts: Sequence[FilePath], name: str | None) -> Forma
     for part in parts:
         other = _by_suffix(part)
         if other is not form:
-            raise DataFileError(part, f"is {other.name}, but {parts[0]} is {form.name}", hint=ALIKE_HINT)
+            raise DataFileError(
+                part, f"is {other.name}, but {parts[0]} is {form.name}", hint=ALIKE_HINT
+            )
     return form
 
 
@@ -72,11 +76,15 @@ def _by_suffix(path: FilePath) -> Format:
     problem = f"the suffix {suffix!r} names no format"
     if not suffix:
         problem = "no suffix names its format"
-    raise DataFileError(path, problem, hint=f"--format NAME, one of {', '.join(FORMATS)}")
+    raise DataFileError(
+        path, problem, hint=f"--format NAME, one of {', '.join(FORMATS)}"
+    )
 
 
 def _in(module: str, function: str) -> Opener:
-    """Return a function of a module that is imported when it is first called, because pyarrow takes a while."""
+    """Return a function of a module that is imported when it is first called, because
+    pyarrow takes a while.
+    """
 
     def opener(opening: Opening) -> Any:
         from importlib import import_module
@@ -87,13 +95,36 @@ def _in(module: str, function: str) -> Opener:
 
 
 for _form in (
-    Format("csv", "columns by name: lines with query, item and number, or lists", ("csv",), _in("text", "open_csv")),
-    Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter"), _in("text", "open_csv")),
     Format(
-        "jsonl", "an object in each line, with fields as columns", ("jsonl", "ndjson"), _in("objects", "open_jsonl")
+        "csv",
+        "columns by name: lines with query, item and number, or lists",
+        ("csv",),
+        _in("text", "open_csv"),
     ),
-    Format("json", "{query: {item: number}}, {query: [items]} or [objects]", ("json",), _in("objects", "open_json")),
-    Format("parquet", "columns by name, with types", ("parquet", "pq", "parq"), _in("typed", "open_columns")),
+    Format(
+        "tsv",
+        "as csv, separated by tabs, without quotes",
+        ("tsv", "inter"),
+        _in("text", "open_csv"),
+    ),
+    Format(
+        "jsonl",
+        "an object in each line, with fields as columns",
+        ("jsonl", "ndjson"),
+        _in("objects", "open_jsonl"),
+    ),
+    Format(
+        "json",
+        "{query: {item: number}}, {query: [items]} or [objects]",
+        ("json",),
+        _in("objects", "open_json"),
+    ),
+    Format(
+        "parquet",
+        "columns by name, with types",
+        ("parquet", "pq", "parq"),
+        _in("typed", "open_columns"),
+    ),
     Format(
         "arrow",
         "as parquet: Arrow, Feather, saved datasets",
@@ -106,11 +137,41 @@ for _form in (
         ("trec", "run", "qrels", "qrel"),
         _in("text", "open_trec"),
     ),
-    Format("letor", "'grade qid:query feature:value', or a score in each line", ("letor",), _in("text", "open_letor")),
-    Format("xmc", "header 'rows labels', lines 'label:value'", ("xmc",), _in("xmc", "XmcSource")),
-    Format("npy", "numpy: scores [N, L], ranked ids [N, K], classes [N]", ("npy",), _in("arrays", "NumpySource")),
-    Format("npz", "CSR of scipy: stored entries are scores or gains", ("npz",), _in("arrays", "NpzSource")),
-    Format("pt", "torch: as npy, or a pair (scores, ids), or CSR", ("pt", "pth"), _in("arrays", "TorchSource")),
-    Format("msmarco", "a ranked list 'query passage rank', or qrels", (), _in("text", "open_msmarco")),
+    Format(
+        "letor",
+        "'grade qid:query feature:value', or a score in each line",
+        ("letor",),
+        _in("text", "open_letor"),
+    ),
+    Format(
+        "xmc",
+        "header 'rows labels', lines 'label:value'",
+        ("xmc",),
+        _in("xmc", "XmcSource"),
+    ),
+    Format(
+        "npy",
+        "numpy: scores [N, L], ranked ids [N, K], classes [N]",
+        ("npy",),
+        _in("arrays", "NumpySource"),
+    ),
+    Format(
+        "npz",
+        "CSR of scipy: stored entries are scores or gains",
+        ("npz",),
+        _in("arrays", "NpzSource"),
+    ),
+    Format(
+        "pt",
+        "torch: as npy, or a pair (scores, ids), or CSR",
+        ("pt", "pth"),
+        _in("arrays", "TorchSource"),
+    ),
+    Format(
+        "msmarco",
+        "a ranked list 'query passage rank', or qrels",
+        (),
+        _in("text", "open_msmarco"),
+    ),
 ):
     register_format(_form)

@@ -1,4 +1,6 @@
-"""What the user says about the forms of files: their formats, the names of columns, and what separates fields."""
+"""What the user says about the forms of files: their formats, the names of columns, and
+what separates fields.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,25 @@ from tailmetrics.io.database import MEMORY
 from tailmetrics.io.files import DataFileError, FilePath
 
 Role: TypeAlias = Literal["preds", "target", "train", "pairs"]
-"""What a file holds: predictions, targets, training targets, or the pairs of a filter."""
+"""What a file holds: predictions, targets, training targets, or the pairs of a filter.
+"""
 
 NONE = "none"
 """The value of ``Columns.gain`` and ``Columns.query`` for "no column"."""
 ORDER = "order"
-"""The value of ``Columns.rank`` for "the lines of a query stand in the order of their ranks"."""
+"""The value of ``Columns.rank`` for "the lines of a query stand in the order of their
+ranks".
+"""
 IN_MEMORY = "in memory"
 """The name of the format of tables, objects and dicts."""
 
 OPTIONS: Mapping[Role, str] = MappingProxyType(
-    {"preds": "preds-columns", "target": "target-columns", "train": "train-columns", "pairs": "columns"}
+    {
+        "preds": "preds-columns",
+        "target": "target-columns",
+        "train": "train-columns",
+        "pairs": "columns",
+    }
 )
 """Role of a file -> the option with names for this file alone."""
 SCORE_ROLES = ("score", "rank", "distance")
@@ -39,16 +49,20 @@ COLUMN_ROLES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Columns:
-    """The user's names of columns, for files whose names are unknown or ambiguous. A file must have these columns.
+    """The user's names of columns, for files whose names are unknown or ambiguous. A
+    file must have these columns.
 
     Attributes:
-        query: The query, user or row of a line or of a list. ``head,relation`` is one key of two columns, ``none`` says
-            that row i of one file belongs to row i of the other. Files without this column keep their known name.
-        item: The item, document or label of a line, or inside of objects. Files without it keep their known name.
+        query: The query, user or row of a line or of a list. ``head,relation`` is one
+            key of two columns, ``none`` says that row i of one file belongs to row i of
+            the other. Files without this column keep their known name.
+        item: The item, document or label of a line, or inside of objects. Files without
+            it keep their known name.
         ids: Predictions: the lists of items.
         labels: Targets: the lists of labels.
         score: Predictions: the score of an item, the highest is best.
-        rank: Predictions: the rank of an item, 1 is best; ``order`` says that lines and lists are the best first.
+        rank: Predictions: the rank of an item, 1 is best; ``order`` says that lines and
+            lists are the best first.
         distance: Predictions: any number, the least is best.
         gain: Targets: the gain of an item; ``none`` says that every item is relevant.
     """
@@ -68,14 +82,18 @@ class Columns:
         return {role: name for role, name in values.items() if name is not None}
 
     def with_names(self, other: Columns | None) -> Columns:
-        """Return a copy with the names of ``other`` added; if both name a role, ``other`` wins."""
+        """Return a copy with the names of ``other`` added; if both name a role,
+        ``other`` wins.
+        """
         if other is None:
             return self
         return Columns(**{**self.names(), **other.names()})
 
     @property
     def by_place(self) -> bool:
-        """Whether the names are places of columns, from 0, because the file has no line of names."""
+        """Whether the names are places of columns, from 0, because the file has no line
+        of names.
+        """
         parts = []
         for name in self.names().values():
             if name not in (NONE, ORDER):
@@ -90,14 +108,17 @@ class Forms:
     Attributes:
         formats: Role -> name of the format; under ``""`` that of all files.
         columns: Role -> names of columns, which are added to those under ``""``.
-        delimiters: Role -> separator of the fields of text; under ``""`` that of all files.
-        list_delimiters: Role -> separator of the entries of lists in text; under ``""`` that of all files.
+        delimiters: Role -> separator of the fields of text; under ``""`` that of all
+            files.
+        list_delimiters: Role -> separator of the entries of lists in text; under ``""``
+            that of all files.
         part: Subset and split of predictions of MTEB.
         extra_columns: Columns of the targets that are no gains, such as groups of rows.
         memory: Memory limit of DuckDB.
         judged_only: Whether a negative grade of qrels is no judgement.
         is_numbered: Whether rows have numbers, so that lines need no query.
-        has_train_target: Whether training targets are read, too, so that the name of a gain is for one kind of target.
+        has_train_target: Whether training targets are read, too, so that the name of a
+            gain is for one kind of target.
     """
 
     formats: Mapping[str, str | None] = field(default_factory=dict)
@@ -151,8 +172,12 @@ class Opening:
 
     @property
     def shared_roles(self) -> set[str]:
-        """The roles whose columns the user names for all files at once, so that this file may lack them."""
-        return {"query", "item"} & set(self.forms.shared_columns.names()) - set(self.own_columns.names())
+        """The roles whose columns the user names for all files at once, so that this
+        file may lack them.
+        """
+        return {"query", "item"} & set(self.forms.shared_columns.names()) - set(
+            self.own_columns.names()
+        )
 
     @property
     def delimiter(self) -> str | None:
@@ -164,7 +189,9 @@ class Opening:
 
     @property
     def own_list_delimiter(self) -> str | None:
-        """The separator of the entries of a list in text that the user gives for this kind of file alone."""
+        """The separator of the entries of a list in text that the user gives for this
+        kind of file alone.
+        """
         return self.forms.list_delimiters.get(self.role)
 
     @property
@@ -176,11 +203,15 @@ class Opening:
 
     @property
     def in_memory(self) -> bool:
-        """Whether this is a table in memory; hints then name no options of the command line."""
+        """Whether this is a table in memory; hints then name no options of the command
+        line.
+        """
         return self.form == IN_MEMORY
 
     def own_option(self, name: str) -> str:
-        """Return the name of an option for this kind of file alone, such as ``preds-columns`` for ``columns``."""
+        """Return the name of an option for this kind of file alone, such as
+        ``preds-columns`` for ``columns``.
+        """
         return OPTIONS[self.role].replace("columns", name)
 
     def option_of(self, role: str) -> str:
@@ -190,7 +221,8 @@ class Opening:
         return f"--{self.own_option('columns')}.{role}"
 
     def check_columns(self) -> None:
-        """Raise if the user names a column that this kind of file does not have, or several numbers for one order.
+        """Raise if the user names a column that this kind of file does not have, or
+        several numbers for one order.
 
         Raises:
             DataFileError: Naming the options.
@@ -203,7 +235,11 @@ class Opening:
                     argument = f"--{self.own_option('columns')}.{role}"
                 words = "predictions" if self.role == "preds" else "targets"
                 problem = f"{name!r} is named as its {role}, but {words} have no {role}"
-                raise DataFileError(self.path, problem, hint=f"leave {argument} out; its roles are {', '.join(roles)}.")
+                raise DataFileError(
+                    self.path,
+                    problem,
+                    hint=f"leave {argument} out; its roles are {', '.join(roles)}.",
+                )
 
         names = self.columns.names()
         orders = [role for role in SCORE_ROLES if role in names]
@@ -211,7 +247,9 @@ class Opening:
             columns = " and ".join(f"the {role} {names[role]!r}" for role in orders)
             options = ", ".join(self.option_of(role) for role in orders)
             problem = f"{columns} are named, but only one column can order the items"
-            raise DataFileError(self.path, problem, hint=f"leave all but one of {options} out.")
+            raise DataFileError(
+                self.path, problem, hint=f"leave all but one of {options} out."
+            )
 
     @property
     def number_name(self) -> str:
@@ -222,7 +260,9 @@ class Opening:
 
     @property
     def run_role(self) -> str:
-        """The role of the scores of a run without columns: ``rank`` or ``distance`` if the user says so."""
+        """The role of the scores of a run without columns: ``rank`` or ``distance`` if
+        the user says so.
+        """
         for role in ("rank", "distance"):
             if getattr(self.columns, role) == self.number_name:
                 return role

@@ -1,4 +1,6 @@
-"""Rows that hold a list of items each, and perhaps a list of their scores or gains, from tables with types."""
+"""Rows that hold a list of items each, and perhaps a list of their scores or gains,
+from tables with types.
+"""
 
 from __future__ import annotations
 
@@ -10,38 +12,55 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailmetrics.io.columns import TEXT_TABLES, Kind, TableReading, check_keys, check_value
+from tailmetrics.io.columns import (
+    TEXT_TABLES,
+    Kind,
+    TableReading,
+    check_keys,
+    check_value,
+)
 from tailmetrics.io.files import DataFileError, file_errors
 from tailmetrics.io.lines import contradicting_row, contradiction
 from tailmetrics.io.rows import FIRST_CELLS, Array, Ints, Ragged, Source, row_of, starts
 from tailmetrics.io.tables import Table, columns_of, is_list
 
 LINED_ROWS = 2**12
-"""Rows whose entries become lines at a time: four million lines at 1,000 entries per row."""
+"""Rows whose entries become lines at a time: four million lines at 1,000 entries per
+row.
+"""
 NUMBERS_HINT = (
-    "--label-names NAMES says the name of each label of the other file, in its order; or write numbers for names, from "
-    "0: a column of label ids as an array, numpy.save('labels.npy', column)."
+    "--label-names NAMES says the name of each label of the other file, in its order; "
+    "or write numbers for names, from 0: a column of label ids as an array, "
+    "numpy.save('labels.npy', column)."
 )
 CHECKED_ROWS = 2**9
-"""First rows whose scores are compared with their places and with a rank or distance that is not read."""
+"""First rows whose scores are compared with their places and with a rank or distance
+that is not read.
+"""
 FEWEST_RISES = 2
-"""Steps up of scores from which on lists may rise for a reason: one list of three items, or two lists of two."""
+"""Steps up of scores from which on lists may rise for a reason: one list of three
+items, or two lists of two.
+"""
 NEARLY_ALL = 0.9
 """Share of the lists that rise."""
 
 
 class ListSource(Source):
-    """A table with a list of label ids in each row, and a list of their scores or gains if the table has them.
+    """A table with a list of label ids in each row, and a list of their scores or gains
+    if the table has them.
 
     Args:
         table: The table.
         reading: How it is read.
-        is_empty: Whether all lists are empty, so that they are neither names nor numbers.
+        is_empty: Whether all lists are empty, so that they are neither names nor
+            numbers.
     """
 
     is_table = True
 
-    def __init__(self, table: Table, reading: TableReading, is_empty: bool = False) -> None:
+    def __init__(
+        self, table: Table, reading: TableReading, is_empty: bool = False
+    ) -> None:
         self.path = table.path
         self.reading = reading
         self._table = table
@@ -51,7 +70,9 @@ class ListSource(Source):
         columns = columns_of(table.schema)
         kind = check_keys(table.path, reading, columns)
         # text says no type, nor do lists that are all empty
-        self._may_be_numbers = is_empty or reading.opening.form in TEXT_TABLES or kind is Kind.NULL
+        self._may_be_numbers = (
+            is_empty or reading.opening.form in TEXT_TABLES or kind is Kind.NULL
+        )
         self.string_ids = kind in (Kind.STRING, Kind.NULL)
         check_value(table.path, reading, columns)
         self.has_single_precision = reading.has_single_precision(columns)
@@ -64,11 +85,16 @@ class ListSource(Source):
             self.layout = "lists of strings"
         if reading.value is not None:
             self.layout += f" with a {reading.value_role}"
-        if reading.opening.role == "preds" and reading.value is not None and not reading.is_named(reading.value_role):
+        if (
+            reading.opening.role == "preds"
+            and reading.value is not None
+            and not reading.is_named(reading.value_role)
+        ):
             self._check_orders()
 
     def _check_orders(self) -> None:
-        """Raise if the scores of the first rows rise, or if a rank or distance that is not read contradicts them.
+        """Raise if the scores of the first rows rise, or if a rank or distance that is
+        not read contradicts them.
 
         Raises:
             DataFileError: Naming the columns that may be the score.
@@ -77,7 +103,11 @@ class ListSource(Source):
         columns = list(self._columns)
         if second_order is not None and not self.reading.within:
             columns.append(second_order)
-        number = min(self.num_rows, CHECKED_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
+        number = min(
+            self.num_rows,
+            CHECKED_ROWS,
+            max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))),
+        )
         for first, batch in self._batches(columns, 0, number, number):
             _, lengths = self._flat(self.reading.item, batch, first)
             values = self._numbers(batch, lengths, first)
@@ -91,25 +121,36 @@ class ListSource(Source):
                     second = np.from_dlpack(pc.cast(numbers, pa.float64()))
                     row = contradicting_row(rows, values.astype(np.float64), second)
                     if row is not None:
-                        raise contradiction(self.path, self.reading, self.describe_row(first + row))
+                        raise contradiction(
+                            self.path, self.reading, self.describe_row(first + row)
+                        )
 
     def _check_rises(self, values: Array, rows: Ints) -> None:
-        """Raise if nearly all lists with several scores rise from the first item to the last, as distances do."""
+        """Raise if nearly all lists with several scores rise from the first item to the
+        last, as distances do.
+        """
         is_inside = np.diff(rows) == 0
         steps = np.diff(values.astype(np.float64))[is_inside]
         row_of_step = rows[1:][is_inside]
         rising = np.setdiff1d(row_of_step[steps > 0], row_of_step[steps < 0])
         uneven = np.unique(row_of_step[steps != 0])
         if (steps > 0).sum() >= FEWEST_RISES and len(rising) > NEARLY_ALL * len(uneven):
-            problem = f"{self.reading.value!r} rises from the first item of each list to the last, as distances do"
-            raise DataFileError(self.path, problem, hint=self.reading.rising_hint("distance"))
+            problem = (
+                f"{self.reading.value!r} rises from the first item of each list to "
+                "the last, as distances do"
+            )
+            raise DataFileError(
+                self.path, problem, hint=self.reading.rising_hint("distance")
+            )
 
     def read_as_names(self) -> None:
         """Treat label ids as names, which are then numbered over all files."""
         self.string_ids = True
 
     def read_as_numbers(self) -> None:
-        """Treat the entries of lists as label ids, unless they are text of a format that has types."""
+        """Treat the entries of lists as label ids, unless they are text of a format
+        that has types.
+        """
         if self._may_be_numbers:
             self.string_ids = False
             self.layout = self.layout.replace("strings", "whole numbers")
@@ -124,8 +165,11 @@ class ListSource(Source):
             elif self._may_be_numbers:
                 numbers = np.from_dlpack(self._whole(ids))
             else:
-                numbers = np.from_dlpack(ids)  # to_numpy would import pandas, which takes .2 s
-            yield Ragged.from_lengths(lengths, numbers, self._numbers(batch, lengths, first))
+                # to_numpy would import pandas, which takes .2 s
+                numbers = np.from_dlpack(ids)
+            yield Ragged.from_lengths(
+                lengths, numbers, self._numbers(batch, lengths, first)
+            )
 
     def _whole(self, words: Any) -> Any:
         try:
@@ -134,10 +178,16 @@ class ListSource(Source):
             problem = "holds names of labels, but the other file has numbers"
             raise DataFileError(self.path, problem, hint=NUMBERS_HINT) from error
 
-    def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
-        """Yield pairs of the number of the first row and a record batch with these columns."""
+    def _batches(
+        self, columns: Sequence[str], start: int, stop: int, size: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield pairs of the number of the first row and a record batch with these
+        columns.
+        """
         with file_errors(self.path, self._table.form):
-            yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
+            yield from self._table.batches(
+                list(dict.fromkeys(columns)), start, stop, size
+            )
 
     def key_blocks(self) -> Iterator[Any]:
         """Yield the queries as Arrow string arrays.
@@ -146,7 +196,9 @@ class ListSource(Source):
             DataFileError: If a row has no query.
         """
         if self.reading.query:
-            for first, batch in self._batches(self.reading.query, 0, self.num_rows, 2**16):
+            for first, batch in self._batches(
+                self.reading.query, 0, self.num_rows, 2**16
+            ):
                 yield self._keys(batch, first)
 
     def _keys(self, batch: Any, first: int) -> Any:
@@ -158,7 +210,8 @@ class ListSource(Source):
         return _joined([pc.cast(column, pa.string()) for column in columns])
 
     def entries(self) -> Iterator[Any]:
-        """Yield the entries of all rows; a row with an empty list has one entry without an item.
+        """Yield the entries of all rows; a row with an empty list has one entry without
+        an item.
 
         Raises:
             DataFileError: If a query has a second list.
@@ -175,11 +228,15 @@ class ListSource(Source):
             yield self._lines(batch, keys, first)
 
     def _lines(self, batch: Any, keys: Any, first: int) -> Any:
-        """Return one line for each entry, and one line without an item for an empty list."""
+        """Return one line for each entry, and one line without an item for an empty
+        list.
+        """
         ids, lengths = self._flat(self.reading.item, batch, first)
         values = self._numbers(batch, lengths, first)
         if values is not None:
-            values = values.astype(np.float32 if self.has_single_precision else np.float64, copy=False)
+            values = values.astype(
+                np.float32 if self.has_single_precision else np.float64, copy=False
+            )
         items = pc.cast(ids, pa.string())
         rows = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
         if not lengths.all():
@@ -194,7 +251,9 @@ class ListSource(Source):
         return pa.table(columns)
 
     def first_rows(self) -> list[str]:
-        """Return the first two rows in words, as they stand in the columns that are read."""
+        """Return the first two rows in words, as they stand in the columns that are
+        read.
+        """
         texts = []
         for first, batch in self._batches(self._columns, 0, min(2, self.num_rows), 2):
             for row, cells in enumerate(batch.to_pylist(), first):
@@ -202,13 +261,21 @@ class ListSource(Source):
         return texts
 
     def distinct_names(self) -> Iterator[Any]:
-        """Yield the distinct names of each record batch; this decodes the whole column."""
+        """Yield the distinct names of each record batch; this decodes the whole
+        column.
+        """
         if self.string_ids:
-            for first, batch in self._batches(self._columns[:1], 0, self.num_rows, 2**16):
-                yield pc.unique(pc.cast(self._flat(self.reading.item, batch, first)[0], pa.string()))
+            for first, batch in self._batches(
+                self._columns[:1], 0, self.num_rows, 2**16
+            ):
+                yield pc.unique(
+                    pc.cast(self._flat(self.reading.item, batch, first)[0], pa.string())
+                )
 
     def _numbers(self, batch: Any, lengths: Array, first: int) -> Array | None:
-        """Return the scores or gains of all entries, with ranks negated; None if the table has no values."""
+        """Return the scores or gains of all entries, with ranks negated; None if the
+        table has no values.
+        """
         if self.reading.value is None:
             return None
         values, value_lengths = self._flat(self.reading.value, batch, first)
@@ -218,8 +285,13 @@ class ListSource(Source):
             values = pc.cast(values, pa.float64())
         if (value_lengths != lengths).any():
             row = int((value_lengths != lengths).argmax())
-            problem = f"holds {lengths[row]} {self.reading.item} but {value_lengths[row]} {self.reading.value}"
-            raise self.error(first + row, problem, "both lists of a row must have the same length.")
+            problem = (
+                f"holds {lengths[row]} {self.reading.item} but {value_lengths[row]} "
+                f"{self.reading.value}"
+            )
+            raise self.error(
+                first + row, problem, "both lists of a row must have the same length."
+            )
         numbers = np.from_dlpack(values)
         if not self.reading.least_first:
             return numbers
@@ -229,27 +301,38 @@ class ListSource(Source):
         return -ranks
 
     def _flat(self, name: str, batch: Any, first: int) -> tuple[Any, Array]:
-        """Return the entries of all lists of a column, or a field of their objects, and the lengths, 0 for a null."""
+        """Return the entries of all lists of a column, or a field of their objects, and
+        the lengths, 0 for a null.
+        """
         lists = batch.column(self.reading.within or name)
         if not is_list(lists.type):
-            lists = pa.ListArray.from_arrays(np.arange(len(lists) + 1, dtype=np.int32), lists)
+            lists = pa.ListArray.from_arrays(
+                np.arange(len(lists) + 1, dtype=np.int32), lists
+            )
         flat = pc.list_flatten(lists)
         lengths = pc.list_value_length(lists)
-        if lists.null_count:  # tested first: fill_null takes as long as reading the lists
+        # tested first: fill_null takes as long as reading the lists
+        if lists.null_count:
             lengths = pc.fill_null(lengths, 0)
         lengths = np.from_dlpack(lengths).astype(np.int64)
         if self.reading.within:
             flat = pc.struct_field(flat, name)
         if (entry := _first_null(flat)) is not None:
             row = first + row_of(entry, starts(lengths))
-            raise self.error(row, "holds a null inside a list", "leave the entry out of both lists.")
+            raise self.error(
+                row, "holds a null inside a list", "leave the entry out of both lists."
+            )
         return flat, lengths
 
 
 def arrow_numbers(numbers: Array) -> Any:
-    """Return an array of numpy as an Arrow array; ``pa.array`` would import pandas, which takes .4 s."""
+    """Return an array of numpy as an Arrow array; ``pa.array`` would import pandas,
+    which takes .4 s.
+    """
     kind = pa.from_numpy_dtype(numbers.dtype)
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+    return pa.Array.from_buffers(
+        kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    )
 
 
 def _first_null(array: Any) -> int | None:
@@ -260,10 +343,14 @@ def _first_null(array: Any) -> int | None:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """Return the names of queries of several columns, as :func:`tailmetrics.io.database.joined_text` writes them."""
+    """Return the names of queries of several columns, as
+    :func:`tailmetrics.io.database.joined_text` writes them.
+    """
     if len(parts) == 1:
         return parts[0]
     escaped = []
     for part in parts:
-        escaped.append(pc.replace_substring(pc.replace_substring(part, "\\", "\\\\"), ",", "\\,"))
+        escaped.append(
+            pc.replace_substring(pc.replace_substring(part, "\\", "\\\\"), ",", "\\,")
+        )
     return pc.binary_join_element_wise(*escaped, ",")

@@ -1,4 +1,6 @@
-"""The functions that open files: they match rows or queries, number the labels, and cut this process's share."""
+"""The functions that open files: they match rows or queries, number the labels, and cut
+this process's share.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,21 @@ from tailmetrics.io.opening import ROWS_HINT, Input, open_input, open_inputs
 from tailmetrics.io.rows import Facts, Source, share
 
 BATCH_ROWS = 8192
-"""Rows per batch at most. With 100 labels per row, a batch has a million numbers: far more work than a Python call."""
+"""Rows per batch at most. With 100 labels per row, a batch has a million numbers: far
+more work than a Python call.
+"""
 BATCH_CELLS = 2**24
-"""Numbers per batch at most, but at least one row: 128 MB of int64, however wide the rows are."""
+"""Numbers per batch at most, but at least one row: 128 MB of int64, however wide the
+rows are.
+"""
 FORMS_BY_NAME = Forms()
 """Suffixes and known names say everything."""
 NUMBERED = Labels(None, None, 0)
 """Labels that are numbers, which need not be gathered."""
 ENTRY_BYTES = 240
-"""Memory for an entry of a long list while it is sorted, checked and ranked in several orders, as measured."""
+"""Memory for an entry of a long list while it is sorted, checked and ranked in several
+orders, as measured.
+"""
 
 
 def read(
@@ -84,24 +92,27 @@ def read(
 ) -> Dataset:
     """Open predictions and targets, to read them in batches with bounded memory.
 
-    If both name their queries, DuckDB joins them by query in a temporary folder. If neither does, or one is an array,
-    row i of one belongs to row i of the other. Compressed files (``.gz``, ``.bz2``, ``.zst``, ``.lz4``) are
-    decompressed.
-    ``dataset.readings`` says how each file is read, ``dataset.notes`` what else a reader of the numbers should know.
+    If both name their queries, DuckDB joins them by query in a temporary folder. If
+    neither does, or one is an array, row i of one belongs to row i of the other.
+    Compressed files (``.gz``, ``.bz2``, ``.zst``, ``.lz4``) are decompressed.
+    ``dataset.readings`` says how each file is read, ``dataset.notes`` what else a
+    reader of the numbers should know.
 
     Args:
-        preds: Predictions: a path, a folder of parts, a glob, an address (``s3://``, ``gs://``, ``hdfs://``), or a list
-            of these; or a table such as a DataFrame, a list of objects, or a dict from query to a dict from item to
-            score. Parts are sorted by name, numbers in names by value.
+        preds: Predictions: a path, a folder of parts, a glob, an address (``s3://``,
+            ``gs://``, ``hdfs://``), or a list of these; or a table such as a DataFrame,
+            a list of objects, or a dict from query to a dict from item to score. Parts
+            are sorted by name, numbers in names by value.
         target: Targets, in the same forms.
-        format: Format of all files, a name in :data:`FORMATS`; with None, the suffix of a file names it.
+        format: Format of all files, a name in :data:`FORMATS`; with None, the suffix of
+            a file names it.
         preds_format: Format of the predictions.
         target_format: Format of the targets.
         columns: Names of columns of all files.
         preds_columns: Names of columns of the predictions, added to ``columns``.
         target_columns: Names of columns of the targets, added to ``columns``.
-        delimiter: Separator of the fields of text, such as ``";"``; by default a comma, or what the line of names
-            holds.
+        delimiter: Separator of the fields of text, such as ``";"``; by default a comma,
+            or what the line of names holds.
         preds_delimiter: Separator of the fields of the predictions.
         target_delimiter: Separator of the fields of the targets.
         list_delimiter: Separator of the entries of lists in text.
@@ -109,47 +120,66 @@ def read(
         target_list_delimiter: Separator of the entries of lists of the targets.
         part: Subset and split of predictions of MTEB, such as ``"default/test"``.
         extra_columns: Columns of the targets that are no gains, such as groups of rows.
-        num_labels: Number of labels, if no file declares it; label ids are checked against it. In lines, except TREC,
-            items must then be whole numbers, which are the label ids; without it, each item in the files is a label,
-            and ids follow the ascending order of the items.
-        label_names: Names of the labels in the order of their ids; needed for string ids if other files, such as
-            training targets, must have the same label ids (see :func:`read_label_names`).
-        string_ids: True treats whole numbers as names of labels, in every format except matrices. False treats whole
-            numbers of lines as label ids even without ``num_labels``.
-        filter: File of (row, label) or (query, item) pairs that do not count: the label is removed from the row's
-            predictions before ranking, and from its targets. A ``.txt`` file holds two words on each line, other files
-            have the columns query and item, such as the training interactions.
-        train_target: Training targets. If they name the same queries, a note says which share of the predictions they
-            hold; nothing else is read from them.
+        num_labels: Number of labels, if no file declares it; label ids are checked
+            against it. In lines, except TREC, items must then be whole numbers, which
+            are the label ids; without it, each item in the files is a label, and ids
+            follow the ascending order of the items.
+        label_names: Names of the labels in the order of their ids; needed for string
+            ids if other files, such as training targets, must have the same label ids
+            (see :func:`read_label_names`).
+        string_ids: True treats whole numbers as names of labels, in every format except
+            matrices. False treats whole numbers of lines as label ids even without
+            ``num_labels``.
+        filter: File of (row, label) or (query, item) pairs that do not count: the label
+            is removed from the row's predictions before ranking, and from its targets.
+            A ``.txt`` file holds two words on each line, other files have the columns
+            query and item, such as the training interactions.
+        train_target: Training targets. If they name the same queries, a note says which
+            share of the predictions they hold; nothing else is read from them.
         train_format: Format of the training targets.
         train_columns: Names of columns of the training targets, added to ``columns``.
         train_delimiter: Separator of the fields of the training targets.
         train_list_delimiter: Separator of the entries of lists of the training targets.
-        missing: Treatment of a query without predictions: ``"skip"`` leaves it out, as trec_eval does; ``"zero"``
-            gives it an empty list, as ``trec_eval -c`` does. In both cases ``dataset.missing_queries`` counts it.
-        duplicates: Treatment of a label that a row repeats: ``"error"`` raises an error. ``"first"`` keeps a repeated
-            prediction in its place, and metrics made with ``duplicates="first"`` count it as a miss; of a repeated
-            target it keeps the first, with its gain.
-        ignore_index: A label id that pads lists of targets, which metrics with this ``ignore_index`` leave out.
-        judged_only: Whether predictions are left out whose item has no line in the targets of their query, as
-            ``trec_eval -J`` does.
+        missing: Treatment of a query without predictions: ``"skip"`` leaves it out, as
+            trec_eval does; ``"zero"`` gives it an empty list, as ``trec_eval -c`` does.
+            In both cases ``dataset.missing_queries`` counts it.
+        duplicates: Treatment of a label that a row repeats: ``"error"`` raises an
+            error. ``"first"`` keeps a repeated prediction in its place, and metrics
+            made with ``duplicates="first"`` count it as a miss; of a repeated target it
+            keeps the first, with its gain.
+        ignore_index: A label id that pads lists of targets, which metrics with this
+            ``ignore_index`` leave out.
+        judged_only: Whether predictions are left out whose item has no line in the
+            targets of their query, as ``trec_eval -J`` does.
         batch_rows: Rows per batch at most; batches of wide rows are smaller.
         rank: Number of the share of rows to read, from 0.
         world_size: Number of shares; together the shares hold every row once.
-        memory: Memory limit of DuckDB, such as ``"2GB"``; more data goes to a folder in ``TMPDIR``. A row that alone
-            would take three times as much is an error.
-        on_progress: Receives the current step and the share of it that is done, from another thread.
+        memory: Memory limit of DuckDB, such as ``"2GB"``; more data goes to a folder in
+            ``TMPDIR``. A row that alone would take three times as much is an error.
+        on_progress: Receives the current step and the share of it that is done, from
+            another thread.
         number_source: What states ``num_labels``, for errors.
 
     Raises:
-        DataFileError: If a file is missing, empty, damaged or does not fit the other file; also during iteration.
+        DataFileError: If a file is missing, empty, damaged or does not fit the other
+            file; also during iteration.
     """
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
     forms = Forms(
-        formats={"": format, "preds": preds_format, "target": target_format, "train": train_format},
-        columns={"": columns, "preds": preds_columns, "target": target_columns, "train": train_columns},
+        formats={
+            "": format,
+            "preds": preds_format,
+            "target": target_format,
+            "train": train_format,
+        },
+        columns={
+            "": columns,
+            "preds": preds_columns,
+            "target": target_columns,
+            "train": train_columns,
+        },
         delimiters={
             "": delimiter,
             "preds": preds_delimiter,
@@ -199,12 +229,16 @@ def read(
     else:
         if judged_only:
             hint = "leave --judged-only out, or name the queries of both files."
-            raise DataFileError(inputs[0].name, "names no query, so that no item is judged", hint=hint)
+            raise DataFileError(
+                inputs[0].name, "names no query, so that no item is judged", hint=hint
+            )
         sources = [source.rows for source in inputs if source.rows is not None]
         facts = _row_facts(sources, rule, memory, rank, world_size)
         facts = replace(facts, notes=_note_on_rows(inputs))
         if pairs is not None:
-            ignored = read_numbered_filter(pairs, facts.num_rows, facts.num_labels, memory)
+            ignored = read_numbered_filter(
+                pairs, facts.num_rows, facts.num_labels, memory
+            )
     return Dataset(
         preds=sources[0],
         target=sources[1],
@@ -240,10 +274,11 @@ def read_target(
     on_progress: Progress | None = None,
     number_source: NumberSource = NUM_LABELS,
 ) -> TargetDataset:
-    """Open targets without predictions, such as the training targets that ``LabelFrequency`` counts.
+    """Open targets without predictions, such as the training targets that
+    ``LabelFrequency`` counts.
 
-    Lines need no query here. Pass ``num_labels`` if it is known: an array of ``num_labels`` whole numbers per row is
-    then multi-hot, as for ``LabelFrequency``.
+    Lines need no query here. Pass ``num_labels`` if it is known: an array of
+    ``num_labels`` whole numbers per row is then multi-hot, as for ``LabelFrequency``.
 
     Args:
         path: File of targets, a table or a dict, as for :func:`read`.
@@ -256,10 +291,10 @@ def read_target(
         num_labels: Number of labels, if the file does not declare it.
         label_names: Names of the labels in the order of their ids.
         string_ids: As for :func:`read`.
-        min_gain: The lowest gain that counts as relevant, if the file has gains. A lower gain becomes 0, as in metrics
-            made with ``min_gain``.
-        one_label: Whether each whole number of an array is a row of its own, such as a token of (B, T); any negative
-            number then means "no label".
+        min_gain: The lowest gain that counts as relevant, if the file has gains. A
+            lower gain becomes 0, as in metrics made with ``min_gain``.
+        one_label: Whether each whole number of an array is a row of its own, such as a
+            token of (B, T); any negative number then means "no label".
         ignore_index: As for :func:`read`.
         batch_rows: Rows per batch at most.
         rank: Number of the share of rows to read, from 0.
@@ -273,8 +308,12 @@ def read_target(
         ValueError: If ``min_gain`` is not a number above 0.
     """
     _check_share("read_target", rank, world_size, batch_rows)
-    if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
-        raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
+    if min_gain is not None and not (
+        isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf
+    ):
+        raise ValueError(
+            f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0."
+        )
     forms = Forms(
         formats={"": format},
         columns={"": columns, "train": train_columns},
@@ -288,7 +327,13 @@ def read_target(
     if opened.lines is not None:
         rule = _rule_of_lines(rule, [opened])
         joined = join(
-            None, opened.lines, rule, rank=rank, world_size=world_size, memory=memory, on_progress=on_progress
+            None,
+            opened.lines,
+            rule,
+            rank=rank,
+            world_size=world_size,
+            memory=memory,
+            on_progress=on_progress,
         )
         source: Source = joined.target
         facts = joined.facts
@@ -321,11 +366,13 @@ def read_label_names(
     num_labels: int | None = None,
     other_names: Mapping[str, Iterable[str]] | None = None,
 ) -> Sequence[str] | None:
-    """Return the names of the labels of all files in the order of their ids; None if label ids are numbers.
+    """Return the names of the labels of all files in the order of their ids; None if
+    label ids are numbers.
 
-    Names are in ascending order (whole numbers by value). If one of the files is TREC or JSON, where the last name wins
-    ties, names are in descending order. Pass the result as ``label_names`` to each call that reads one of these files,
-    so that a label has the same id in all of them. This function reads every file to its end.
+    Names are in ascending order (whole numbers by value). If one of the files is TREC
+    or JSON, where the last name wins ties, names are in descending order. Pass the
+    result as ``label_names`` to each call that reads one of these files, so that a
+    label has the same id in all of them. This function reads every file to its end.
 
     Args:
         runs: The predictions of each run.
@@ -334,12 +381,16 @@ def read_label_names(
         forms: What is said about the forms of the files.
         string_ids: As for :func:`read`.
         num_labels: As for :func:`read`: with it, whole numbers are label ids.
-        other_names: Names to add by the argument that holds them, such as labels that only label counts name.
+        other_names: Names to add by the argument that holds them, such as labels that
+            only label counts name.
 
     Raises:
-        DataFileError: If a file cannot be read, or one file has names of labels and another has numbers.
+        DataFileError: If a file cannot be read, or one file has names of labels and
+            another has numbers.
     """
-    return gathered_labels(runs, target, train_target, forms, string_ids, num_labels, other_names or {}).names
+    return gathered_labels(
+        runs, target, train_target, forms, string_ids, num_labels, other_names or {}
+    ).names
 
 
 def gathered_labels(
@@ -351,16 +402,21 @@ def gathered_labels(
     num_labels: int | None,
     other_names: Mapping[str, Iterable[str]],
 ) -> Labels:
-    """Return the labels of all files, as :func:`read_label_names`, with notes; without names if they are numbers."""
+    """Return the labels of all files, as :func:`read_label_names`, with notes; without
+    names if they are numbers.
+    """
     values: list[tuple[Any, Any]] = [("preds", run) for run in runs]
     values += [("target", target), ("train", train_target)]
-    inputs = open_inputs("read_label_names", [pair for pair in values if pair[1] is not None], forms)
+    inputs = open_inputs(
+        "read_label_names", [pair for pair in values if pair[1] is not None], forms
+    )
     rule = _rule_of_lines(LabelRule(None, string_ids, num_labels), inputs)
     sources = [opened.rows for opened in inputs if opened.rows is not None]
     if rule.by_number and not sources:
         return NUMBERED
     hold_names_and_ids = len({source.string_ids for source in sources}) > 1
-    if "label_names" in other_names and string_ids is None and hold_names_and_ids:  # ids are places in label_names
+    # ids are places in label_names
+    if "label_names" in other_names and string_ids is None and hold_names_and_ids:
         label_names = list(other_names["label_names"])
         return Labels(label_names, len(label_names), len(label_names))
 
@@ -377,7 +433,10 @@ def gathered_labels(
 
 
 def _named_inputs(
-    inputs: Sequence[Input], sources: Sequence[Source], string_ids: bool | None, num_labels: int | None
+    inputs: Sequence[Input],
+    sources: Sequence[Source],
+    string_ids: bool | None,
+    num_labels: int | None,
 ) -> list[Input]:
     """Return the files that hold names of labels; none if label ids are numbers.
 
@@ -394,17 +453,24 @@ def _named_inputs(
     return named
 
 
-def first_rows(values: Sequence[tuple[Any, Any]], forms: Forms) -> tuple[list[str], list[str]]:
-    """Return how each file is read, and its first two rows as they are understood, in words."""
+def first_rows(
+    values: Sequence[tuple[Any, Any]], forms: Forms
+) -> tuple[list[str], list[str]]:
+    """Return how each file is read, and its first two rows as they are understood, in
+    words.
+    """
     inputs = open_inputs("read", values, forms)
-    readings = [f"{source.reading.sentence}; said outright: {source.reading.options}" for source in inputs]
+    readings = [
+        f"{source.reading.sentence}; said outright: {source.reading.options}"
+        for source in inputs
+    ]
     rows = []
     for source in inputs:
         rows += source.first_rows()
     return readings, rows
 
 
-# -- rows or queries --------------------------------------------------------------------------------------------------
+# -- rows or queries -------------------------------------------------------------------
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:
@@ -414,12 +480,16 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
 
 
 def _open_pairs(path: PathLike, forms: Forms) -> LineFiles:
-    """Open a filter: two words on each line of a ``.txt`` file, else a table with the columns query and item."""
+    """Open a filter: two words on each line of a ``.txt`` file, else a table with the
+    columns query and item.
+    """
     files = find(path)
     if suffix_of(files.parts[0]) == "txt":
         from tailmetrics.io.text import open_pairs
 
-        openings = [Opening(path=part, role="pairs", form="pairs") for part in files.parts]
+        openings = [
+            Opening(path=part, role="pairs", form="pairs") for part in files.parts
+        ]
         return LineFiles(files.name, list(map(open_pairs, openings)))
     columns = Columns(query=forms.shared_columns.query, item=forms.shared_columns.item)
     own = replace(forms, formats={}, columns={"": columns}, extra_columns=())
@@ -435,11 +505,12 @@ def _open_trained(value: Any, forms: Forms) -> LineFiles | None:
 
 
 def _needs_join(inputs: Sequence[Input], is_forced: bool) -> bool:
-    """Whether rows must be matched by query: both files name their queries, and are not lists in the same order.
+    """Whether rows must be matched by query: both files name their queries, and are not
+    lists in the same order.
 
     Raises:
-        DataFileError: If one table names its queries and the other does not, or if two that do not have a column in
-            common.
+        DataFileError: If one table names its queries and the other does not, or if two
+            that do not have a column in common.
     """
     preds, target = inputs
     if preds.has_queries and target.has_queries:
@@ -464,7 +535,10 @@ def _check_beside_rows(named: Input, other: Input) -> None:
     if named.form == IN_MEMORY:
         hint = "give both a column 'query', or neither."
     elif not other.rows.is_table:
-        hint = f"write {named.name.name} as lists or as an array in the same order, or this file as lines with a query."
+        hint = (
+            f"write {named.name.name} as lists or as an array in the same order, or "
+            "this file as lines with a query."
+        )
     else:
         hint = f"--{OPTIONS[other.role]}.query NAME joins by it"
         if named.lines is None:
@@ -473,7 +547,9 @@ def _check_beside_rows(named: Input, other: Input) -> None:
 
 
 def _check_shared_columns(preds: Input, target: Input) -> None:
-    """Raise if two tables without queries have unread columns that may be the query: one in common, or one each."""
+    """Raise if two tables without queries have unread columns that may be the query:
+    one in common, or one each.
+    """
     is_same = preds.name == target.name and preds.form != IN_MEMORY
     is_decided = preds.reading.is_named("query") or target.reading.is_named("query")
     if is_same or is_decided:
@@ -485,17 +561,25 @@ def _check_shared_columns(preds: Input, target: Input) -> None:
         problem = f"has {names_in_words(shared)} in common with {preds.name.name}"
         hint = f"--columns.query {quote(shared[0])} joins by it, {ROWS_HINT}"
     elif all(keys):
-        problem = f"{names_in_words(keys[1])} may be the query, and {names_in_words(keys[0])} that of {preds.name.name}"
+        problem = (
+            f"{names_in_words(keys[1])} may be the query, and "
+            f"{names_in_words(keys[0])} that of {preds.name.name}"
+        )
     else:
         return
     if preds.form == IN_MEMORY:
-        hint = "rename a column of both to 'query' to join by it, or drop them to take row i with row i"
+        hint = (
+            "rename a column of both to 'query' to join by it, or drop them to take "
+            "row i with row i"
+        )
     raise DataFileError(target.name, problem, hint=hint)
 
 
 def _same_keys(first: Source, second: Source) -> bool:
     """Whether two files of rows name the same queries in the same order."""
-    return first.num_rows == second.num_rows and bool(_keys(first).equals(_keys(second)))
+    return first.num_rows == second.num_rows and bool(
+        _keys(first).equals(_keys(second))
+    )
 
 
 def _keys(source: Source) -> Any:
@@ -512,25 +596,38 @@ def _note_on_rows(inputs: Sequence[Input]) -> tuple[str, ...]:
         return ()
     named, other = (preds, target) if preds.has_queries else (target, preds)
     whatever = f"whatever its {named.reading.key!r} says"
-    return (f"{other.name}: names no query, so that row i belongs to row i of {named.name.name}, {whatever}.",)
+    return (
+        f"{other.name}: names no query, so that row i belongs to row i of "
+        f"{named.name.name}, {whatever}.",
+    )
 
 
 def _rule_of_lines(rule: LabelRule, inputs: Sequence[Input]) -> LabelRule:
     """Return the rule by which the items of lines become label ids.
 
-    The last name wins ties for TREC always, for dicts and JSON only if ``num_labels`` is not known. Beside lists of
-    whole numbers, which are label ids, items are numbers, too.
+    The last name wins ties for TREC always, for dicts and JSON only if ``num_labels``
+    is not known. Beside lists of whole numbers, which are label ids, items are numbers,
+    too.
     """
     is_unknown = rule.num_labels is None
-    last_wins = any(opened.last_name_wins and (is_unknown or opened.form == "trec") for opened in inputs)
+    last_wins = any(
+        opened.last_name_wins and (is_unknown or opened.form == "trec")
+        for opened in inputs
+    )
     strings = rule.strings
-    if strings is None and any(opened.rows is not None and not opened.rows.string_ids for opened in inputs):
+    if strings is None and any(
+        opened.rows is not None and not opened.rows.string_ids for opened in inputs
+    ):
         strings = False
     return replace(rule, strings=strings, descending=last_wins)
 
 
-def _row_facts(sources: Sequence[Source], rule: LabelRule, memory: str, rank: int, world_size: int) -> Facts:
-    """Check that files of rows fit together, and return what is known of their rows and labels."""
+def _row_facts(
+    sources: Sequence[Source], rule: LabelRule, memory: str, rank: int, world_size: int
+) -> Facts:
+    """Check that files of rows fit together, and return what is known of their rows and
+    labels.
+    """
     first, last = sources[0], sources[-1]
     for source in sources:
         if source.num_rows == 0:
@@ -542,13 +639,22 @@ def _row_facts(sources: Sequence[Source], rule: LabelRule, memory: str, rank: in
         last.read_beside(first.num_labels, sequences)
     if last.num_rows != first.num_rows:
         problem = f"holds {last.num_rows} rows, but {first.path} holds {first.num_rows}"
-        raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
+        raise DataFileError(
+            last.path, problem, hint="row i of both files must be the same example."
+        )
 
     names = set_label_names(sources, rule, memory)
     columns = _common_labels(sources, rule, names)
     if last is not first and last.is_ambiguous(columns):
-        hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
-        raise DataFileError(last.path, "holds whole numbers that may be label ids or a matrix [N, L]", hint=hint)
+        hint = (
+            "write a matrix [N, L] as bool or float, and label ids with one more "
+            "column of -1."
+        )
+        raise DataFileError(
+            last.path,
+            "holds whole numbers that may be label ids or a matrix [N, L]",
+            hint=hint,
+        )
 
     row_names = None
     for source in sources:
@@ -566,8 +672,11 @@ def _row_facts(sources: Sequence[Source], rule: LabelRule, memory: str, rank: in
     )
 
 
-def _common_labels(sources: Sequence[Source], rule: LabelRule, names: Sequence[str] | None) -> int | None:
-    """Return the number of labels, from the columns of files, from ``num_labels`` or from names; None if unknown.
+def _common_labels(
+    sources: Sequence[Source], rule: LabelRule, names: Sequence[str] | None
+) -> int | None:
+    """Return the number of labels, from the columns of files, from ``num_labels`` or
+    from names; None if unknown.
 
     ``num_labels`` may be larger than the number of names.
 

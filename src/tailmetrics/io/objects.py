@@ -1,7 +1,9 @@
-"""JSON files, JSON Lines, and what Python holds in memory: frames, Arrow tables, objects, dicts, and lists of names.
+"""JSON files, JSON Lines, and what Python holds in memory: frames, Arrow tables,
+objects, dicts, and lists of names.
 
-DuckDB reads objects with the types of the roles, in bounded memory. A JSON file that is one object is a dict from query
-to a dict or a list of items, or predictions of MTEB; Python reads it as a whole.
+DuckDB reads objects with the types of the roles, in bounded memory. A JSON file that is
+one object is a dict from query to a dict or a list of items, or predictions of MTEB;
+Python reads it as a whole.
 """
 
 from __future__ import annotations
@@ -16,9 +18,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tailmetrics.io.columns import Column, Kind, TableReading, assign_roles, check_keys, names_in_words
-from tailmetrics.io.database import Database, DatabaseError, literal, named, quoted, text_of
-from tailmetrics.io.files import EMPTY_HINT, DataFileError, FilePath, Plain, file_errors, head, stream
+from tailmetrics.io.columns import (
+    Column,
+    Kind,
+    TableReading,
+    assign_roles,
+    check_keys,
+    names_in_words,
+)
+from tailmetrics.io.database import (
+    Database,
+    DatabaseError,
+    literal,
+    named,
+    quoted,
+    text_of,
+)
+from tailmetrics.io.files import (
+    EMPTY_HINT,
+    DataFileError,
+    FilePath,
+    Plain,
+    file_errors,
+    head,
+    stream,
+)
 from tailmetrics.io.forms import Opening
 from tailmetrics.io.lines import Lines, cells_of
 from tailmetrics.io.lists import ListSource
@@ -31,18 +55,33 @@ META = "mteb_model_meta"
 OBJECT_BYTES = 2**24
 """Bytes of a JSON object at most; DuckDB allocates twice as much at once."""
 KINDS = {Kind.TIME: Kind.TIME_IN_TEXT, Kind.DECIMAL: Kind.WHOLE, Kind.NULL: Kind.STRING}
-"""What JSON holds where DuckDB has a type of its own: whole numbers with signs are HUGEINT, a decimal type of Arrow."""
-CONVERT_HINT = "convert or drop the columns that Arrow lacks; sparse ones by table[NAME].sparse.to_dense()."
-NESTED_HINT = "write each label as text or as a whole number, or each as an object with the field 'item'."
-OBJECTS_HINT = 'write a list of objects with a field for each column, such as [{"query": "q1", "group": "new"}].'
-JSON_HINT = 'write {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
+"""What JSON holds where DuckDB has a type of its own: whole numbers with signs are
+HUGEINT, a decimal type of Arrow.
+"""
+CONVERT_HINT = (
+    "convert or drop the columns that Arrow lacks; sparse ones by "
+    "table[NAME].sparse.to_dense()."
+)
+NESTED_HINT = (
+    "write each label as text or as a whole number, or each as an object with the "
+    "field 'item'."
+)
+OBJECTS_HINT = (
+    'write a list of objects with a field for each column, such as [{"query": "q1", '
+    '"group": "new"}].'
+)
+JSON_HINT = (
+    'write {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": '
+    '7, "score": 0.5}].'
+)
 FORMS = (
-    "the path of a file; a table, such as a DataFrame, with the columns query, item and score or gain, or with lists; "
-    "or a dict from query to a dict from item to score or gain, or to a list of items"
+    "the path of a file; a table, such as a DataFrame, with the columns query, item "
+    "and score or gain, or with lists; or a dict from query to a dict from item to "
+    "score or gain, or to a list of items"
 )
 
 
-# -- objects ----------------------------------------------------------------------------------------------------------
+# -- objects ---------------------------------------------------------------------------
 
 
 class Objects:
@@ -51,7 +90,8 @@ class Objects:
     Attributes:
         path: The file.
         columns: The fields of all objects: a name that comes late may be the gain.
-        mixed: The fields of which DuckDB calls a part JSON, because its values have several types.
+        mixed: The fields of which DuckDB calls a part JSON, because its values have
+            several types.
         database: The database that reads them.
         owner: The copy of the file without compression.
     """
@@ -65,40 +105,52 @@ class Objects:
         if opening.form == "json":
             layout = "array"
         self._options = (
-            f"{named(self.owner.path)}, format='{layout}', records=true, compression='uncompressed', "
-            f"maximum_object_size={size}"
+            f"{named(self.owner.path)}, format='{layout}', records=true, "
+            f"compression='uncompressed', maximum_object_size={size}"
         )
         types = self._types()
         if not self._hold_for_all(types):
             types = self._types(", sample_size=-1")
-        cells = [f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type in types.items()]
+        cells = [
+            f"NULL::{sql_type} AS {quoted(name)}" for name, sql_type in types.items()
+        ]
         schema = self.database.table(f"SELECT {', '.join(cells)} LIMIT 0").schema
         self.columns = [_plain_column(column) for column in columns_of(schema)]
         self.mixed = {name for name, sql_type in types.items() if "JSON" in sql_type}
 
     def _types(self, option: str = "") -> dict[str, str]:
-        """Return the types of the fields by name, as DuckDB finds them; by default in the first 20,480 objects."""
+        """Return the types of the fields by name, as DuckDB finds them; by default in
+        the first 20,480 objects.
+        """
         try:
-            rows = self.database.rows(f"DESCRIBE SELECT * FROM read_json({self._options}{option})")
+            rows = self.database.rows(
+                f"DESCRIBE SELECT * FROM read_json({self._options}{option})"
+            )
         except DatabaseError as error:
             if "Expected top-level JSON array" not in str(error):
                 raise
-            raise DataFileError(self.path, "holds a dict, no list of objects", hint=OBJECTS_HINT) from error
+            raise DataFileError(
+                self.path, "holds a dict, no list of objects", hint=OBJECTS_HINT
+            ) from error
         return {name: sql_type for name, sql_type, *_ in rows}
 
     def _hold_for_all(self, types: Mapping[str, str]) -> bool:
-        """Whether all objects have these fields of texts and numbers; to search all for types takes twice as long.
+        """Whether all objects have these fields of texts and numbers; to search all for
+        types takes twice as long.
 
-        Where all fields are read, DuckDB refuses another field, and a text in the place of a number. It takes a list
-        or an object for a text, which is then told by its first letter, and rounds 1.5 to a whole number, so that the
-        spelling of whole numbers is checked.
+        Where all fields are read, DuckDB refuses another field, and a text in the place
+        of a number. It takes a list or an object for a text, which is then told by its
+        first letter, and rounds 1.5 to a whole number, so that the spelling of whole
+        numbers is checked.
         """
         checks, spellings = [], []
         whole_types = {}
         for name, sql_type in types.items():
             if sql_type == "BIGINT":
                 whole_types[name] = "VARCHAR"
-                spellings.append(f"bool_and(NOT regexp_matches({quoted(name)}, '[.eE]'))")
+                spellings.append(
+                    f"bool_and(NOT regexp_matches({quoted(name)}, '[.eE]'))"
+                )
             if sql_type == "VARCHAR":
                 checks.append(f"bool_and({quoted(name)}[1] NOT IN ('[', '{{'))")
             elif sql_type in ("BIGINT", "DOUBLE"):
@@ -106,28 +158,46 @@ class Objects:
             else:
                 return False
         try:
-            holds = all(self.database.row(f"SELECT {', '.join(checks)} FROM read_json({self._options})"))
+            holds = all(
+                self.database.row(
+                    f"SELECT {', '.join(checks)} FROM read_json({self._options})"
+                )
+            )
             if holds and spellings:
-                holds = all(self.database.row(f"SELECT {', '.join(spellings)} FROM {self.source(whole_types)}"))
+                holds = all(
+                    self.database.row(
+                        f"SELECT {', '.join(spellings)} FROM {self.source(whole_types)}"
+                    )
+                )
         except DatabaseError:
             return False
         return holds
 
     def source(self, sql_types: Mapping[str, str]) -> str:
         """Return the SQL after FROM, with these types of columns."""
-        types = ", ".join(f"{literal(name)}: {literal(sql_type)}" for name, sql_type in sql_types.items())
+        types = ", ".join(
+            f"{literal(name)}: {literal(sql_type)}"
+            for name, sql_type in sql_types.items()
+        )
         return f"read_json({self._options}, columns={{{types}}})"
 
 
 def open_jsonl(opening: Opening) -> Lines | Source:
-    """Open JSON Lines, an object in each line, or a list of objects, as a table whose columns are their fields."""
+    """Open JSON Lines, an object in each line, or a list of objects, as a table whose
+    columns are their fields.
+    """
     objects = Objects(opening)
     reading = assign_roles(opening, objects.columns)
     sql_types = dict.fromkeys(reading.query, "VARCHAR")
     if reading.is_listed:
         _check_flat(objects, reading)
         sql_types |= _list_types(reading, objects.columns)
-        table = written(opening, objects.database, objects.owner, f"SELECT * FROM {objects.source(sql_types)}")
+        table = written(
+            opening,
+            objects.database,
+            objects.owner,
+            f"SELECT * FROM {objects.source(sql_types)}",
+        )
         return ListSource(table, reading, _has_empty_lists_alone(objects, reading))
 
     check_keys(objects.path, reading, objects.columns)
@@ -144,7 +214,9 @@ def open_jsonl(opening: Opening) -> Lines | Source:
 
 
 def open_json(opening: Opening) -> Lines | Source:
-    """Open a JSON file: a list of objects, a dict of dicts or of lists, or predictions of MTEB."""
+    """Open a JSON file: a list of objects, a dict of dicts or of lists, or predictions
+    of MTEB.
+    """
     path = opening.path
     start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
     if start == b"[]":
@@ -155,17 +227,28 @@ def open_json(opening: Opening) -> Lines | Source:
         return open_jsonl(opening)
     content = _whole_json(path)
     if not isinstance(content, dict):
-        raise DataFileError(path, f"holds a {type(content).__name__}, no dict and no list of objects", hint=JSON_HINT)
+        raise DataFileError(
+            path,
+            f"holds a {type(content).__name__}, no dict and no list of objects",
+            hint=JSON_HINT,
+        )
     return open_dict(opening, content)
 
 
 def _plain_column(column: Column) -> Column:
-    """Return a column of JSON with what the file holds, where DuckDB takes it for another type."""
+    """Return a column of JSON with what the file holds, where DuckDB takes it for
+    another type.
+    """
     kind = KINDS.get(column.kind, column.kind)
     entries = column.entries
     if entries is not None:
         entries = KINDS.get(entries, entries)
-    return replace(column, kind=kind, entries=entries, fields=tuple(map(_plain_column, column.fields)))
+    return replace(
+        column,
+        kind=kind,
+        entries=entries,
+        fields=tuple(map(_plain_column, column.fields)),
+    )
 
 
 def _check_flat(objects: Objects, reading: TableReading) -> None:
@@ -178,23 +261,35 @@ def _check_flat(objects: Objects, reading: TableReading) -> None:
 
     entry = quoted(name)
     if reading.within:
-        entry = f"unnest(json_extract({entry}, {literal('$[*].' + quoted(reading.item))}))"
+        entry = (
+            f"unnest(json_extract({entry}, {literal('$[*].' + quoted(reading.item))}))"
+        )
     elif item.is_list:
         entry = f"unnest(json_extract({entry}, '$[*]'))"
     entries = f"SELECT {entry} AS entry FROM {objects.source({name: 'JSON'})}"
     nested = objects.database.row(
-        f"SELECT entry FROM ({entries}) WHERE json_type(entry) IN ('OBJECT', 'ARRAY') LIMIT 1"
+        f"SELECT entry FROM ({entries}) WHERE json_type(entry) IN ('OBJECT', "
+        "'ARRAY') LIMIT 1"
     )
     if nested is not None:
-        raise DataFileError(objects.path, f"holds {nested[0]} among the items of {name!r}", hint=NESTED_HINT)
+        raise DataFileError(
+            objects.path,
+            f"holds {nested[0]} among the items of {name!r}",
+            hint=NESTED_HINT,
+        )
 
 
 def _has_empty_lists_alone(objects: Objects, reading: TableReading) -> bool:
-    """Whether all lists are empty; DuckDB has no type for them, and only then they are looked through."""
+    """Whether all lists are empty; DuckDB has no type for them, and only then they are
+    looked through.
+    """
     name = reading.within or reading.item
     if name not in objects.mixed:
         return False
-    entry = f"SELECT 1 FROM {objects.source({name: 'JSON[]'})} WHERE len({quoted(name)}) > 0 LIMIT 1"
+    entry = (
+        f"SELECT 1 FROM {objects.source({name: 'JSON[]'})} WHERE len({quoted(name)}) "
+        "> 0 LIMIT 1"
+    )
     return objects.database.row(entry) is None
 
 
@@ -206,10 +301,14 @@ def _list_types(reading: TableReading, columns: Sequence[Column]) -> dict[str, s
         item_type = "BIGINT"
     if item.is_list:
         item_type += "[]"
-    numbers = [name for name in (reading.value, reading.second_order) if name is not None]
+    numbers = [
+        name for name in (reading.value, reading.second_order) if name is not None
+    ]
     if not reading.within:
         return {reading.item: item_type} | dict.fromkeys(numbers, "DOUBLE[]")
-    fields = [f"{quoted(reading.item)} {item_type}"] + [f"{quoted(name)} DOUBLE" for name in numbers]
+    fields = [f"{quoted(reading.item)} {item_type}"] + [
+        f"{quoted(name)} DOUBLE" for name in numbers
+    ]
     return {reading.within: f"STRUCT({', '.join(fields)})[]"}
 
 
@@ -217,7 +316,8 @@ def _whole_json(path: FilePath) -> Any:
     """Return the value that a JSON file holds.
 
     Raises:
-        DataFileError: If an object holds a key twice; Python's parser would silently drop the first value.
+        DataFileError: If an object holds a key twice; Python's parser would silently
+            drop the first value.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -225,7 +325,9 @@ def _whole_json(path: FilePath) -> Any:
         if len(content) < len(pairs):
             ((key, times),) = Counter(key for key, _ in pairs).most_common(1)
             hint = "give each query, item and field once in its object."
-            raise DataFileError(path, f"holds the key {key!r} {times} times in one object", hint=hint)
+            raise DataFileError(
+                path, f"holds the key {key!r} {times} times in one object", hint=hint
+            )
         return content
 
     with stream(path) as file:
@@ -234,18 +336,22 @@ def _whole_json(path: FilePath) -> Any:
         except json.JSONDecodeError as error:
             if not error.msg.startswith("Extra data"):
                 raise
-            raise DataFileError(path, "holds several JSON values", hint="--format jsonl") from error
+            raise DataFileError(
+                path, "holds several JSON values", hint="--format jsonl"
+            ) from error
 
 
-# -- dicts ------------------------------------------------------------------------------------------------------------
+# -- dicts -----------------------------------------------------------------------------
 
 
 def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
-    """Open a dict from query to a dict, to a list of items, or to a list of objects; in a list the first is the best.
+    """Open a dict from query to a dict, to a list of items, or to a list of objects; in
+    a list the first is the best.
 
-    Dicts of dicts whose items are strings are read by the rules of TREC, like in pytrec_eval. Scores are rounded to
-    single precision, so scores equal after that are tied. Negative whole grades of targets become 0; other negative
-    gains stay, and are an error later.
+    Dicts of dicts whose items are strings are read by the rules of TREC, like in
+    pytrec_eval. Scores are rounded to single precision, so scores equal after that are
+    tied. Negative whole grades of targets become 0; other negative gains stay, and are
+    an error later.
     """
     path = opening.path
     description = "{query: {item: number}}, or {query: [items]}"
@@ -253,9 +359,13 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         name, content = part_of(opening, content)
         description = f"the predictions for {name}"
     elif opening.role == "preds" and opening.forms.part is not None:
-        raise DataFileError(path, f"is {opening.form}, which has no parts", hint="leave --part out.")
+        raise DataFileError(
+            path, f"is {opening.form}, which has no parts", hint="leave --part out."
+        )
     if not content:
-        raise DataFileError(path, "holds no rows", hint="the program that wrote it may have failed.")
+        raise DataFileError(
+            path, "holds no rows", hint="the program that wrote it may have failed."
+        )
     queries = Counter(map(str, content))
     if len(queries) < len(content):
         ((query, times),) = queries.most_common(1)
@@ -263,7 +373,9 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         raise DataFileError(path, f"holds the query {query!r} {times} times", hint=hint)
     if isinstance(_first_entry(content.values()), Mapping):
         with file_errors(path, "a dict"):
-            table = pa.table({"query": list(map(str, content)), "items": list(content.values())})
+            table = pa.table(
+                {"query": list(map(str, content)), "items": list(content.values())}
+            )
         return open_typed(opening, TableInMemory(path, table))
 
     by_name = is_run(content)
@@ -285,14 +397,18 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         value=value,
         arrow_source=lambda: table,
         owner=table,
-        reading=TableReading(opening=opening, value_role=value_role, content=description),
+        reading=TableReading(
+            opening=opening, value_role=value_role, content=description
+        ),
         may_lack_items=True,
         last_name_wins=by_name or not opening.in_memory,
     )
 
 
 def is_run(value: Mapping[Any, Any]) -> bool:
-    """Whether a dict is of dicts whose items are strings, the form of pytrec_eval, ranx and BEIR."""
+    """Whether a dict is of dicts whose items are strings, the form of pytrec_eval, ranx
+    and BEIR.
+    """
     for entries in value.values():
         if isinstance(entries, Mapping) and entries:
             return isinstance(next(iter(entries)), str)
@@ -308,7 +424,9 @@ def _first_entry(rows: Iterable[Any]) -> Any:
 
 
 def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) -> Any:
-    """Return the entries of a dict as an Arrow table (query, item, value); an empty entry has no item."""
+    """Return the entries of a dict as an Arrow table (query, item, value); an empty
+    entry has no item.
+    """
     lengths: list[int] = []
     items: list[Any] = []
     values: list[Any] = []
@@ -330,11 +448,17 @@ def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) 
         if not entries:
             values.append(0.0)
     if len(has_numbers) > 1:
-        hint = "give every query a dict of items and numbers, or every query a list of items."
+        hint = (
+            "give every query a dict of items and numbers, or every query a list "
+            "of items."
+        )
         raise DataFileError(path, "holds dicts and lists", hint=hint)
 
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    columns = {"query": pa.array(map(str, content), pa.string()).take(pa.array(rows)), "item": _texts(path, items)}
+    columns = {
+        "query": pa.array(map(str, content), pa.string()).take(pa.array(rows)),
+        "item": _texts(path, items),
+    }
     if True in has_numbers:
         columns["value"] = _numbers(path, values, columns, role, by_name)
     return pa.table(columns)
@@ -353,14 +477,22 @@ def _text(path: FilePath, item: Any) -> str | None:
     if item is None or isinstance(item, str):
         return item
     if not isinstance(item, (int, np.integer)) or isinstance(item, bool):
-        raise DataFileError(path, f"the item {item!r} is not a string or a whole number")
+        raise DataFileError(
+            path, f"the item {item!r} is not a string or a whole number"
+        )
     if item < 0:
         hint = "label ids start at 0; leave out what pads a list."
         raise DataFileError(path, f"holds the label id {item}", hint=hint)
     return str(item)
 
 
-def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], role: str, by_name: bool) -> Any:
+def _numbers(
+    path: FilePath,
+    values: Sequence[Any],
+    columns: Mapping[str, Any],
+    role: str,
+    by_name: bool,
+) -> Any:
     """Return scores or gains as float64, by the rules of TREC for runs."""
     try:
         numbers = np.array(pa.array(values, pa.float64()))
@@ -371,10 +503,14 @@ def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], 
                 numbers[place] = float(value)
             except (TypeError, ValueError) as error:
                 where = f"query {columns['query'][place].as_py()!r}"
-                problem = f"the value of {columns['item'][place].as_py()!r} is {value!r}, not a number"
+                problem = (
+                    f"the value of {columns['item'][place].as_py()!r} is {value!r}, "
+                    "not a number"
+                )
                 raise DataFileError(path, problem, where, f"pass {FORMS}.") from error
     if role == "preds" and by_name:
-        with np.errstate(over="ignore", invalid="ignore"):  # as in trec_eval, too large scores become infinite
+        # as in trec_eval, too large scores become infinite
+        with np.errstate(over="ignore", invalid="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)
     elif by_name:
         is_grade = np.isfinite(numbers) & (numbers == np.floor(numbers))
@@ -383,10 +519,12 @@ def _numbers(path: FilePath, values: Sequence[Any], columns: Mapping[str, Any], 
 
 
 def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the name, such as ``default/test``, and the run of one subset and split of predictions of MTEB.
+    """Return the name, such as ``default/test``, and the run of one subset and split of
+    predictions of MTEB.
 
     Raises:
-        DataFileError: If there is no such part, or if no part is named and there are several.
+        DataFileError: If there is no such part, or if no part is named and there are
+            several.
     """
     parts: dict[str, Any] = {}
     for subset, splits in content.items():
@@ -411,7 +549,7 @@ def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
     raise DataFileError(opening.path, problem, hint=hint)
 
 
-# -- in memory --------------------------------------------------------------------------------------------------------
+# -- in memory -------------------------------------------------------------------------
 
 
 def open_in_memory(opening: Opening, value: Any) -> Lines | Source:
@@ -437,20 +575,34 @@ def _open_lists(opening: Opening, rows: Sequence[Sequence[Any]]) -> Source:
     for labels in rows:
         texts.append([_text(opening.path, label) for label in labels])
     table = pa.table({opening.list_role: pa.array(texts, pa.list_(pa.string()))})
-    source = ListSource(TableInMemory(opening.path, table), assign_roles(opening, columns_of(table.schema)))
+    source = ListSource(
+        TableInMemory(opening.path, table),
+        assign_roles(opening, columns_of(table.schema)),
+    )
     source.is_table = False
     return source
 
 
 def _as_arrow(value: Any) -> Any:
-    """Return a table as an Arrow table; the index of a DataFrame is a column only if it has a name."""
+    """Return a table as an Arrow table; the index of a DataFrame is a column only if it
+    has a name.
+    """
     if isinstance(value, list) and isinstance(_first_entry(value), Mapping):
         return pa.table({"items": value})
-    if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
-        names = dict.fromkeys(chain.from_iterable(value))  # a name that comes late may be the gain
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(row, Mapping) for row in value)
+    ):
+        # a name that comes late may be the gain
+        names = dict.fromkeys(chain.from_iterable(value))
         return pa.table({name: [row.get(name) for row in value] for name in names})
     if hasattr(value, "iloc"):
-        levels = [name for name in value.index.names if name is not None and name not in value.columns]
+        levels = [
+            name
+            for name in value.index.names
+            if name is not None and name not in value.columns
+        ]
         if levels:
             value = value.reset_index(level=levels)
         return pa.Table.from_pandas(value, preserve_index=False)
@@ -461,6 +613,10 @@ def _as_arrow(value: Any) -> Any:
 
 def _is_lists(value: Any) -> bool:
     """Whether a value is a list of names for each row."""
-    if not isinstance(value, (list, tuple)) or not value or isinstance(_first_entry(value), Mapping):
+    if (
+        not isinstance(value, (list, tuple))
+        or not value
+        or isinstance(_first_entry(value), Mapping)
+    ):
         return False
     return all(isinstance(row, (list, tuple)) for row in value)

@@ -1,4 +1,6 @@
-"""Opens predictions, targets and training targets: their formats and roles, with one error for each file."""
+"""Opens predictions, targets and training targets: their formats and roles, with one
+error for each file.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailmetrics.io.columns import TEXT_TABLES, Column, ColumnError, TableReading, names_in_words
+from tailmetrics.io.columns import (
+    TEXT_TABLES,
+    Column,
+    ColumnError,
+    TableReading,
+    names_in_words,
+)
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import DataFileError, FilePath, file_errors, find, is_path
 from tailmetrics.io.formats import format_of
@@ -18,7 +26,12 @@ from tailmetrics.io.rows import Parts, Source
 
 ROWS_HINT = "--columns.query none takes row i with row i"
 """The option for files that name no query."""
-ARGUMENTS: Mapping[Role, str] = {"preds": "preds", "target": "target", "train": "train_target", "pairs": "filter"}
+ARGUMENTS: Mapping[Role, str] = {
+    "preds": "preds",
+    "target": "target",
+    "train": "train_target",
+    "pairs": "filter",
+}
 """Role -> the argument that holds it."""
 
 
@@ -68,7 +81,9 @@ class Input:
         if self.lines is not None:
             return self.lines
         assert self.rows is not None
-        return LineFiles(self.name, [lines_of_rows(source) for source in self.rows.files])
+        return LineFiles(
+            self.name, [lines_of_rows(source) for source in self.rows.files]
+        )
 
     def first_rows(self) -> list[str]:
         """Return the first two rows, or lines, as they are understood, in words."""
@@ -106,7 +121,13 @@ def lines_of_rows(source: Source) -> Lines:
     )
 
 
-def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: Sequence[FilePath] = ()) -> Input:
+def open_input(
+    caller: str,
+    role: Role,
+    value: Any,
+    forms: Forms,
+    target_paths: Sequence[FilePath] = (),
+) -> Input:
     """Open files or a table in memory.
 
     Args:
@@ -121,7 +142,13 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
         form = format_of(caller, files.parts, forms.format(role))
         parts = []
         for part in files.parts:
-            opening = Opening(path=part, role=role, form=form.name, forms=forms, target_paths=tuple(target_paths))
+            opening = Opening(
+                path=part,
+                role=role,
+                form=form.name,
+                forms=forms,
+                target_paths=tuple(target_paths),
+            )
             opening.check_columns()
             with file_errors(part, form.name):
                 part_input = form.opener(opening)
@@ -137,7 +164,9 @@ def open_input(caller: str, role: Role, value: Any, forms: Forms, target_paths: 
     return _joined_parts(name, role, IN_MEMORY, [open_in_memory(opening, value)])
 
 
-def _joined_parts(path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]) -> Input:
+def _joined_parts(
+    path: FilePath, role: Role, form: str, parts: Sequence[Lines | Source]
+) -> Input:
     """Return the open parts of files as one.
 
     Raises:
@@ -155,11 +184,14 @@ def _joined_parts(path: FilePath, role: Role, form: str, parts: Sequence[Lines |
     return Input(path, role, form, None, Parts(path, rows))
 
 
-def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -> list[Input]:
+def open_inputs(
+    caller: str, values: Sequence[tuple[Role, Any]], forms: Forms
+) -> list[Input]:
     """Open all files, and raise one error that holds those of all files.
 
     Raises:
-        DataFileError: The error of the first file that cannot be read; its ``others`` are those of further files.
+        DataFileError: The error of the first file that cannot be read; its ``others``
+            are those of further files.
     """
     inputs: list[Input] = []
     errors: list[DataFileError] = []
@@ -177,7 +209,9 @@ def open_inputs(caller: str, values: Sequence[tuple[Role, Any]], forms: Forms) -
 
 
 def _paths_of(target: Any) -> Sequence[FilePath]:
-    """Return the files of the targets; none for tables, and where they are not there, which opening them tells."""
+    """Return the files of the targets; none for tables, and where they are not there,
+    which opening them tells.
+    """
     if is_path(target):
         with suppress(DataFileError):
             return find(target).parts
@@ -185,30 +219,42 @@ def _paths_of(target: Any) -> Sequence[FilePath]:
 
 
 def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
-    """Return what is open in tables of lists that name no query, to be asked with the questions of another file."""
+    """Return what is open in tables of lists that name no query, to be asked with the
+    questions of another file.
+    """
     errors = []
     for source in inputs:
-        is_table = source.rows is not None and source.rows.is_table and source.form != IN_MEMORY
+        is_table = (
+            source.rows is not None
+            and source.rows.is_table
+            and source.form != IN_MEMORY
+        )
         if source.role == "train" or source.has_queries or not is_table:
             continue
         if source.reading.possible_queries and not source.reading.is_named("query"):
             hint = f"--{OPTIONS[source.role]}.query NAME joins by it, {ROWS_HINT}"
-            errors.append(DataFileError(source.name, "no column is the query", hint=hint))
+            errors.append(
+                DataFileError(source.name, "no column is the query", hint=hint)
+            )
     return errors
 
 
-def joined_errors(errors: Sequence[DataFileError], inputs: Sequence[Input] = ()) -> DataFileError:
+def joined_errors(
+    errors: Sequence[DataFileError], inputs: Sequence[Input] = ()
+) -> DataFileError:
     """Return the first of several errors, which holds the others.
 
-    Each names the options for its own kind of file, if there are several or a file without questions has a column of
-    the same name that is not read.
+    Each names the options for its own kind of file, if there are several or a file
+    without questions has a column of the same name that is not read.
     """
     unread: set[str] = set()
     for source in inputs:
         unread.update(source.reading.unread)
     worded = []
     for error in errors:
-        if isinstance(error, ColumnError) and (len(errors) > 1 or unread.intersection(error.columns)):
+        if isinstance(error, ColumnError) and (
+            len(errors) > 1 or unread.intersection(error.columns)
+        ):
             error = error.with_options_of_this_file()
         worded.append(error)
     first = worded[0]
@@ -220,17 +266,23 @@ def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
     """Raise if no file has a query or an item that the user names for all files."""
     for role in ("query", "item"):
         name = getattr(forms.shared_columns, role)
-        if name in (None, NONE) or any(source.reading.is_named(role) for source in inputs):
+        if name in (None, NONE) or any(
+            source.reading.is_named(role) for source in inputs
+        ):
             continue
         paths = names_in_words(str(source.name) for source in inputs)
         hint = f"leave --columns.{role} out, or name a column that is there"
         if name.isdecimal():
             hint += "; places need all columns to be given by place"
-        raise DataFileError(inputs[0].name, f"no file of {paths} has the {role} {name!r}", hint=hint)
+        raise DataFileError(
+            inputs[0].name, f"no file of {paths} has the {role} {name!r}", hint=hint
+        )
 
 
 def column_names(path: FilePath) -> list[str]:
-    """Return the names of the columns of a file whose suffix names a format with columns, else none."""
+    """Return the names of the columns of a file whose suffix names a format with
+    columns, else none.
+    """
     form = format_of("read", [path], None).name
     opening = Opening(path=path, role="pairs", form=form)
     columns: Sequence[Column] = ()

@@ -1,4 +1,6 @@
-"""Rows of files as arrays: the base of all readers of rows, from one or several files, divided among processes."""
+"""Rows of files as arrays: the base of all readers of rows, from one or several files,
+divided among processes.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,15 @@ Array: TypeAlias = NDArray[Any]
 
 
 WASTE = 4
-"""Rows become a sparse matrix if, padded, they would have more cells than this number times (entries + rows)."""
+"""Rows become a sparse matrix if, padded, they would have more cells than this number
+times (entries + rows).
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Rows of different lengths: row i holds the entries ``offsets[i]`` to ``offsets[i + 1]``.
+    """Rows of different lengths: row i holds the entries ``offsets[i]`` to
+    ``offsets[i + 1]``.
 
     Attributes:
         offsets: Shape (n + 1,), int64, from 0.
@@ -43,7 +48,9 @@ class Ragged:
     values: Array | None = None
 
     @classmethod
-    def from_lengths(cls, lengths: Ints, ids: Ints, values: Array | None = None) -> Ragged:
+    def from_lengths(
+        cls, lengths: Ints, ids: Ints, values: Array | None = None
+    ) -> Ragged:
         """Return rows with the given lengths."""
         return cls(starts(lengths), ids, values)
 
@@ -67,13 +74,19 @@ class Ragged:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether the rows, padded to a matrix, would have several times as many cells as entries (see ``WASTE``)."""
+        """Whether the rows, padded to a matrix, would have several times as many cells
+        as entries (see ``WASTE``).
+        """
         return len(self) * self.width > WASTE * (len(self.ids) + len(self))
 
     @cached_property
     def matrix(self) -> Array:
-        """The ids, padded with -1 at the end of a row: shape (n, width of the longest row, at least 1), int64."""
-        padded = self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
+        """The ids, padded with -1 at the end of a row: shape (n, width of the longest
+        row, at least 1), int64.
+        """
+        padded = self.padded(
+            self.ids.astype(np.int64, copy=False), -1, max(1, self.width)
+        )
         if np.may_share_memory(padded, self.ids):  # Arrow or a file may own ids
             padded = padded.copy()
         return padded
@@ -93,11 +106,13 @@ class Ragged:
         values = None
         if self.values is not None:
             values = self.values[keep]
-        # starts(keep) counts the entries kept before each entry; at the borders of rows these are the new offsets
+        # starts(keep) counts the entries kept before each entry; at the borders of rows
+        # these are the new offsets
         return Ragged(starts(keep)[self.offsets], self.ids[keep], values)
 
     def padded(self, entries: Array, fill: float, width: int) -> Array:
-        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width), rows padded with ``fill``.
+        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width),
+        rows padded with ``fill``.
 
         ``width`` is at least the width of the longest row.
         """
@@ -114,7 +129,9 @@ AnyRows = TypeVar("AnyRows", bound="Ragged | Array")
 
 
 def starts(lengths: Array) -> Ints:
-    """Return the offsets of consecutive runs with these lengths: the start of each run, then the end of the last."""
+    """Return the offsets of consecutive runs with these lengths: the start of each run,
+    then the end of the last.
+    """
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -133,11 +150,15 @@ def stands_before(rows: Ints, keys: Array) -> NDArray[np.bool_]:
     return is_repeated
 
 
-def csr_of(offsets: Tensor, ids: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+def csr_of(
+    offsets: Tensor, ids: Tensor, values: Tensor, size: tuple[int, int]
+) -> Tensor:
     """Return a sparse CSR tensor, unchecked."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(offsets, ids, values, size=size, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            offsets, ids, values, size=size, check_invariants=False
+        )
 
 
 def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
@@ -170,17 +191,22 @@ def _concatenated(parts: list[Any]) -> Any:
     return Ragged.from_lengths(lengths, ids, values)
 
 
-# -- files of rows ----------------------------------------------------------------------------------------------------
+# -- files of rows ---------------------------------------------------------------------
 
 
 UNKNOWN_HINT = (
-    "label_names lacks it: add it there and, where predictions are a matrix, a column of the lowest score, so that the "
-    "label counts as missed; or leave the label out of this file."
+    "label_names lacks it: add it there and, where predictions are a matrix, a column "
+    "of the lowest score, so that the label counts as missed; or leave the label out "
+    "of this file."
 )
 FIRST_ROWS = 64
-"""Number of rows from which the scale of the values is told; one row is too few, because it may be empty."""
+"""Number of rows from which the scale of the values is told; one row is too few,
+because it may be empty.
+"""
 FIRST_CELLS = 2**20
-"""Limit on the numbers read to tell the scale (8 MB): of wide rows fewer are read, but at least one row."""
+"""Limit on the numbers read to tell the scale (8 MB): of wide rows fewer are read, but
+at least one row.
+"""
 
 
 class Source(ABC):
@@ -190,18 +216,26 @@ class Source(ABC):
         path: The file.
         num_rows: Number of rows in the whole file.
         num_labels: Number of labels that the file declares; None if it declares none.
-        cells_per_row: Approximate number of numbers in a row; large rows are read in smaller batches.
-        widest: A row, and a number of entries that it holds at least, if that is known before rows are read.
+        cells_per_row: Approximate number of numbers in a row; large rows are read in
+            smaller batches.
+        widest: A row, and a number of entries that it holds at least, if that is known
+            before rows are read.
         dense: Whether rows are a matrix with a column for every label.
-        one_label: Whether each row holds one number: a label id, or a negative number for "no label" (-1, or the
-            ``ignore_index`` of metrics).
-        sequences: Lengths of the axes of rows: (B, T) for an array (B, T, L), (N,) for an array with one axis of rows.
-        string_ids: Whether label ids are strings; ``numbering`` must then be set before rows are read.
+        one_label: Whether each row holds one number: a label id, or a negative number
+            for "no label" (-1, or the ``ignore_index`` of metrics).
+        sequences: Lengths of the axes of rows: (B, T) for an array (B, T, L), (N,) for
+            an array with one axis of rows.
+        string_ids: Whether label ids are strings; ``numbering`` must then be set before
+            rows are read.
         numbering: Name of a label -> label id, for string ids.
-        label_names: Names of the labels in the order of their ids, for errors; None if labels have no names.
-        layout: The layout of a row in words; all parts of a data set must have the same layout.
-        has_single_precision: Whether scores or gains are numbers in single or half precision.
-        is_table: Whether the rows are of a table, which may name its queries; an array names none.
+        label_names: Names of the labels in the order of their ids, for errors; None if
+            labels have no names.
+        layout: The layout of a row in words; all parts of a data set must have the same
+            layout.
+        has_single_precision: Whether scores or gains are numbers in single or half
+            precision.
+        is_table: Whether the rows are of a table, which may name its queries; an array
+            names none.
         reading: How the columns are read.
     """
 
@@ -223,16 +257,19 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows from ``start`` up to ``stop`` in order, in batches of about ``size``.
+        """Yield the rows from ``start`` up to ``stop`` in order, in batches of about
+        ``size``.
 
         One call is one pass over the data; any number of passes is possible.
         """
 
     def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows of ``batches`` in batches of exactly ``size``; the last batch may be shorter.
+        """Yield the rows of ``batches`` in batches of exactly ``size``; the last batch
+        may be shorter.
 
         Raises:
-            DataFileError: If there are fewer rows than the file declares, as in a damaged file.
+            DataFileError: If there are fewer rows than the file declares, as in a
+                damaged file.
         """
         first = start
         for rows in rebatch(self.batches(start, stop, size), size):
@@ -240,7 +277,11 @@ class Source(ABC):
             first += len(rows)
         if first < stop:
             hint = "the file may be truncated or corrupt: write it again."
-            raise DataFileError(self.path, f"ends after {first} rows, but declares {self.num_rows}", hint=hint)
+            raise DataFileError(
+                self.path,
+                f"ends after {first} rows, but declares {self.num_rows}",
+                hint=hint,
+            )
 
     @property
     def own_rows(self) -> range:
@@ -248,9 +289,17 @@ class Source(ABC):
         return range(self.num_rows)
 
     def first_values(self) -> Array:
-        """Return the scores or gains of the first rows, shape (n,), to tell their scale; empty without values."""
-        number = min(len(self.own_rows), FIRST_ROWS, max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))))
-        first = self.all_batches(self.own_rows.start, self.own_rows.start + number, FIRST_ROWS)
+        """Return the scores or gains of the first rows, shape (n,), to tell their
+        scale; empty without values.
+        """
+        number = min(
+            len(self.own_rows),
+            FIRST_ROWS,
+            max(1, int(FIRST_CELLS / max(1.0, self.cells_per_row))),
+        )
+        first = self.all_batches(
+            self.own_rows.start, self.own_rows.start + number, FIRST_ROWS
+        )
         values = [np.empty(0)]
         for rows in first:
             numbers = rows.values if isinstance(rows, Ragged) else rows
@@ -264,7 +313,9 @@ class Source(ABC):
         return [self]
 
     def first_rows(self) -> list[str]:
-        """Return the first two rows in words, with the first few label ids or numbers of each."""
+        """Return the first two rows in words, with the first few label ids or numbers
+        of each.
+        """
         texts: list[str] = []
         for rows in self.all_batches(0, min(2, self.num_rows), 1):
             cells: dict[str, Any] = {}
@@ -278,7 +329,9 @@ class Source(ABC):
         return texts
 
     def distinct_names(self) -> Iterator[Any]:
-        """Yield the string ids as Arrow string arrays; a name may come more than once."""
+        """Yield the string ids as Arrow string arrays; a name may come more than
+        once.
+        """
         return iter(())
 
     def key_blocks(self) -> Iterator[Any]:
@@ -286,33 +339,45 @@ class Source(ABC):
         return iter(())
 
     def entries(self) -> Iterator[Any]:
-        """Yield the entries of all rows as Arrow tables (query, item, value), where rows name their query."""
+        """Yield the entries of all rows as Arrow tables (query, item, value), where
+        rows name their query.
+        """
         return iter(())
 
     def read_as_names(self) -> None:
-        """Treat whole numbers as names of labels, which are then numbered over all files.
+        """Treat whole numbers as names of labels, which are then numbered over all
+        files.
 
         Raises:
             DataFileError: If label ids are the columns of this file, a matrix.
         """
         hint = "leave --string-ids out: here a label id is the number of a column."
-        raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
+        raise DataFileError(
+            self.path,
+            "numbers its labels itself, so that they cannot be names",
+            hint=hint,
+        )
 
     def read_as_numbers(self) -> None:
         """Treat text as label ids, where another file has numbers."""
         return
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
-        """Decide the meaning of whole numbers in a target array by its predictions; other files ignore the call.
+        """Decide the meaning of whole numbers in a target array by its predictions;
+        other files ignore the call.
 
         Args:
-            num_labels: L. Whole numbers [N, L] are multi-hot or gains, as for ``metric.update`` beside scores [N, L].
-            sequences: The (B, T) of predictions (B, T, L). Whole numbers (…, T) are one label per place.
+            num_labels: L. Whole numbers [N, L] are multi-hot or gains, as for
+                ``metric.update`` beside scores [N, L].
+            sequences: The (B, T) of predictions (B, T, L). Whole numbers (…, T) are one
+                label per place.
         """
         return
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers could be label ids or a matrix [N, L], because each is from 0 to L - 1."""
+        """Whether whole numbers could be label ids or a matrix [N, L], because each is
+        from 0 to L - 1.
+        """
         return False
 
     def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:
@@ -328,33 +393,47 @@ class Source(ABC):
         """
         assert self.numbering is not None
         encoded = names.dictionary_encode()
-        numbers = [self.numbering.get(name, -1) for name in encoded.dictionary.to_pylist()]
+        numbers = [
+            self.numbering.get(name, -1) for name in encoded.dictionary.to_pylist()
+        ]
         ids: Ints = np.array(numbers, dtype=np.int64)[encoded.indices.to_numpy()]
         if ids.size and ids.min() < 0:
             entry = int(ids.argmin())
             row = first + row_of(entry, starts(lengths))
-            raise self.error(row, f"holds the unknown label {names[entry].as_py()!r}", UNKNOWN_HINT)
+            raise self.error(
+                row, f"holds the unknown label {names[entry].as_py()!r}", UNKNOWN_HINT
+            )
         return ids
 
     def check_ranks(self, ranks: Array, lengths: Ints, first: int) -> None:
         """Raise unless the ranks of each row are distinct whole numbers of at least 0.
 
-        ``lengths`` are the lengths of consecutive rows, and ``first`` is the number of the first row.
+        ``lengths`` are the lengths of consecutive rows, and ``first`` is the number of
+        the first row.
         """
         rows = np.repeat(np.arange(len(lengths)), lengths)
         is_wrong = ~((ranks >= 0) & (ranks < np.inf) & (ranks == np.floor(ranks)))
         for places, twice in ((is_wrong, ""), (stands_before(rows, ranks), " twice")):
             if places.any():
                 entry = int(places.argmax())
-                hint = "ranks are whole numbers, 1 the best, each once in a list; any other order is a score."
-                raise self.error(first + int(rows[entry]), f"holds the rank {ranks[entry]:g}{twice}", hint)
+                hint = (
+                    "ranks are whole numbers, 1 the best, each once in a list; any "
+                    "other order is a score."
+                )
+                raise self.error(
+                    first + int(rows[entry]),
+                    f"holds the rank {ranks[entry]:g}{twice}",
+                    hint,
+                )
 
     def describe_row(self, row: int) -> str:
         """Return the name of a row of this file for an error."""
         return f"row {row}"
 
     def describe_label(self, label_id: int) -> str:
-        """Return the name of a label for an error, in quotes, or its id if labels have no names."""
+        """Return the name of a label for an error, in quotes, or its id if labels have
+        no names.
+        """
         if self.label_names is None:
             return str(label_id)
         return repr(self.label_names[label_id])
@@ -370,14 +449,17 @@ class Facts:
 
     Attributes:
         num_rows: Number of rows of all ranks together.
-        num_labels: Number of labels, as given or as a file declares it; None if neither says it.
-        label_names: Names of the labels in the order of their ids; None if label ids are numbers.
+        num_labels: Number of labels, as given or as a file declares it; None if neither
+            says it.
+        label_names: Names of the labels in the order of their ids; None if label ids
+            are numbers.
         row_names: Queries in the order of the rows; None if rows have only numbers.
-        has_one_order: Whether the predictions name their queries in the order of the rows, which is that of the
-            targets.
-        missing_queries: Number of target queries without predictions, over all ranks. ``missing`` decides whether they
-            are left out or count with an empty list.
-        unmatched_queries: Number of prediction queries without targets, over all ranks; they are left out.
+        has_one_order: Whether the predictions name their queries in the order of the
+            rows, which is that of the targets.
+        missing_queries: Number of target queries without predictions, over all ranks.
+            ``missing`` decides whether they are left out or count with an empty list.
+        unmatched_queries: Number of prediction queries without targets, over all ranks;
+            they are left out.
         start: First row of this rank.
         stop: The row after the last row of this rank.
         columns: Number of columns that is enough for every label id; None if not known.
@@ -398,7 +480,9 @@ class Facts:
 
 
 def share(rank: int, world_size: int, num_rows: int) -> range:
-    """Return the rows of a process; the shares of all processes are consecutive and cover every row once."""
+    """Return the rows of a process; the shares of all processes are consecutive and
+    cover every row once.
+    """
     return range(num_rows * rank // world_size, num_rows * (rank + 1) // world_size)
 
 
@@ -412,10 +496,13 @@ class Parts(Source):
 
     def __init__(self, path: FilePath, sources: Sequence[Source]) -> None:
         self.path = path
-        self._sources = [source for source in sources if source.num_rows] or list(sources[:1])
+        self._sources = [source for source in sources if source.num_rows] or list(
+            sources[:1]
+        )
         self.reading = sources[0].reading
         self.is_table = sources[0].is_table
-        if not all(source.string_ids for source in sources):  # a part with nothing but empty lists has no type
+        # a part with nothing but empty lists has no type
+        if not all(source.string_ids for source in sources):
             for source in sources:
                 source.read_as_numbers()
         self._take_common_layout()
@@ -461,7 +548,9 @@ class Parts(Source):
                 yield from source.all_batches(begin, end, size)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
-        """Return an error about a row, naming its part and the row number in the part."""
+        """Return an error about a row, naming its part and the row number in the
+        part.
+        """
         part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
 
@@ -475,9 +564,21 @@ class Parts(Source):
         for other in self._sources[1:]:
             here, there = _layout(first), _layout(other)
             if here != there:
-                raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=ALIKE_HINT)
-        self.dense, self.string_ids, self.num_labels = first.dense, first.string_ids, first.num_labels
-        self.layout, self.one_label, self.sequences = first.layout, first.one_label, first.sequences
+                raise DataFileError(
+                    other.path,
+                    f"holds {there}, but {first.path} holds {here}",
+                    hint=ALIKE_HINT,
+                )
+        self.dense, self.string_ids, self.num_labels = (
+            first.dense,
+            first.string_ids,
+            first.num_labels,
+        )
+        self.layout, self.one_label, self.sequences = (
+            first.layout,
+            first.one_label,
+            first.sequences,
+        )
         self._starts = [0, *accumulate(source.num_rows for source in self._sources)]
         self.num_rows = self._starts[-1]
 

@@ -1,8 +1,10 @@
-"""Tables with types: Parquet, Arrow, Feather and saved data sets, frames and objects in memory.
+"""Tables with types: Parquet, Arrow, Feather and saved data sets, frames and objects in
+memory.
 
-A row holds a query, an item and perhaps a number, or a list of items and perhaps a list of numbers. Only the needed
-columns and rows are read, from Parquet a few pages at a time, whatever the size of a row group. Arrow files, Feather
-files and data sets saved by ``datasets`` are memory-mapped.
+A row holds a query, an item and perhaps a number, or a list of items and perhaps a list
+of numbers. Only the needed columns and rows are read, from Parquet a few pages at a
+time, whatever the size of a row group. Arrow files, Feather files and data sets saved
+by ``datasets`` are memory-mapped.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ PARQUET, ARROW, STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 READ_ROWS = 2**16
 """Rows at most that DuckDB gets at a time."""
 BUFFER_BYTES = 2**20
-"""Read buffer per column, in bytes. Without it pyarrow holds a whole row group: hundreds of MB for a million rows."""
+"""Read buffer per column, in bytes. Without it pyarrow holds a whole row group:
+hundreds of MB for a million rows.
+"""
 
 
 class Table(ABC):
@@ -47,7 +51,8 @@ class Table(ABC):
         path: The file.
         form: Name of the format in errors.
         schema: Names and types of the columns.
-        ends: Row numbers at which row groups or record batches end, ascending; the last one is the number of rows.
+        ends: Row numbers at which row groups or record batches end, ascending; the last
+            one is the number of rows.
         num_rows: Number of rows in the file.
         cells_per_row: Approximate number of numbers in a row.
         owner: An object that must live as long as this one.
@@ -63,8 +68,12 @@ class Table(ABC):
         self.ends: Ints = np.cumsum(lengths, dtype=np.int64)
         self.num_rows = sum(lengths)
 
-    def batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
-        """Yield pairs (number of the first row, record batch of at most ``size``) from ``start`` up to ``stop``."""
+    def batches(
+        self, columns: Sequence[str], start: int, stop: int, size: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield pairs (number of the first row, record batch of at most ``size``) from
+        ``start`` up to ``stop``.
+        """
         if stop <= start:
             return
         group, last = np.searchsorted(self.ends, [start, stop - 1], side="right")
@@ -72,7 +81,10 @@ class Table(ABC):
         if group:
             first = int(self.ends[group - 1])
         for batch in self._read(columns, range(group, last + 1), size):
-            own = batch.slice(max(0, start - first), max(0, min(stop, first + len(batch)) - max(start, first)))
+            own = batch.slice(
+                max(0, start - first),
+                max(0, min(stop, first + len(batch)) - max(start, first)),
+            )
             if len(own):
                 yield max(start, first), own
             first += len(batch)
@@ -80,7 +92,9 @@ class Table(ABC):
                 return
 
     def entries(self, column: str) -> int:
-        """Return the number of entries in the lists of a column; 0 if only reading them tells it."""
+        """Return the number of entries in the lists of a column; 0 if only reading them
+        tells it.
+        """
         return 0
 
     @abstractmethod
@@ -88,7 +102,9 @@ class Table(ABC):
         """Yield the rows of the given row groups as record batches, in order."""
 
     def reader(self, columns: Sequence[str]) -> Any:
-        """Return some columns as a reader of record batches, for DuckDB, which has no numbers in half precision."""
+        """Return some columns as a reader of record batches, for DuckDB, which has no
+        numbers in half precision.
+        """
         fields = []
         for name in columns:
             arrow_type = self.schema.field(name).type
@@ -97,8 +113,13 @@ class Table(ABC):
             fields.append(pa.field(name, arrow_type))
         schema = pa.schema(fields)
         # files give columns in their own order
-        batches = (batch.select(list(columns)) for _, batch in self.batches(columns, 0, self.num_rows, READ_ROWS))
-        return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in batches))
+        batches = (
+            batch.select(list(columns))
+            for _, batch in self.batches(columns, 0, self.num_rows, READ_ROWS)
+        )
+        return pa.RecordBatchReader.from_batches(
+            schema, (batch.cast(schema) for batch in batches)
+        )
 
 
 class ParquetTable(Table):
@@ -120,17 +141,26 @@ class ParquetTable(Table):
             lengths.append(group.num_rows)
             size += group.total_byte_size
         super().__init__(path, lengths)
-        # An encoded number takes two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
+        # An encoded number takes two bytes or more; pyarrow aborts when asked for the
+        # exact count in a damaged footer.
         self.cells_per_row = size / 2 / max(self.num_rows, 1)
 
     def entries(self, column: str) -> int:
-        """Return the number of entries in the lists of a column; 0 for a file in a store."""
+        """Return the number of entries in the lists of a column; 0 for a file in a
+        store.
+        """
         if not isinstance(self.file, Path):
             return 0
         own = "path_in_schema = ? OR starts_with(path_in_schema, ? || ', ')"
-        counts = f"SELECT sum(num_values) AS entries FROM parquet_metadata({named(self.file)}) WHERE {own}"
-        most = f"SELECT coalesce(max(entries), 0) FROM ({counts} GROUP BY path_in_schema)"
-        # sizes do not tell it: a kilobyte holds a million equal numbers; pyarrow aborts on a damaged file
+        counts = (
+            "SELECT sum(num_values) AS entries FROM "
+            f"parquet_metadata({named(self.file)}) WHERE {own}"
+        )
+        most = (
+            f"SELECT coalesce(max(entries), 0) FROM ({counts} GROUP BY path_in_schema)"
+        )
+        # sizes do not tell it: a kilobyte holds a million equal numbers; pyarrow aborts
+        # on a damaged file
         with suppress(ModuleNotFoundError, DatabaseError):
             return int(Database().row(most, column, column)[0])
         return 0
@@ -138,20 +168,28 @@ class ParquetTable(Table):
     @contextmanager
     def _open(self) -> Iterator[Any]:
         with ExitStack() as opened:
-            # given a path, Arrow reads by itself; every read of an open file goes through Python
+            # given a path, Arrow reads by itself; every read of an open file goes
+            # through Python
             file = self.file
             if not isinstance(file, Path):
                 file = opened.enter_context(file.open("rb"))
-            yield opened.enter_context(pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES))
+            yield opened.enter_context(
+                pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES)
+            )
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
-        use_threads = torch.get_num_threads() > 1  # a second thread that waits costs a tenth more CPU
+        # a second thread that waits costs a tenth more CPU
+        use_threads = torch.get_num_threads() > 1
         with self._open() as file:
-            yield from file.iter_batches(size, row_groups=groups, columns=list(columns), use_threads=use_threads)
+            yield from file.iter_batches(
+                size, row_groups=groups, columns=list(columns), use_threads=use_threads
+            )
 
 
 class ArrowTable(Table):
-    """A memory-mapped Arrow file or stream; only the needed columns and batches are read."""
+    """A memory-mapped Arrow file or stream; only the needed columns and batches are
+    read.
+    """
 
     form = "Arrow"
 
@@ -165,9 +203,14 @@ class ArrowTable(Table):
         self.cells_per_row = sum(sizes) / 4 / max(self.num_rows, 1)
 
     def _batches(
-        self, columns: Sequence[str] | None = None, start: int | None = None, stop: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
     ) -> Iterator[Any]:
-        """Yield the record batches from ``start`` up to ``stop``; without columns all of them, after the schema."""
+        """Yield the record batches from ``start`` up to ``stop``; without columns all
+        of them, after the schema.
+        """
         fields = None
         if columns is not None:
             fields = [self.schema.get_field_index(name) for name in columns]
@@ -177,7 +220,9 @@ class ArrowTable(Table):
             file.seek(0)
             if is_file:
                 reader = pa.ipc.open_file(file, options=options)
-                batches: Iterator[Any] = map(reader.get_batch, range(reader.num_record_batches)[start:stop])
+                batches: Iterator[Any] = map(
+                    reader.get_batch, range(reader.num_record_batches)[start:stop]
+                )
             else:
                 reader = pa.ipc.open_stream(file, options=options)
                 batches = islice(reader, start, stop)
@@ -187,8 +232,11 @@ class ArrowTable(Table):
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
         for batch in self._batches(columns, groups.start, groups.stop):
-            batch.validate(full=True)  # nothing else checks the offsets of a damaged file
-            yield from (batch.slice(first, size) for first in range(0, len(batch), size))
+            # nothing else checks the offsets of a damaged file
+            batch.validate(full=True)
+            yield from (
+                batch.slice(first, size) for first in range(0, len(batch), size)
+            )
 
 
 class TableInMemory(Table):
@@ -217,12 +265,15 @@ def open_table(path: FilePath) -> Table:
     if start.startswith((ARROW, STREAM)):
         return ArrowTable(path)
     hint = (
-        "it may be truncated, corrupt, of another format, or Feather of version 1: write it again, or name its format."
+        "it may be truncated, corrupt, of another format, or Feather of version 1: "
+        "write it again, or name its format."
     )
-    raise DataFileError(path, "cannot be read as a table: it is neither Parquet nor Arrow", hint=hint)
+    raise DataFileError(
+        path, "cannot be read as a table: it is neither Parquet nor Arrow", hint=hint
+    )
 
 
-# -- types ------------------------------------------------------------------------------------------------------------
+# -- types -----------------------------------------------------------------------------
 
 
 def columns_of(schema: Any) -> list[Column]:
@@ -263,7 +314,9 @@ def _scalar_kind(arrow_type: Any) -> Kind:
 def is_list(arrow_type: Any) -> bool:
     """Whether an Arrow type is of lists."""
     return bool(
-        pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type)
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
     )
 
 
@@ -271,7 +324,9 @@ def is_string(arrow_type: Any) -> bool:
     """Whether an Arrow type is of text."""
     arrow_type = plain_type(arrow_type)
     return bool(
-        pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)
+        pa.types.is_string(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_string_view(arrow_type)
     )
 
 
@@ -282,11 +337,17 @@ def plain_type(arrow_type: Any) -> Any:
     return arrow_type
 
 
-def written(opening: Opening, database: Database, owner: object, statement: str) -> ParquetTable:
-    """Return the result of a query as a Parquet table in a temporary folder, which lives as long as the table."""
+def written(
+    opening: Opening, database: Database, owner: object, statement: str
+) -> ParquetTable:
+    """Return the result of a query as a Parquet table in a temporary folder, which
+    lives as long as the table.
+    """
     path = temporary_folder(owner) / "lists.parquet"
     goal = f"{literal(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480)"
-    database.run(f"COPY ({statement}) TO {goal}", f"reading {opening.path.name}", in_order=True)
+    database.run(
+        f"COPY ({statement}) TO {goal}", f"reading {opening.path.name}", in_order=True
+    )
     table = ParquetTable(path)
     table.path, table.owner = opening.path, owner
     return table

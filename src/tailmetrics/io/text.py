@@ -1,11 +1,14 @@
-r"""Text files of lines: CSV and TSV, whose first line names the columns, and TREC, MS MARCO and LETOR.
+r"""Text files of lines: CSV and TSV, whose first line names the columns, and TREC, MS
+MARCO and LETOR.
 
-DuckDB reads them. CSV is RFC 4180 with a line of names; its separator is the given one, else a comma, else the one that
-the line of names holds. TSV has no quotes. A list in a cell needs ``list_delimiter``.
+DuckDB reads them. CSV is RFC 4180 with a line of names; its separator is the given one,
+else a comma, else the one that the line of names holds. TSV has no quotes. A list in a
+cell needs ``list_delimiter``.
 
-TREC files follow the conventions of NIST's trec_eval. The rank column of a run is ignored: lines are ordered by score,
-in single precision as in trec_eval. An item with a grade of 0 or less is not relevant. Fields are separated by blanks,
-and text after the tag of a run is ignored.
+TREC files follow the conventions of NIST's trec_eval. The rank column of a run is
+ignored: lines are ordered by score, in single precision as in trec_eval. An item with a
+grade of 0 or less is not relevant. Fields are separated by blanks, and text after the
+tag of a run is ignored.
 """
 
 from __future__ import annotations
@@ -38,9 +41,12 @@ from tailmetrics.io.tables import written
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
-"""Bytes of a line at most: DuckDB takes many times as much at once, and 64 MiB must do."""
+"""Bytes of a line at most: DuckDB takes many times as much at once, and 64 MiB must do.
+"""
 BUFFER = 8 * LONGEST
-"""Bytes that DuckDB reads at a time; by itself it takes 16 or 32 times the longest line."""
+"""Bytes that DuckDB reads at a time; by itself it takes 16 or 32 times the longest
+line.
+"""
 BLANK = " \t\v\f\r"
 NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 """What Python puts in the place of bytes that are no UTF-8."""
@@ -51,12 +57,14 @@ LIST_SEPARATORS = (",", ";", "|", "\t")
 CHECKED_CELLS = 1000
 """First lists that are searched for another separator than the given one."""
 FEW_CELLS = 0.1
-"""Up to this share of lists may hold another separator, as "Romance, Paris" among names of labels does."""
+"""Up to this share of lists may hold another separator, as "Romance, Paris" among names
+of labels does.
+"""
 BRACKETED = r"\s*\[(.|\n)*\]\s*"
 """A cell that pandas or JSON wrote from a list, such as "['a', 'b']"."""
 
 
-# -- lines of text ----------------------------------------------------------------------------------------------------
+# -- lines of text ---------------------------------------------------------------------
 
 
 def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
@@ -65,14 +73,25 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
     Raises:
         DataFileError: If a line is not UTF-8, or has more than ``longest`` bytes.
     """
-    with stream(path) as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape") as text:
+    with (
+        stream(path) as file,
+        TextIOWrapper(file, "utf-8-sig", "surrogateescape") as text,
+    ):
         for number in count(1):
             line = text.readline(longest + 1)
             if len(line) > longest and line[-1] != "\n":
                 problem = f"is longer than {longest:,} bytes"
-                raise DataFileError(path, problem, f"line {number}", "is it a text file, with ends of lines?")
+                raise DataFileError(
+                    path,
+                    problem,
+                    f"line {number}",
+                    "is it a text file, with ends of lines?",
+                )
             if not line.isascii() and NOT_UTF_8.search(line):
-                hint = "text files are read as UTF-8: convert the file, or name its format."
+                hint = (
+                    "text files are read as UTF-8: convert the file, or name "
+                    "its format."
+                )
                 raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint)
             if not line:
                 return
@@ -94,14 +113,24 @@ def parse_int64(path: FilePath, name: str, text: str, line: int) -> int:
     """
     text = text.strip(BLANK)
     signs = "-?" if "label" in name else "[+-]?"
-    # length is tested first: Python takes quadratic time for thousands of digits; 24 characters leave room for zeros
-    if len(text) < 25 and re.fullmatch(f"{signs}[0-9]+", text) and abs(int(text)) <= LARGEST:
+    # length is tested first: Python takes quadratic time for thousands of digits; 24
+    # characters leave room for zeros
+    if (
+        len(text) < 25
+        and re.fullmatch(f"{signs}[0-9]+", text)
+        and abs(int(text)) <= LARGEST
+    ):
         return int(text)
     needed = f"a whole number of at most {LARGEST}"
-    raise DataFileError(path, f"{name} {text!r} is not {needed}", f"line {line}", f"every {name} must be {needed}.")
+    raise DataFileError(
+        path,
+        f"{name} {text!r} is not {needed}",
+        f"line {line}",
+        f"every {name} must be {needed}.",
+    )
 
 
-# -- CSV and TSV ------------------------------------------------------------------------------------------------------
+# -- CSV and TSV -----------------------------------------------------------------------
 
 
 class TextTable:
@@ -154,12 +183,15 @@ class TextTable:
     @property
     def source(self) -> str:
         """The SQL after FROM, with all columns as text."""
-        columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.columns)))
+        columns = ", ".join(
+            f"'c{place}': 'VARCHAR'" for place in range(len(self.columns))
+        )
         quote = '"' if self._is_quoted else ""
         return (
-            f"read_csv({named(self._plain.path)}, delim={literal(self._separator)}, quote='{quote}', "
-            f"escape='{quote}', columns={{{columns}}}, auto_detect=false, header={self.has_names}, "
-            f"strict_mode=true, compression='none', max_line_size={LONGEST}, buffer_size={BUFFER})"
+            f"read_csv({named(self._plain.path)}, delim={literal(self._separator)}, "
+            f"quote='{quote}', escape='{quote}', columns={{{columns}}}, "
+            f"auto_detect=false, header={self.has_names}, strict_mode=true, "
+            f"compression='none', max_line_size={LONGEST}, buffer_size={BUFFER})"
         )
 
 
@@ -196,13 +228,22 @@ def _separator(opening: Opening, first: str) -> str:
         if own_delimiter is not None and delimiter != separator:
             hint = f"--{opening.own_option('format')} csv reads other separators."
             raise DataFileError(
-                opening.path, f"is {opening.form}, which {own_delimiter!r} does not separate", hint=hint
+                opening.path,
+                f"is {opening.form}, which {own_delimiter!r} does not separate",
+                hint=hint,
             )
         return separator
     if delimiter is not None:
         if not delimiter or re.search('["\r\n]', delimiter):
-            hint = "give a character such as ; or several, but no quote and no end of a line."
-            raise DataFileError(opening.path, f"--delimiter {delimiter!r} cannot separate fields", hint=hint)
+            hint = (
+                "give a character such as ; or several, but no quote and no end of "
+                "a line."
+            )
+            raise DataFileError(
+                opening.path,
+                f"--delimiter {delimiter!r} cannot separate fields",
+                hint=hint,
+            )
         return delimiter
     for separator in SEPARATORS:
         if separator in first:
@@ -211,11 +252,16 @@ def _separator(opening: Opening, first: str) -> str:
 
 
 def _check_no_names(opening: Opening, cells: Sequence[str]) -> None:
-    """Raise if columns are given by place, but the first line holds names of columns."""
+    """Raise if columns are given by place, but the first line holds names of
+    columns.
+    """
     if has_known_names(cells) or cells == [str(place) for place in range(len(cells))]:
         problem = "places of columns say that no line names them, but line 1 does"
         names = ", ".join(cells)
-        hint = f"give names, of {names}, such as --columns.query NAME; or write the file without its line of names."
+        hint = (
+            f"give names, of {names}, such as --columns.query NAME; or write the file "
+            "without its line of names."
+        )
         raise DataFileError(opening.path, problem, hint=hint)
 
 
@@ -236,13 +282,19 @@ def open_csv(opening: Opening) -> Lines | Source:
     )
 
 
-def _open_text_lists(opening: Opening, table: TextTable, reading: TableReading) -> Source:
-    """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded memory."""
+def _open_text_lists(
+    opening: Opening, table: TextTable, reading: TableReading
+) -> Source:
+    """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded
+    memory.
+    """
     delimiter = str(opening.list_delimiter)
     columns = {name: table.place(name) for name in reading.query}
     columns[reading.item] = _sql_words(table.place(reading.item), delimiter)
     if reading.value is not None:
-        columns[reading.value] = f"{_sql_words(table.place(reading.value), delimiter)}::DOUBLE[]"
+        columns[reading.value] = (
+            f"{_sql_words(table.place(reading.value), delimiter)}::DOUBLE[]"
+        )
     if reading.second_order is not None:
         numbers = _sql_words(table.place(reading.second_order), delimiter)
         columns[reading.second_order] = f"try_cast({numbers} AS DOUBLE[])"
@@ -251,21 +303,37 @@ def _open_text_lists(opening: Opening, table: TextTable, reading: TableReading) 
     _check_no_brackets(database, table, reading)
     if opening.own_list_delimiter is None:
         _check_list_delimiter(database, table, reading)
-    return ListSource(written(opening, database, table, f"SELECT {selected} FROM {table.source}"), reading)
+    return ListSource(
+        written(opening, database, table, f"SELECT {selected} FROM {table.source}"),
+        reading,
+    )
 
 
-def _check_no_brackets(database: Database, table: TextTable, reading: TableReading) -> None:
-    """Raise if a cell is a list of Python or JSON in text, whose brackets and quotes would be parts of labels."""
+def _check_no_brackets(
+    database: Database, table: TextTable, reading: TableReading
+) -> None:
+    """Raise if a cell is a list of Python or JSON in text, whose brackets and quotes
+    would be parts of labels.
+    """
     names = [name for name in (reading.item, reading.value) if name is not None]
-    wrong = " OR ".join(f"regexp_full_match({table.place(name)}, {literal(BRACKETED)})" for name in names)
+    wrong = " OR ".join(
+        f"regexp_full_match({table.place(name)}, {literal(BRACKETED)})"
+        for name in names
+    )
     if database.row(f"SELECT 1 FROM {table.source} WHERE {wrong} LIMIT 1") is not None:
-        problem = f"column {names_in_words(names, ' or ')} holds the text of lists in brackets, '[…]'"
+        problem = (
+            f"column {names_in_words(names, ' or ')} holds the text of lists in "
+            "brackets, '[…]'"
+        )
         hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
         raise DataFileError(table.path, problem, hint=hint)
 
 
-def _check_list_delimiter(database: Database, table: TextTable, reading: TableReading) -> None:
-    """Raise if entries hold another usual separator: one ``list_delimiter`` for all files may not be that of this file.
+def _check_list_delimiter(
+    database: Database, table: TextTable, reading: TableReading
+) -> None:
+    """Raise if entries hold another usual separator: one ``list_delimiter`` for all
+    files may not be that of this file.
 
     Raises:
         DataFileError: Naming the option that decides for this file alone.
@@ -273,14 +341,20 @@ def _check_list_delimiter(database: Database, table: TextTable, reading: TableRe
     delimiter = str(reading.opening.list_delimiter)
     others = [separator for separator in LIST_SEPARATORS if separator not in delimiter]
     cell = table.place(reading.item)
-    cells = f"SELECT {cell} AS cell FROM {table.source} WHERE {cell} IS NOT NULL LIMIT {CHECKED_CELLS}"
-    shares = ", ".join(f"avg(contains(cell, {literal(separator)})::INTEGER)" for separator in others)
+    cells = (
+        f"SELECT {cell} AS cell FROM {table.source} WHERE {cell} IS NOT NULL LIMIT "
+        f"{CHECKED_CELLS}"
+    )
+    shares = ", ".join(
+        f"avg(contains(cell, {literal(separator)})::INTEGER)" for separator in others
+    )
     shares_of_cells = database.row(f"SELECT {shares} FROM ({cells})")
     for separator, share in zip(others, shares_of_cells, strict=True):
         if share is not None and share > FEW_CELLS:
             option = reading.opening.own_option(LIST_DELIMITER)
             problem = (
-                f"column {reading.item!r} holds {separator!r}, which may separate its entries, or be a part of them"
+                f"column {reading.item!r} holds {separator!r}, which may separate its "
+                "entries, or be a part of them"
             )
             hint = f"--{option} {quote(separator)} or --{option} {quote(delimiter)}"
             raise DataFileError(table.path, problem, hint=hint)
@@ -288,22 +362,35 @@ def _check_list_delimiter(database: Database, table: TextTable, reading: TableRe
 
 def _sql_words(column: str, delimiter: str) -> str:
     """Return SQL of the entries of lists in text."""
-    return f"[trim(word) for word in string_split({column}, {literal(delimiter)}) if trim(word) <> '']"
+    return (
+        f"[trim(word) for word in string_split({column}, {literal(delimiter)}) if "
+        "trim(word) <> '']"
+    )
 
 
-# -- TREC, MS MARCO and LETOR -----------------------------------------------------------------------------------------
+# -- TREC, MS MARCO and LETOR ----------------------------------------------------------
 
 BEYOND_SINGLE = 3.40282357e38
-SINGLE = f"(CASE WHEN abs({{n}}) >= {BEYOND_SINGLE} THEN sign({{n}}) * 'inf'::DOUBLE ELSE {{n}} END)::FLOAT"
+SINGLE = (
+    f"(CASE WHEN abs({{n}}) >= {BEYOND_SINGLE} THEN sign({{n}}) * 'inf'::DOUBLE ELSE "
+    "{n} END)::FLOAT"
+)
 """SQL of a score in single precision; a score too large for it becomes infinite."""
 EARLIEST = 10**8
 """A whole number from here on is a time, not a grade."""
 WORD, GAP = r"\S+", r"\s+"
-"""A word and what separates words. DuckDB is four times as fast with these as with classes of letters."""
+"""A word and what separates words. DuckDB is four times as fast with these as with
+classes of letters.
+"""
 UNREAD = "-"
 """The place of a word that is not read, in the words of a line."""
-FILE_OF_LINES = "read_csv({path}, delim='\x01', quote='', escape='', columns={{'line': 'VARCHAR'}}, "
-FILE_OF_LINES += "auto_detect=false, header=false, strict_mode=false, compression='none', "
+FILE_OF_LINES = (
+    "read_csv({path}, delim='\x01', quote='', escape='', columns={{'line': "
+    "'VARCHAR'}}, "
+)
+FILE_OF_LINES += (
+    "auto_detect=false, header=false, strict_mode=false, compression='none', "
+)
 FILE_OF_LINES += f"max_line_size={LONGEST}, buffer_size={BUFFER})"
 
 
@@ -321,8 +408,10 @@ def _lines_of_words(
 
     Args:
         opening: The file.
-        words: A letter for each word of a line: ``q``, ``i`` and, where lines have values, ``v``; "-" for others.
-        value: SQL of the value, in which ``{n}`` stands for the number; empty without values.
+        words: A letter for each word of a line: ``q``, ``i`` and, where lines have
+            values, ``v``; "-" for others.
+        value: SQL of the value, in which ``{n}`` stands for the number; empty without
+            values.
         content: What the file holds.
         role: The role of the value.
         sql_type: SQL type of the value.
@@ -335,7 +424,9 @@ def _lines_of_words(
     sql = value.replace("{n}", "try_cast(w.v AS DOUBLE)") or None
     return Lines(
         path=opening.path,
-        source=f"(SELECT line, {_sql_of_words(words, may_go_on)} AS w FROM {split_lines})",
+        source=(
+            f"(SELECT line, {_sql_of_words(words, may_go_on)} AS w FROM {split_lines})"
+        ),
         query="nullif(w.q, '')",
         item="nullif(w.i, '')",
         value=sql,
@@ -351,10 +442,12 @@ def _lines_of_words(
 
 
 def _sql_of_words(words: str, may_go_on: bool) -> str:
-    """Return SQL of a struct with the words of a line by their letters; each is empty if the line has other words.
+    """Return SQL of a struct with the words of a line by their letters; each is empty
+    if the line has other words.
 
-    If single blanks separate the words, they are the ``parts`` of the line at its blanks. A regular expression, which
-    takes twice as long, takes all other lines apart.
+    If single blanks separate the words, they are the ``parts`` of the line at its
+    blanks. A regular expression, which takes twice as long, takes all other lines
+    apart.
     """
     patterns, fields, names = [], [], []
     conditions = [f"len(parts) = {len(words)}"]
@@ -374,49 +467,82 @@ def _sql_of_words(words: str, may_go_on: bool) -> str:
     if not may_go_on:
         pattern += "\\s*$"
     by_pattern = f"regexp_extract(line, {literal(pattern)}, [{', '.join(names)}])"
-    return f"CASE WHEN {' AND '.join(conditions)} THEN {{{', '.join(fields)}}} ELSE {by_pattern} END"
+    return (
+        f"CASE WHEN {' AND '.join(conditions)} THEN {{{', '.join(fields)}}} ELSE "
+        f"{by_pattern} END"
+    )
 
 
 def open_trec(opening: Opening) -> Lines:
-    """Open a TREC run as (query, document, score), or qrels as (query, document, grade)."""
+    """Open a TREC run as (query, document, score), or qrels as (query, document,
+    grade).
+    """
     if opening.role == "preds":
         content = "a run 'query Q0 item rank score tag'"
         value = SINGLE
         if opening.run_role != "score":
             content += f", whose score is the {opening.run_role}, least first"
             value = f"-{SINGLE}"
-        return _lines_of_words(opening, "q-i-v-", value, content, opening.run_role, "FLOAT", may_go_on=True)
-    grade = f"CASE WHEN {{n}} = floor({{n}}) AND {{n}} < {EARLIEST} THEN greatest({{n}}, 0) END"
+        return _lines_of_words(
+            opening, "q-i-v-", value, content, opening.run_role, "FLOAT", may_go_on=True
+        )
+    grade = (
+        f"CASE WHEN {{n}} = floor({{n}}) AND {{n}} < {EARLIEST} THEN "
+        "greatest({n}, 0) END"
+    )
     needed = "a grade, a whole number"
-    lines = _lines_of_words(opening, "q-iv", grade, "qrels 'query 0 item grade'", "gain", needed=needed)
+    lines = _lines_of_words(
+        opening, "q-iv", grade, "qrels 'query 0 item grade'", "gain", needed=needed
+    )
     if opening.forms.judged_only:
-        return replace(lines, kept=f"({lines.kept}) AND coalesce(try_cast(w.v AS DOUBLE) >= 0, true)")
+        return replace(
+            lines,
+            kept=f"({lines.kept}) AND coalesce(try_cast(w.v AS DOUBLE) >= 0, true)",
+        )
     return lines
 
 
 def open_msmarco(opening: Opening) -> Lines:
-    """Open an MS MARCO ranked list as (query, passage, minus rank); its targets are qrels."""
+    """Open an MS MARCO ranked list as (query, passage, minus rank); its targets are
+    qrels.
+    """
     if opening.role != "preds":
         return open_trec(opening)
     rank = "CASE WHEN {n} = floor({n}) AND {n} >= 1 THEN -{n} END"
     needed = "a whole number from 1"
-    return _lines_of_words(opening, "qiv", rank, "a ranked list 'query passage rank'", "rank", needed=needed)
+    return _lines_of_words(
+        opening,
+        "qiv",
+        rank,
+        "a ranked list 'query passage rank'",
+        "rank",
+        needed=needed,
+    )
 
 
 def open_pairs(opening: Opening) -> Lines:
-    """Open a text file with a query (or row) and an item on each line, separated by blanks."""
+    """Open a text file with a query (or row) and an item on each line, separated by
+    blanks.
+    """
     return _lines_of_words(opening, "qi", "", "a row and a label on each line")
 
 
 LETOR_HINT = (
-    "targets are lines 'grade qid:query feature:value', predictions a score for each of these lines, without a name."
+    "targets are lines 'grade qid:query feature:value', predictions a score for each "
+    "of these lines, without a name."
 )
 
 
 def open_letor(opening: Opening) -> Lines:
-    """Open targets in LETOR, or the scores of their lines; the item is the ``docid`` of the comment, or the line."""
+    """Open targets in LETOR, or the scores of their lines; the item is the ``docid`` of
+    the comment, or the line.
+    """
     if opening.role == "preds" and len(opening.target_paths) != 1:
-        raise DataFileError(opening.path, "holds scores for the lines of targets in LETOR", hint=LETOR_HINT)
+        raise DataFileError(
+            opening.path,
+            "holds scores for the lines of targets in LETOR",
+            hint=LETOR_HINT,
+        )
     plain = judged = Plain(opening.path)
     if opening.role == "preds":
         judged = Plain(opening.target_paths[0])
@@ -424,16 +550,23 @@ def open_letor(opening: Opening) -> Lines:
     pattern = f"^\\s*({WORD}){GAP}qid:({WORD})"
     listed = FILE_OF_LINES.format(path=named(judged.path))
     lines = (
-        f"(SELECT row_number() OVER () AS number, line, regexp_extract(line, {literal(pattern)}, ['v', 'q']) AS w, "
-        f"regexp_extract(line, '#.*docid *= *([^ \\t\\r]+)', 1) AS doc FROM {listed} "
-        "WHERE line IS NOT NULL AND NOT regexp_matches(line, '^[ \\t\\r]*(#|$)'))"
+        "(SELECT row_number() OVER () AS number, line, regexp_extract(line, "
+        f"{literal(pattern)}, ['v', 'q']) AS w, regexp_extract(line, '#.*docid *= *([^ "
+        f"\\t\\r]+)', 1) AS doc FROM {listed} WHERE line IS NOT NULL AND NOT "
+        "regexp_matches(line, '^[ \\t\\r]*(#|$)'))"
     )
     value, shown, value_role = "w.v", "line", "gain"
     content = "'grade qid:query feature:value'"
     if opening.role == "preds":
         scores = FILE_OF_LINES.format(path=named(plain.path))
-        numbered = f"(SELECT row_number() OVER () AS number, trim(line) AS score FROM {scores} WHERE line IS NOT NULL)"
-        lines = f"(SELECT * FROM {numbered} FULL JOIN {lines} USING (number) ORDER BY number)"
+        numbered = (
+            "(SELECT row_number() OVER () AS number, trim(line) AS score FROM "
+            f"{scores} WHERE line IS NOT NULL)"
+        )
+        lines = (
+            f"(SELECT * FROM {numbered} FULL JOIN {lines} USING (number) ORDER "
+            "BY number)"
+        )
         value, shown, value_role = "score", "coalesce(score, '')", "score"
         content = "scores of the lines of the targets"
     return Lines(

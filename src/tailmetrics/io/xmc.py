@@ -1,7 +1,9 @@
-"""XMC, the format of the Extreme Classification Repository: row i of one file belongs to row i of the other file.
+"""XMC, the format of the Extreme Classification Repository: row i of one file belongs
+to row i of the other file.
 
-Score and label files begin with ``rows labels`` and hold ``label:value label:value`` per line; an empty line is an
-empty row. napkinXC writes these files without the first line. Data files begin with ``rows features labels`` and hold
+Score and label files begin with ``rows labels`` and hold ``label:value label:value``
+per line; an empty line is an empty row. napkinXC writes these files without the first
+line. Data files begin with ``rows features labels`` and hold
 ``label,label feature:value``; they can only be targets.
 """
 
@@ -20,28 +22,37 @@ from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.io.text import BLANK, every_line, parse_int64
 
 LONGEST_ROW = 2**27
-"""Bytes of a row at most; a row with a million labels and scores takes a tenth of it."""
+"""Bytes of a row at most; a row with a million labels and scores takes a tenth of it.
+"""
 BLANKS = re.compile(f"[{BLANK}]+")
 
 PARSED_ROWS = 2**10
 """Number of rows parsed at a time: a megabyte of text at 100 pairs per row."""
 HEADER_HINT = (
-    "the first line is 'rows labels' above lines of label:value. Lines 'label,label feature:value', as svmlight and "
-    "LIBSVM have them, need a line 'rows features labels' above them; with qid:query behind a grade they are LETOR."
+    "the first line is 'rows labels' above lines of label:value. Lines 'label,label "
+    "feature:value', as svmlight and LIBSVM have them, need a line 'rows features "
+    "labels' above them; with qid:query behind a grade they are LETOR."
 )
-SCORES_HINT = "predictions are lines of label:score: leave out what stands before the first of them."
+SCORES_HINT = (
+    "predictions are lines of label:score: leave out what stands before the first "
+    "of them."
+)
 FEATURE = re.compile(r"[0-9]+:")
 PAIR_HINT = "entries are label:value, separated by blanks."
 
 
 class XmcSource(Source):
-    """An XMC score, label or data file; only score and label files may lack the header line."""
+    """An XMC score, label or data file; only score and label files may lack the header
+    line.
+    """
 
     layout = "label:value"
 
     def __init__(self, opening: Opening) -> None:
         self.path = opening.path
-        self.reading = TableReading(opening=opening, content="'label:value' in a line for each row")
+        self.reading = TableReading(
+            opening=opening, content="'label:value' in a line for each row"
+        )
         words = self._first_words()
         self._has_features = len(words) == 3
         self._header_lines = 1
@@ -52,9 +63,15 @@ class XmcSource(Source):
             self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
         if self._has_features and opening.role == "preds":
             hint = "predictions are label:value lines under the header 'rows labels'."
-            raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
+            raise DataFileError(
+                self.path,
+                "is a data file with features, not predictions",
+                "line 1",
+                hint,
+            )
         if not self._has_features:
-            # a pair is two numbers in about 10 bytes, or more if scores have all their digits
+            # a pair is two numbers in about 10 bytes, or more if scores have all their
+            # digits
             self.cells_per_row = size_of(self.path) / max(self.num_rows, 1) / 8
 
     def _first_words(self) -> list[bytes]:
@@ -63,7 +80,9 @@ class XmcSource(Source):
         Raises:
             DataFileError: If the first words are neither.
         """
-        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
+        first, *lines = head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines() or [
+            b""
+        ]
         words = first.split()
         if not words:  # without a header, the first rows may be empty
             for line in lines:
@@ -76,11 +95,18 @@ class XmcSource(Source):
             hint = HEADER_HINT
             if self.reading.opening.role == "preds":
                 hint = SCORES_HINT
-            raise DataFileError(self.path, "has no header that tells the number of labels", "line 1", hint)
+            raise DataFileError(
+                self.path,
+                "has no header that tells the number of labels",
+                "line 1",
+                hint,
+            )
         return words
 
     def describe_row(self, row: int) -> str:
-        """Return the line and the row in words: row r is on line r + 2, or on line r + 1 without a header."""
+        """Return the line and the row in words: row r is on line r + 2, or on line r +
+        1 without a header.
+        """
         return f"line {row + 1 + self._header_lines} (row {row})"
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
@@ -89,14 +115,20 @@ class XmcSource(Source):
         if self._has_features:
             parse = self._labels
         with file_errors(self.path, "XMC text"):
-            lines = islice(every_line(self.path, LONGEST_ROW), start + self._header_lines, None)
+            lines = islice(
+                every_line(self.path, LONGEST_ROW), start + self._header_lines, None
+            )
             row = start
             while block := list(islice(lines, min(size, PARSED_ROWS, stop - row))):
                 yield parse(block)
                 row += len(block)
             if row < stop:
                 problem = f"holds {row} rows, but its header says {self.num_rows}"
-                raise DataFileError(self.path, problem, hint="the file may be truncated, or its header wrong.")
+                raise DataFileError(
+                    self.path,
+                    problem,
+                    hint="the file may be truncated, or its header wrong.",
+                )
             if stop == self.num_rows:
                 self._check_all_blank(lines)
 
@@ -130,16 +162,22 @@ class XmcSource(Source):
         """Raise if a word is no label and value."""
         label, colon, value = word.partition(":")
         if not colon or ":" in value:
-            raise DataFileError(self.path, f"{word!r} is not label:value", f"line {line}", PAIR_HINT)
+            raise DataFileError(
+                self.path, f"{word!r} is not label:value", f"line {line}", PAIR_HINT
+            )
         parse_int64(self.path, "label", label, line)
         try:
             float(value.replace("_", "no number"))
         except ValueError:
             hint = "every value must be a number."
-            raise DataFileError(self.path, f"value {value!r} is not a number", f"line {line}", hint) from None
+            raise DataFileError(
+                self.path, f"value {value!r} is not a number", f"line {line}", hint
+            ) from None
 
     def _labels(self, lines: list[tuple[int, str]]) -> Ragged:
-        """Parse the labels, which end at the first blank; a line without labels begins with a blank or a feature."""
+        """Parse the labels, which end at the first blank; a line without labels begins
+        with a blank or a feature.
+        """
         labels = []
         lengths = []
         for line, text in lines:

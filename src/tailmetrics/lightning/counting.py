@@ -19,11 +19,18 @@ from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.split_rows import SamplerPadding
-from tailmetrics.lightning.trainer import installed, outline, same_random_numbers, training_loaders
+from tailmetrics.lightning.trainer import (
+    installed,
+    outline,
+    same_random_numbers,
+    training_loaders,
+)
 from tailmetrics.ranking._orders import repeats_previous
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
-"""The place of the target in a training batch: a key, an index, or a function of the batch."""
+"""The place of the target in a training batch: a key, an index, or a function of the
+batch.
+"""
 WITHOUT_COUNTING = "pass label_counts= to leave this out"
 SAMPLERS_OF_EACH_ROW_ONCE = (
     data.SequentialSampler,
@@ -31,16 +38,22 @@ SAMPLERS_OF_EACH_ROW_ONCE = (
     data.SubsetRandomSampler,
     data.DistributedSampler,
 )
-"""Samplers of torch that draw each row at most once per epoch, unless they draw with replacement."""
+"""Samplers of torch that draw each row at most once per epoch, unless they draw with
+replacement.
+"""
 SAMPLERS_OF_ALL_ROWS = (
     data.SequentialSampler,
     data.RandomSampler,
     data.SubsetRandomSampler,
     data.WeightedRandomSampler,
 )
-"""Samplers of torch that do not split the rows over processes: each process draws from all rows."""
+"""Samplers of torch that do not split the rows over processes: each process draws from
+all rows.
+"""
 FEW_DROPPED = 0.01
-"""Largest share of rows that ``drop_last`` may leave out without a note: a decile then loses 1 % of its occurrences."""
+"""Largest share of rows that ``drop_last`` may leave out without a note: a decile then
+loses 1 % of its occurrences.
+"""
 
 
 def count_labels(
@@ -51,10 +64,12 @@ def count_labels(
     num_labels_source: str,
     train_target: TargetPlace,
 ) -> tuple[LabelFrequency, tuple[str, ...]]:
-    """Return how often each label occurs in one epoch of the training loaders, and notes about the counting.
+    """Return how often each label occurs in one epoch of the training loaders, and
+    notes about the counting.
 
-    Each process counts the rows of its loader, without the rows that a distributed sampler repeats. If a loader yields
-    all rows in every process, only the first process counts them.
+    Each process counts the rows of its loader, without the rows that a distributed
+    sampler repeats. If a loader yields all rows in every process, only the first
+    process counts them.
 
     Args:
         trainer: The Trainer.
@@ -65,9 +80,13 @@ def count_labels(
         train_target: The place of the target in a training batch.
 
     Raises:
-        ValueError: If a loader might never end, before any row is read; or if the target of a batch cannot be counted.
+        ValueError: If a loader might never end, before any row is read; or if the
+            target of a batch cannot be counted.
     """
-    loaders = [CountedLoader(loader, trainer, pl_module) for loader in training_loaders(trainer, pl_module)]
+    loaders = [
+        CountedLoader(loader, trainer, pl_module)
+        for loader in training_loaders(trainer, pl_module)
+    ]
     counter = LabelFrequency(num_labels).to(pl_module.device)
     notes: list[str] = []
     for loader in loaders:
@@ -82,19 +101,19 @@ def count_labels(
                 _add_target(counter, loader.without_repeated_rows(target), collection)
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"HeadToTailReport: counting training labels, with {num_labels} labels by {num_labels_source}: "
-                    f"{error}"
+                    f"HeadToTailReport: counting training labels, with {num_labels} "
+                    f"labels by {num_labels_source}: {error}"
                 ) from error
 
     if trainer.world_size == 1 and not int(counter.rows):
         notes.append(
-            "no training label was counted, so that every label is unseen: train_target returned None for each "
-            "batch, or no batch has a target."
+            "no training label was counted, so that every label is unseen: "
+            "train_target returned None for each batch, or no batch has a target."
         )
     return counter, tuple(dict.fromkeys(notes))
 
 
-# -- how many batches of which loader -------------------------------------------------------------------------------
+# -- how many batches of which loader --------------------------------------------------
 
 
 class CountedLoader:
@@ -107,8 +126,8 @@ class CountedLoader:
 
     Attributes:
         num_batches: The number of batches to count; None for all until the loader ends.
-        limited_by: What keeps training from reading the whole loader, such as ``limit_train_batches=2``; None if
-            nothing does.
+        limited_by: What keeps training from reading the whole loader, such as
+            ``limit_train_batches=2``; None if nothing does.
 
     Raises:
         ValueError: If the loader might never end, or can be read only once.
@@ -117,9 +136,10 @@ class CountedLoader:
     def __init__(self, loader: Any, trainer: Any, pl_module: Any) -> None:
         if isinstance(loader, Iterator):
             raise ValueError(
-                f"HeadToTailReport: the training loader is a {type(loader).__name__}, which can be read only once, so "
-                "that counting its labels would leave nothing to train on; pass label_counts=, or a loader that "
-                "begins anew with each epoch."
+                f"HeadToTailReport: the training loader is a {type(loader).__name__}, "
+                "which can be read only once, so that counting its labels would leave "
+                "nothing to train on; pass label_counts=, or a loader that begins "
+                "anew with each epoch."
             )
         self.loader = loader
         self.padding = SamplerPadding(loader)
@@ -148,12 +168,18 @@ class CountedLoader:
         is_fit = trainer.state.fn == "fit"
         limits: dict[str, float] = {}
         if isinstance(trainer.limit_train_batches, int):
-            limits[f"limit_train_batches={trainer.limit_train_batches}"] = trainer.limit_train_batches or inf
+            limits[f"limit_train_batches={trainer.limit_train_batches}"] = (
+                trainer.limit_train_batches or inf
+            )
         if is_fit:
-            limits["the CombinedLoader of several loaders"] = trainer.num_training_batches
+            limits["the CombinedLoader of several loaders"] = (
+                trainer.num_training_batches
+            )
         if is_fit and trainer.max_steps > 0 and pl_module.automatic_optimization:
             steps = max(trainer.max_steps - trainer.global_step, 0)
-            limits[f"max_steps={trainer.max_steps}"] = steps * trainer.accumulate_grad_batches
+            limits[f"max_steps={trainer.max_steps}"] = (
+                steps * trainer.accumulate_grad_batches
+            )
 
         least = min(limits, key=limits.__getitem__, default=None)
         if least is not None and limits[least] < inf:
@@ -161,16 +187,22 @@ class CountedLoader:
             self.limited_by = least
         elif not (is_fit and _reads_whole_epochs(trainer)):
             raise ValueError(
-                "HeadToTailReport: the training loader has no length, and the Trainer does not say how many batches "
-                "training reads of it, so that counting its labels might never end. Pass label_counts= to the "
-                "callback; or limit_train_batches= (or max_steps= without max_time=) to the Trainer, which bounds what "
-                "is read for the labels that train_target= names."
+                "HeadToTailReport: the training loader has no length, and the Trainer "
+                "does not say how many batches training reads of it, so that counting "
+                "its labels might never end. Pass label_counts= to the callback; or "
+                "limit_train_batches= (or max_steps= without max_time=) to the "
+                "Trainer, which bounds what is read for the labels that train_target= "
+                "names."
             )
 
     @property
     def is_counted_here(self) -> bool:
-        """Whether this process counts: of loaders that yield all rows in every process, the first process does."""
-        yields_all_rows = self.padding.sampler is None and type(self.sampler) in SAMPLERS_OF_ALL_ROWS
+        """Whether this process counts: of loaders that yield all rows in every process,
+        the first process does.
+        """
+        yields_all_rows = (
+            self.padding.sampler is None and type(self.sampler) in SAMPLERS_OF_ALL_ROWS
+        )
         return self._trainer.global_rank == 0 or not yields_all_rows
 
     def notes(self) -> list[str]:
@@ -182,26 +214,36 @@ class CountedLoader:
         notes = []
         for cause in causes:
             notes.append(
-                f"labels are counted over the rows that {cause} shows: where it repeats some rows, or leaves some out, "
-                "the label counts are not those of the data set."
+                f"labels are counted over the rows that {cause} shows: where it "
+                "repeats some rows, or leaves some out, the label counts are not "
+                "those of the data set."
             )
-        is_split = self.padding.sampler is not None or type(self.sampler) in SAMPLERS_OF_ALL_ROWS
+        is_split = (
+            self.padding.sampler is not None
+            or type(self.sampler) in SAMPLERS_OF_ALL_ROWS
+        )
         if self._trainer.world_size > 1 and not is_split:
             notes.append(
-                f"each of the {self._trainer.world_size} processes counted what its training loader yields; rows that "
-                "several of them yield are counted several times."
+                f"each of the {self._trainer.world_size} processes counted what its "
+                "training loader yields; rows that several of them yield are counted "
+                "several times."
             )
         return notes
 
     def batches(self) -> Iterator[Any]:
-        """Yield the batches to count; log the start, show a progress bar, and restore random states at the end."""
+        """Yield the batches to count; log the start, show a progress bar, and restore
+        random states at the end.
+        """
         with same_random_numbers(self.loader):
             if self._trainer.world_size > 1:
-                torch.manual_seed(0)  # a random sampler then draws the same rows in each process
+                # a random sampler then draws the same rows in each process
+                torch.manual_seed(0)
             yield from _with_progress(self.loader, self.num_batches, self._trainer)
 
     def without_repeated_rows(self, target: Any) -> Any:
-        """Return the target of the next batch without the rows that a distributed sampler repeats."""
+        """Return the target of the next batch without the rows that a distributed
+        sampler repeats.
+        """
         if self.padding.sampler is None:
             return target
         is_first = self.padding.first_seen(len(target), "train_target", masked=False)
@@ -211,32 +253,45 @@ class CountedLoader:
 
 
 def _reads_whole_epochs(trainer: Any) -> bool:
-    """Return whether nothing but the end of its loader ends an epoch, so that training reads all of it."""
+    """Return whether nothing but the end of its loader ends an epoch, so that training
+    reads all of it.
+    """
     if trainer.max_steps != -1 or trainer.max_epochs in (None, -1):
         return False
-    timers = tuple(import_module(f"{package}.callbacks").Timer for package in installed())
+    timers = tuple(
+        import_module(f"{package}.callbacks").Timer for package in installed()
+    )
     if any(isinstance(callback, timers) for callback in trainer.callbacks):
         return False
-    stops_within_epochs = trainer.early_stopping_callbacks and trainer.val_check_batch != inf
+    stops_within_epochs = (
+        trainer.early_stopping_callbacks and trainer.val_check_batch != inf
+    )
     return not stops_within_epochs
 
 
 def _sampler(loader: Any) -> Any:
-    """Return the sampler or batch sampler of a loader; None for an iterable data set."""
+    """Return the sampler or batch sampler of a loader; None for an iterable data
+    set.
+    """
     if isinstance(getattr(loader, "dataset", None), data.IterableDataset):
         return None
     sampler = getattr(loader, "batch_sampler", None)
     if type(sampler) is data.BatchSampler:
         sampler = sampler.sampler
-    wrapper_data = getattr(sampler, "dataset", None)  # Lightning wraps a sampler to split it over processes
+    # Lightning wraps a sampler to split it over processes
+    wrapper_data = getattr(sampler, "dataset", None)
     return getattr(wrapper_data, "_sampler", sampler)
 
 
 def uneven_sampling(loader: Any, sampler: Any) -> list[str]:
-    """Return the names of samplers and settings by which an epoch of a loader may repeat rows or leave rows out."""
+    """Return the names of samplers and settings by which an epoch of a loader may
+    repeat rows or leave rows out.
+    """
     causes = []
     draws_with_replacement = getattr(sampler, "replacement", False)
-    if sampler is not None and (type(sampler) not in SAMPLERS_OF_EACH_ROW_ONCE or draws_with_replacement):
+    if sampler is not None and (
+        type(sampler) not in SAMPLERS_OF_EACH_ROW_ONCE or draws_with_replacement
+    ):
         causes.append(type(sampler).__name__)
 
     rows = getattr(loader, "dataset", None)
@@ -254,13 +309,19 @@ def uneven_sampling(loader: Any, sampler: Any) -> list[str]:
 
 
 def _with_progress(loader: Any, num_batches: int | None, trainer: Any) -> Iterator[Any]:
-    """Yield the first batches of a loader, None for all; log the start, and show a progress bar."""
+    """Yield the first batches of a loader, None for all; log the start, and show a
+    progress bar.
+    """
     number = "" if num_batches is None else f" in {num_batches:,} batches"
     import_module(f"{installed()[0]}.utilities").rank_zero_info(
         f"HeadToTailReport: counting the training labels{number}; {WITHOUT_COUNTING}."
     )
     console = Console(stderr=True)
-    is_shown = trainer.is_global_zero and trainer.progress_bar_callback is not None and console.is_terminal
+    is_shown = (
+        trainer.is_global_zero
+        and trainer.progress_bar_callback is not None
+        and console.is_terminal
+    )
     yield from track(
         islice(loader, num_batches),
         f"Counting training labels ({WITHOUT_COUNTING})",
@@ -271,11 +332,13 @@ def _with_progress(loader: Any, num_batches: int | None, trainer: Any) -> Iterat
     )
 
 
-# -- the labels of a batch ------------------------------------------------------------------------------------------
+# -- the labels of a batch -------------------------------------------------------------
 
 
 def target_of(batch: Any, place: TargetPlace) -> Any:
-    """Return the target of a training batch; None if ``place`` is a function that returns None."""
+    """Return the target of a training batch; None if ``place`` is a function that
+    returns None.
+    """
     if callable(place):
         return place(batch)
     is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
@@ -285,13 +348,15 @@ def target_of(batch: Any, place: TargetPlace) -> Any:
         return batch[place]
     except (KeyError, IndexError, TypeError):
         raise ValueError(
-            f"HeadToTailReport: train_target={place!r} is not in a training batch ({outline(batch)}); pass the key, "
-            "the index or a function of the batch that gives the target, None for a batch without labels, or "
-            "label_counts=."
+            f"HeadToTailReport: train_target={place!r} is not in a training batch "
+            f"({outline(batch)}); pass the key, the index or a function of the batch "
+            "that gives the target, None for a batch without labels, or label_counts=."
         ) from None
 
 
-def _add_target(counter: LabelFrequency, target: Any, collection: TopKCollection) -> None:
+def _add_target(
+    counter: LabelFrequency, target: Any, collection: TopKCollection
+) -> None:
     """Count the labels of a target as the metrics read them."""
     members = list(collection.members().values())
     ignore_index = members[0].ignore_index  # equal in all members
@@ -302,16 +367,24 @@ def _add_target(counter: LabelFrequency, target: Any, collection: TopKCollection
 
     if counts_rows and _may_be_tokens(target, counter.num_labels, ignore_index):
         raise ValueError(
-            f"the target {shape_of(target)} may hold tokens, of which each is a row, or lists of labels of one row, "
-            "and metrics read the number of rows. Pass train_target=, a function of the batch that returns tokens "
-            "flattened, or lists padded with -1."
+            f"the target {shape_of(target)} may hold tokens, of which each is a row, "
+            "or lists of labels of one row, and metrics read the number of rows. Pass "
+            "train_target=, a function of the batch that returns tokens flattened, or "
+            "lists padded with -1."
         )
     counter.update(target, ignore_index=ignore_index)
 
 
 def _may_be_tokens(target: Any, num_labels: int, ignore_index: int | None) -> bool:
-    """Whether label ids may be those of tokens: ``ignore_index`` pads both, and only tokens repeat a label in a row."""
-    if not isinstance(target, Tensor) or target.ndim != 2 or target.dtype not in INTEGERS or target.is_sparse_csr:
+    """Whether label ids may be those of tokens: ``ignore_index`` pads both, and only
+    tokens repeat a label in a row.
+    """
+    if (
+        not isinstance(target, Tensor)
+        or target.ndim != 2
+        or target.dtype not in INTEGERS
+        or target.is_sparse_csr
+    ):
         return False
     if ignore_index is not None:
         return True
@@ -325,8 +398,9 @@ def _check_no_shares(target: Tensor) -> None:
     shares = target.values() if target.is_sparse_csr else target
     if shares.is_floating_point() and bool(((shares > 0) & (shares < 1)).any()):
         raise ValueError(
-            "the target holds numbers between 0 and 1, such as those of Mixup, CutMix and label smoothing, which "
-            "do not say how often a label occurs; pass label_counts=, or train_target=, a function of the batch "
-            "that returns the labels before they are mixed. Where each number above 0 is a label, it returns "
-            "target > 0."
+            "the target holds numbers between 0 and 1, such as those of Mixup, CutMix "
+            "and label smoothing, which do not say how often a label occurs; pass "
+            "label_counts=, or train_target=, a function of the batch that returns the "
+            "labels before they are mixed. Where each number above 0 is a label, it "
+            "returns target > 0."
         )

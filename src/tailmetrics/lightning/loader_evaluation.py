@@ -19,7 +19,9 @@ from tailmetrics.report import Report
 
 @dataclass(frozen=True)
 class StepKeys:
-    """The keys in the output of a step under which the callback finds each part of a batch."""
+    """The keys in the output of a step under which the callback finds each part of a
+    batch.
+    """
 
     preds: str
     target: str
@@ -42,7 +44,9 @@ class LoaderEvaluation:
         is_unsplit: Whether they do.
     """
 
-    def __init__(self, evaluation: Evaluation, keys: StepKeys, loader: Any, num_processes: int) -> None:
+    def __init__(
+        self, evaluation: Evaluation, keys: StepKeys, loader: Any, num_processes: int
+    ) -> None:
         self.evaluation = evaluation
         self.unsplit_check = UnsplitCheck(loader, num_processes)
         self.is_unsplit = False
@@ -67,7 +71,8 @@ class LoaderEvaluation:
         Args:
             loader: The loader; None if a step gets batches of several loaders.
             device: The device of the states.
-            writes_rows: Whether the values of each row are kept in a file of a temporary folder.
+            writes_rows: Whether the values of each row are kept in a file of a
+                temporary folder.
             label_names: The name of each label.
             row_names: The name of each row by its number.
         """
@@ -83,7 +88,8 @@ class LoaderEvaluation:
             self._rows = LoaderRows(self.evaluation, loader, row_names)
 
     def add(self, output: Any, step: str) -> None:
-        """Add the output of a step for a batch, without rows that a distributed sampler repeats.
+        """Add the output of a step for a batch, without rows that a distributed sampler
+        repeats.
 
         Args:
             output: A dict with the keys of the callback; None ranks nothing.
@@ -94,19 +100,26 @@ class LoaderEvaluation:
             self._has_none = True
             return
         keys = self._keys
-        if not isinstance(output, dict) or keys.preds not in output or keys.target not in output:
+        if (
+            not isinstance(output, dict)
+            or keys.preds not in output
+            or keys.target not in output
+        ):
             raise ValueError(
-                f"HeadToTailReport: {step} returned {outline(output)}; return a dict with {keys.preds!r} and "
-                f"{keys.target!r} (the names are arguments of the callback), or None to rank nothing."
+                f"HeadToTailReport: {step} returned {outline(output)}; return a dict "
+                f"with {keys.preds!r} and {keys.target!r} (the names are arguments of "
+                "the callback), or None to rank nothing."
             )
         preds, target = output[keys.preds], output[keys.target]
         scores: Any = preds
-        if isinstance(preds, (tuple, list)) and hasattr(preds[0], "shape"):  # scores and ids of candidates
+        # scores and ids of candidates
+        if isinstance(preds, (tuple, list)) and hasattr(preds[0], "shape"):
             scores = preds[0]
         if not hasattr(scores, "shape") and not hasattr(scores, "__len__"):
             raise TypeError(
-                f"HeadToTailReport: {step} returned {outline(scores)} as {keys.preds!r}; return scores, ids or "
-                "candidates, as tailmetrics.rank takes them."
+                f"HeadToTailReport: {step} returned {outline(scores)} as "
+                f"{keys.preds!r}; return scores, ids or candidates, as "
+                "tailmetrics.rank takes them."
             )
         row_mask = self._row_mask(scores, output.get(keys.row_mask), step)
         row_groups = self._row_groups(output.get(keys.row_groups), step)
@@ -119,9 +132,11 @@ class LoaderEvaluation:
             self._rows.add(ranking, output.get(keys.row_ids))
 
     def _row_mask(self, scores: Any, row_mask: Any, step: str) -> Any:
-        """Return the mask of a batch, which is False for rows that a distributed sampler repeats.
+        """Return the mask of a batch, which is False for rows that a distributed
+        sampler repeats.
 
-        With a table of rows, each batch has a mask, because each has to have the same columns.
+        With a table of rows, each batch has a mask, because each has to have the same
+        columns.
         """
         num_rows = scores.shape[0] if hasattr(scores, "shape") else len(scores)
         device = getattr(scores, "device", "cpu")
@@ -133,7 +148,8 @@ class LoaderEvaluation:
         is_first = is_first.to(device)
         if row_mask is None:
             return is_first
-        token_axes = [1] * (row_mask.ndim - 1)  # a mask of sequences may be one of their tokens
+        # a mask of sequences may be one of their tokens
+        token_axes = [1] * (row_mask.ndim - 1)
         return is_first.reshape(-1, *token_axes) & row_mask
 
     def _row_groups(self, row_groups: Any, step: str) -> Any:
@@ -142,8 +158,9 @@ class LoaderEvaluation:
             return None
         if row_groups is None:
             raise ValueError(
-                f"HeadToTailReport: {step} returned no {self._keys.row_groups!r}; return the group of each row under "
-                f"this key, a name or number of {', '.join(names)}, None or -1 for none (row_groups= is its name)."
+                f"HeadToTailReport: {step} returned no {self._keys.row_groups!r}; "
+                "return the group of each row under this key, a name or number of "
+                f"{', '.join(names)}, None or -1 for none (row_groups= is its name)."
             )
         return group_numbers("HeadToTailReport", row_groups, names)
 
@@ -153,11 +170,16 @@ class LoaderEvaluation:
         return self._has_none and not self._has_output
 
     def report(self, title: str, notes: Sequence[str]) -> Report:
-        """Return the report over all processes, and close the table of rows; call it in every process."""
+        """Return the report over all processes, and close the table of rows; call it in
+        every process.
+        """
         report = self.evaluation.report(title)
         own_notes: list[str] = []
         if self._has_sequences and report.intervals:
-            own_notes.append(f"{ON_SEQUENCES} The callback does not: save the logits, and evaluate them.")
+            own_notes.append(
+                f"{ON_SEQUENCES} The callback does not: save the logits, and "
+                "evaluate them."
+            )
         if self.is_unsplit:
             own_notes.append(UNSPLIT)
         report = replace(report, notes=(*report.notes, *own_notes, *notes))
@@ -177,10 +199,14 @@ class LoaderEvaluation:
         self._rows = None
 
 
-def find_unsplit_loaders(trainer: Any, evaluations: Sequence[LoaderEvaluation]) -> list[int]:
-    """Return the indexes of the loaders of which several processes have ranked the same rows; call it in every process.
+def find_unsplit_loaders(
+    trainer: Any, evaluations: Sequence[LoaderEvaluation]
+) -> list[int]:
+    """Return the indexes of the loaders of which several processes have ranked the same
+    rows; call it in every process.
 
-    It takes one collective, and closes the checks of the loaders that several processes have ranked.
+    It takes one collective, and closes the checks of the loaders that several processes
+    have ranked.
     """
     checks = [evaluation.unsplit_check for evaluation in evaluations]
     if not any(check.is_open for check in checks):

@@ -15,7 +15,9 @@ from tailmetrics.report.text import markdown
 
 
 def logged_values(report: Report) -> dict[str, float]:
-    """Return the values of a report by key; a bucket without labels, such as ``unseen``, can have none but NaN."""
+    """Return the values of a report by key; a bucket without labels, such as
+    ``unseen``, can have none but NaN.
+    """
     empty_buckets = {bucket.name for bucket in report.buckets if not bucket.labels}
     values = {}
     for key, value in {**report.scalars, **report.summaries}.items():
@@ -27,27 +29,42 @@ def logged_values(report: Report) -> dict[str, float]:
 
 
 def log_values(
-    pl_module: Any, values: Mapping[str, float], loggers: Sequence[Any], key_format: Callable[[str], str] | None = None
+    pl_module: Any,
+    values: Mapping[str, float],
+    loggers: Sequence[Any],
+    key_format: Callable[[str], str] | None = None,
 ) -> set[str]:
-    """Log values that are equal in all processes, and return their keys; without communication or waiting for a device.
+    """Log values that are equal in all processes, and return their keys; without
+    communication or waiting for a device.
 
-    Lightning gets tensors on the CPU, which it reads without waiting. ``sync_dist`` with ``rank_zero_only`` makes
-    Lightning reduce nothing and warn of nothing. ``reduce_fx="max"`` keeps a single value unchanged, while a mean would
-    divide.
+    Lightning gets tensors on the CPU, which it reads without waiting. ``sync_dist``
+    with ``rank_zero_only`` makes Lightning reduce nothing and warn of nothing.
+    ``reduce_fx="max"`` keeps a single value unchanged, while a mean would divide.
     """
     tensors = {}
     for key, value in _formatted(_apart(values, loggers), key_format).items():
         tensors[key] = torch.tensor(value, dtype=torch.float64)
-    pl_module.log_dict(tensors, sync_dist=True, rank_zero_only=True, reduce_fx="max", add_dataloader_idx=False)
+    pl_module.log_dict(
+        tensors,
+        sync_dist=True,
+        rank_zero_only=True,
+        reduce_fx="max",
+        add_dataloader_idx=False,
+    )
     return set(tensors)
 
 
 def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, float]:
-    """Return values with names that are no folders of other names, if a logger stores a file for each name.
+    """Return values with names that are no folders of other names, if a logger stores a
+    file for each name.
 
-    MLflow's file store does so: ``val/recall@10`` becomes ``val/recall@10/all`` beside ``val/recall@10/decile_1``.
+    MLflow's file store does so: ``val/recall@10`` becomes ``val/recall@10/all`` beside
+    ``val/recall@10/decile_1``.
     """
-    if not any(hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None for logger in loggers):
+    if not any(
+        hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None
+        for logger in loggers
+    ):
         return values
     folders: set[str] = set()
     for name in values:
@@ -61,29 +78,39 @@ def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, 
     return values_apart
 
 
-def _formatted(values: Mapping[str, float], key_format: Callable[[str], str] | None) -> Mapping[str, float]:
-    """Return values with the keys that ``key_format`` returns, which must be distinct texts."""
+def _formatted(
+    values: Mapping[str, float], key_format: Callable[[str], str] | None
+) -> Mapping[str, float]:
+    """Return values with the keys that ``key_format`` returns, which must be distinct
+    texts.
+    """
     if key_format is None:
         return values
     formatted: dict[str, float] = {}
     for key, value in values.items():
         name = key_format(key)
         if not isinstance(name, str):
-            raise TypeError(f"HeadToTailReport: key_format returned {name!r} for {key!r}; return a text.")
+            raise TypeError(
+                f"HeadToTailReport: key_format returned {name!r} for {key!r}; "
+                "return a text."
+            )
         if name in formatted:
             raise ValueError(
-                f"HeadToTailReport: key_format returned {name!r} for {key!r} and for a key before it; return a text of "
-                "its own for each key."
+                f"HeadToTailReport: key_format returned {name!r} for {key!r} and for a "
+                "key before it; return a text of its own for each key."
             )
         formatted[name] = value
     return formatted
 
 
-def show_in_loggers(loggers: Sequence[Any], report: Report, name: str, step: int) -> None:
-    """Send a report to every logger that takes figures and text; call it on the first process.
+def show_in_loggers(
+    loggers: Sequence[Any], report: Report, name: str, step: int
+) -> None:
+    """Send a report to every logger that takes figures and text; call it on the first
+    process.
 
-    Loggers are recognised by their methods, so that no logger has to be installed. A logger without methods for
-    figures and text, such as ``CSVLogger``, is skipped.
+    Loggers are recognised by their methods, so that no logger has to be installed. A
+    logger without methods for figures and text, such as ``CSVLogger``, is skipped.
 
     Args:
         loggers: The loggers of the trainer.
@@ -97,13 +124,24 @@ def show_in_loggers(loggers: Sequence[Any], report: Report, name: str, step: int
             _show_in_wandb(logger, report, name, step)
         elif hasattr(experiment, "add_figure") and hasattr(experiment, "add_text"):
             _show_in_tensorboard(experiment, report, name, step)
-        elif hasattr(experiment, "log_figure") and hasattr(experiment, "log_text") and hasattr(logger, "run_id"):
-            _show_in_mlflow(experiment, logger.run_id, report, f"{name}/step_{step:08d}")
+        elif (
+            hasattr(experiment, "log_figure")
+            and hasattr(experiment, "log_text")
+            and hasattr(logger, "run_id")
+        ):
+            _show_in_mlflow(
+                experiment, logger.run_id, report, f"{name}/step_{step:08d}"
+            )
 
 
 def _show_in_wandb(logger: Any, report: Report, name: str, step: int) -> None:
     for number, table in enumerate(report.document().tables):
-        logger.log_table(f"{name}/{number}_{table.name}", columns=table.header, data=table.lines, step=step)
+        logger.log_table(
+            f"{name}/{number}_{table.name}",
+            columns=table.header,
+            data=table.lines,
+            step=step,
+        )
     if report.document().charts:
         logger.log_image(f"{name}/figure", [picture(report)], step=step)
 

@@ -20,7 +20,9 @@ from tailmetrics.report import Report
 from tailmetrics.report.files import check_replaceable
 
 MANY = 2**62
-"""The number of rows of a loader that does not tell it: areas, which need memory for each row, are then left out."""
+"""The number of rows of a loader that does not tell it: areas, which need memory for
+each row, are then left out.
+"""
 
 
 class LoaderRows:
@@ -53,7 +55,9 @@ class LoaderRows:
         self._writer: RowTableWriter | None = None
 
     def add(self, ranking: Ranking, rows: Any) -> None:
-        """Add a batch; without ``rows``, the numbers of rows are those of their order."""
+        """Add a batch; without ``rows``, the numbers of rows are those of their
+        order.
+        """
         if rows is None:
             self.row_names = None  # no number says which row has which name
             rows = torch.arange(self._count, self._count + ranking.num_rows)
@@ -83,14 +87,21 @@ class LoaderRows:
 
 
 def _row_numbers(row_ids: Any, num_rows: int) -> Tensor:
-    """Return the row numbers as int64 on the CPU. Raise unless there is a whole number of at least 0 for each row."""
+    """Return the row numbers as int64 on the CPU. Raise unless there is a whole number
+    of at least 0 for each row.
+    """
     try:
         numbers = torch.as_tensor(row_ids).cpu()
     except (TypeError, ValueError, RuntimeError):  # texts
         numbers = torch.empty(0)
-    if numbers.dtype not in INTEGERS or numbers.shape != (num_rows,) or bool((numbers < 0).any()):
+    if (
+        numbers.dtype not in INTEGERS
+        or numbers.shape != (num_rows,)
+        or bool((numbers < 0).any())
+    ):
         raise ValueError(
-            f"HeadToTailReport: row_ids is {shape_of(row_ids)} for {num_rows} rows; return the number of each row, a "
-            "whole number of at least 0, and the names of all rows as row_names=."
+            f"HeadToTailReport: row_ids is {shape_of(row_ids)} for {num_rows} rows; "
+            "return the number of each row, a whole number of at least 0, and the "
+            "names of all rows as row_names=."
         )
     return numbers.to(torch.int64)

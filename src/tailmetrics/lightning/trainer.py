@@ -1,4 +1,6 @@
-"""What the callback asks of Lightning: its packages, loaders, folders and checkpoints."""
+"""What the callback asks of Lightning: its packages, loaders, folders and
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,14 @@ import torch
 
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 KNOWN = "2.6"
-"""Versions of Lightning that have the private attributes which :func:`evaluated_loaders` reads."""
+"""Versions of Lightning that have the private attributes which
+:func:`evaluated_loaders` reads.
+"""
 BYTES_IN_PIPE = 60_000
-"""What a pipe of Linux, of 65,536 bytes, holds of values beside other results of a run."""
+"""What a pipe of Linux, of 65,536 bytes, holds of values beside other results of a run.
+"""
 
-# -- the two packages ---------------------------------------------------------------------------------------------
+# -- the two packages ------------------------------------------------------------------
 
 
 def callback_bases() -> tuple[type, ...]:
@@ -29,7 +34,8 @@ def callback_bases() -> tuple[type, ...]:
 def installed() -> list[str]:
     """Return the names of the Lightning packages that can be imported.
 
-    Each package is imported: a mere search would also find any folder called "lightning".
+    Each package is imported: a mere search would also find any folder called
+    "lightning".
     """
     names = []
     for name in PACKAGES:
@@ -37,18 +43,26 @@ def installed() -> list[str]:
             names.append(import_module(name).__name__)
     if not names:
         raise ImportError(
-            "tailmetrics.lightning needs Lightning; install it with: pip install 'tailmetrics[lightning]'"
+            "tailmetrics.lightning needs Lightning; install it with: pip install "
+            "'tailmetrics[lightning]'"
         )
     return names
 
 
 @contextmanager
 def same_random_numbers(loader: Any) -> Iterator[None]:
-    """Restore the random state of the run, of a loader and of its samplers when the context ends."""
+    """Restore the random state of the run, of a loader and of its samplers when the
+    context ends.
+    """
     sampler = getattr(loader, "sampler", None)
     batch_sampler = getattr(loader, "batch_sampler", None)
     states = []
-    for owner in (loader, sampler, batch_sampler, getattr(batch_sampler, "sampler", None)):
+    for owner in (
+        loader,
+        sampler,
+        batch_sampler,
+        getattr(batch_sampler, "sampler", None),
+    ):
         generator = getattr(owner, "generator", None)
         if isinstance(generator, torch.Generator):
             states.append((generator, generator.get_state()))
@@ -68,15 +82,19 @@ def outline(value: Any) -> str:
     return f"a dict with {keys}"
 
 
-# -- loaders ------------------------------------------------------------------------------------------------------
+# -- loaders ---------------------------------------------------------------------------
 
 
 def training_loaders(trainer: Any, pl_module: Any) -> list[Any]:
-    """Return the training loaders of the running fit; without a fit, of the data module, or else of the model."""
+    """Return the training loaders of the running fit; without a fit, of the data
+    module, or else of the model.
+    """
     loaders: Any = trainer.train_dataloader
     if loaders is None:
         loaders = _loaders_of_owner(getattr(trainer, "datamodule", None), pl_module)
-    combined_loader = import_module(f"{installed()[0]}.utilities.combined_loader").CombinedLoader
+    combined_loader = import_module(
+        f"{installed()[0]}.utilities.combined_loader"
+    ).CombinedLoader
     return list(combined_loader(getattr(loaders, "iterables", loaders)).flattened)
 
 
@@ -87,55 +105,66 @@ def _loaders_of_owner(datamodule: Any, pl_module: Any) -> Any:
     if _has_training_data(pl_module):
         return pl_module.train_dataloader()
     raise ValueError(
-        "HeadToTailReport: there is no training data to count labels in; pass label_counts= to the callback, "
-        "or a data module that has a train_dataloader."
+        "HeadToTailReport: there is no training data to count labels in; pass "
+        "label_counts= to the callback, or a data module that has a train_dataloader."
     )
 
 
 def _has_training_data(owner: Any) -> bool:
-    """Whether a data module or model has a ``train_dataloader`` of its own, not that of Lightning."""
+    """Whether a data module or model has a ``train_dataloader`` of its own, not that of
+    Lightning.
+    """
     return not type(owner).train_dataloader.__module__.startswith(PACKAGES)
 
 
 def evaluated_loaders(trainer: Any) -> list[Any]:
-    """Return the loaders of the running validation or test; ``[None]`` if a step gets batches of several loaders.
+    """Return the loaders of the running validation or test; ``[None]`` if a step gets
+    batches of several loaders.
 
-    ``trainer.val_dataloaders`` would be wrong: it holds the loaders of the fit, even in a later ``trainer.validate``.
+    ``trainer.val_dataloaders`` would be wrong: it holds the loaders of the fit, even in
+    a later ``trainer.validate``.
     """
     try:
         loop = trainer._evaluation_loop
         if not loop._is_sequential:
             return [None]
         return list(loop._combined_loader.flattened)
-    except AttributeError as error:  # with guessed loaders, repeated rows would be counted
+    except AttributeError as error:
+        # with guessed loaders, repeated rows would be counted
         package = type(trainer).__module__.split(".")[0]
         raise RuntimeError(
-            f"HeadToTailReport: {package} {import_module(package).__version__} does not say which loaders are "
-            f"evaluated; Lightning {KNOWN} does. Install one of these, or a newer tailmetrics."
+            f"HeadToTailReport: {package} {import_module(package).__version__} does "
+            f"not say which loaders are evaluated; Lightning {KNOWN} does. Install one "
+            "of these, or a newer tailmetrics."
         ) from error
 
 
 def has_only_empty_loaders(trainer: Any) -> bool:
-    """Return whether a fit has validation loaders of which none has a batch; Lightning then validates nothing."""
+    """Return whether a fit has validation loaders of which none has a batch; Lightning
+    then validates nothing.
+    """
     if trainer.val_dataloaders is None or not trainer.limit_val_batches:
         return False
     return not any(trainer.num_val_batches)
 
 
-# -- the run ------------------------------------------------------------------------------------------------------
+# -- the run ---------------------------------------------------------------------------
 
 
 def run_folder(trainer: Any) -> Path | None:
-    """Return the folder of a Trainer's run; None if it is not local. Call it on the first process only.
+    """Return the folder of a Trainer's run; None if it is not local. Call it on the
+    first process only.
 
-    It is the parent of Lightning's folder of checkpoints; without a logger, ``reports`` in ``default_root_dir``.
+    It is the parent of Lightning's folder of checkpoints; without a logger, ``reports``
+    in ``default_root_dir``.
     """
     logger = trainer.logger
     root = str(getattr(logger, "save_dir", None) or trainer.default_root_dir)
     if "://" in root:
         warn(
-            f"HeadToTailReport: reports are not written, because {root} is no local folder; give the Trainer a local "
-            "default_root_dir or a logger with a local save_dir, or pass files=False.",
+            f"HeadToTailReport: reports are not written, because {root} is no local "
+            "folder; give the Trainer a local default_root_dir or a logger with a "
+            "local save_dir, or pass files=False.",
             stacklevel=2,
         )
         return None
@@ -149,13 +178,17 @@ def run_folder(trainer: Any) -> Path | None:
 
 
 def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
-    """Return path and score of the checkpoint that is the best by a logged value; None without such a checkpoint.
+    """Return path and score of the checkpoint that is the best by a logged value; None
+    without such a checkpoint.
 
-    The score is None if Lightning has restored the path alone, as in a resumed fit with another folder of checkpoints,
-    and in the process that started the processes of a fit.
+    The score is None if Lightning has restored the path alone, as in a resumed fit with
+    another folder of checkpoints, and in the process that started the processes of a
+    fit.
     """
     for callback in trainer.checkpoint_callbacks:
-        if getattr(callback, "monitor", None) and getattr(callback, "best_model_path", ""):
+        if getattr(callback, "monitor", None) and getattr(
+            callback, "best_model_path", ""
+        ):
             score = callback.best_model_score
             if score is None:
                 return callback.best_model_path, None
@@ -164,20 +197,26 @@ def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
 
 
 def runs_in_started_processes(trainer: Any) -> bool:
-    """Return whether Lightning started this process for one run, as ``ddp_spawn`` and ``ddp_notebook`` do."""
+    """Return whether Lightning started this process for one run, as ``ddp_spawn`` and
+    ``ddp_notebook`` do.
+    """
     return hasattr(getattr(trainer.strategy, "launcher", None), "_start_method")
 
 
 def fit_values_into_pipe(trainer: Any, keys: Iterable[str]) -> bool:
-    """Return whether Lightning can hand ``trainer.callback_metrics`` to the process that started this one.
+    """Return whether Lightning can hand ``trainer.callback_metrics`` to the process
+    that started this one.
 
-    Lightning writes the values into a pipe, which is read only after this process has ended: with too many values, it
-    would wait without end. So the values of ``keys`` are put into one tensor, which needs a third of the room, and are
-    deleted if they still do not fit.
+    Lightning writes the values into a pipe, which is read only after this process has
+    ended: with too many values, it would wait without end. So the values of ``keys``
+    are put into one tensor, which needs a third of the room, and are deleted if they
+    still do not fit.
     """
     metrics = trainer.callback_metrics
     own_keys = [key for key in keys if key in metrics]
-    values = torch.tensor([float(metrics[key]) for key in own_keys], dtype=torch.float64)
+    values = torch.tensor(
+        [float(metrics[key]) for key in own_keys], dtype=torch.float64
+    )
     metrics.update(zip(own_keys, values, strict=True))
 
     file = BytesIO()

@@ -1,4 +1,6 @@
-"""Training counts of the labels for the callback: given, loaded from a checkpoint, or counted."""
+"""Training counts of the labels for the callback: given, loaded from a checkpoint, or
+counted.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,15 @@ from tailmetrics.lightning.counting import TargetPlace, count_labels
 
 
 class TrainingLabels:
-    """The training counts of a callback: given by the user, loaded from a checkpoint, or counted.
+    """The training counts of a callback: given by the user, loaded from a checkpoint,
+    or counted.
 
     Args:
-        collection: The metrics, which get their buckets and counts from the training counts.
+        collection: The metrics, which get their buckets and counts from the training
+            counts.
         num_labels: L; None if the user does not give it.
-        label_counts: Training counts, or the path of their file; None if the user gives none.
+        label_counts: Training counts, or the path of their file; None if the user gives
+            none.
         num_train: Number of training rows behind ``label_counts``.
         train_target: The place of the target in a training batch.
 
@@ -55,39 +60,57 @@ class TrainingLabels:
         if label_counts is not None:
             if isinstance(label_counts, str):
                 label_counts = read_counts(label_counts)
-            label_counts = check_counts("HeadToTailReport", "label_counts", label_counts)
+            label_counts = check_counts(
+                "HeadToTailReport", "label_counts", label_counts
+            )
 
         stated = {} if num_labels is None else {"num_labels": num_labels}
-        stated |= Options(metrics=collection, label_counts=label_counts).stated_numbers()
-        self.num_labels = number_of_labels("HeadToTailReport", {}, stated, REMEDY_OF_METRICS)
+        stated |= Options(
+            metrics=collection, label_counts=label_counts
+        ).stated_numbers()
+        self.num_labels = number_of_labels(
+            "HeadToTailReport", {}, stated, REMEDY_OF_METRICS
+        )
         self._source = next(iter(stated), "")
         if label_counts is not None:
             self._set_counts(label_counts, num_train)
 
     def ensure(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> bool:
-        """Make sure that the metrics have their buckets and counts; return whether this call set the training counts.
+        """Make sure that the metrics have their buckets and counts; return whether this
+        call set the training counts.
 
-        If the callback counted the labels before, it counts again when a fit starts: the fit may have other data.
+        If the callback counted the labels before, it counts again when a fit starts:
+        the fit may have other data.
         """
         if self._loaded_state and self.frequency is None:
             self._set_loaded_counts(trainer, pl_module)
             return True
         counts_again = starts_fit and self._were_counted
-        if not counts_again and (self.frequency is not None or self.collection.is_bound):
+        if not counts_again and (
+            self.frequency is not None or self.collection.is_bound
+        ):
             return False
 
         num_labels, source = self._stated_num_labels(trainer, pl_module)
         if num_labels is None:
             raise ValueError(
-                "HeadToTailReport: the number of labels is not known; pass num_labels=, or give the data module or "
+                "HeadToTailReport: the number of labels is not known; pass "
+                "num_labels=, or give the data module or "
                 "the model an attribute num_labels."
             )
-        counter, self.notes = count_labels(trainer, pl_module, self.collection, num_labels, source, self.train_target)
-        self._set_counts(counter.compute().reshape(-1).cpu(), counter.num_rows, counts_again)
+        counter, self.notes = count_labels(
+            trainer, pl_module, self.collection, num_labels, source, self.train_target
+        )
+        self._set_counts(
+            counter.compute().reshape(-1).cpu(), counter.num_rows, counts_again
+        )
         self._were_counted = True
         if trainer.is_global_zero:
             for note in self.notes:
-                warn(f"HeadToTailReport: {note} label_counts= replaces what is counted.", stacklevel=2)
+                warn(
+                    f"HeadToTailReport: {note} label_counts= replaces what is counted.",
+                    stacklevel=2,
+                )
         return True
 
     def _set_loaded_counts(self, trainer: Any, pl_module: Any) -> None:
@@ -95,32 +118,43 @@ class TrainingLabels:
         num_labels, source = self._stated_num_labels(trainer, pl_module)
         if num_labels not in (None, len(counts)):
             raise ValueError(
-                f"HeadToTailReport: the checkpoint holds training counts of {len(counts)} labels, but there are "
-                f"{num_labels} by {source}; load the checkpoint with the model and data that it was made with, or "
+                "HeadToTailReport: the checkpoint holds training counts of "
+                f"{len(counts)} labels, but there are {num_labels} by {source}; load "
+                "the checkpoint with the model and data that it was made with, or "
                 "start without it."
             )
         self._set_counts(counts, self._loaded_state["num_train"])
 
-    def _set_counts(self, counts: Tensor, num_rows: int | None, binds_again: bool = False) -> None:
+    def _set_counts(
+        self, counts: Tensor, num_rows: int | None, binds_again: bool = False
+    ) -> None:
         self.frequency = LabelFrequency.from_counts(counts, num_rows or 0)
         if self.collection.is_bound and not binds_again:
             return
         if not num_rows and bool(counts.any()):
-            self.collection.bind(LabelBuckets.deciles(counts))  # leaves the number of rows open; a frequency says 0
+            # leaves the number of rows open; a frequency says 0
+            self.collection.bind(LabelBuckets.deciles(counts))
         else:
             self.collection.bind(self.frequency)
 
-    # -- the number of labels -----------------------------------------------------------------------------------
+    # -- the number of labels ----------------------------------------------------------
 
-    def _stated_num_labels(self, trainer: Any, pl_module: Any) -> tuple[int | None, str]:
+    def _stated_num_labels(
+        self, trainer: Any, pl_module: Any
+    ) -> tuple[int | None, str]:
         """Return the number of labels and its source; None if nothing states it.
 
-        Arguments come first, then the attribute ``num_labels`` of the data module, of the model and of its hparams.
+        Arguments come first, then the attribute ``num_labels`` of the data module, of
+        the model and of its hparams.
         """
         if self.num_labels is not None:
             return self.num_labels, self._source
         hparams = getattr(pl_module, "hparams", None)
-        owners = {"data module": getattr(trainer, "datamodule", None), "model": pl_module, "model's hparams": hparams}
+        owners = {
+            "data module": getattr(trainer, "datamodule", None),
+            "model": pl_module,
+            "model's hparams": hparams,
+        }
         for name, owner in owners.items():
             num_labels = getattr(owner, "num_labels", None)
             if num_labels is not None:
@@ -128,16 +162,21 @@ class TrainingLabels:
                 return check_count("HeadToTailReport", source, num_labels), source
         return None, ""
 
-    # -- checkpoints --------------------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts, so that a resumed run does not count again."""
         if self.frequency is None:
             return self._loaded_state
-        return {"label_counts": self.frequency.counts.cpu(), "num_train": int(self.frequency.rows)}
+        return {
+            "label_counts": self.frequency.counts.cpu(),
+            "num_train": int(self.frequency.rows),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Store the counts of a checkpoint. :meth:`ensure` checks and uses them, unless counts are known already."""
+        """Store the counts of a checkpoint. :meth:`ensure` checks and uses them, unless
+        counts are known already.
+        """
         self._loaded_state = state
 
 
@@ -149,6 +188,7 @@ def read_counts(path: str) -> Any:
         return torch.load(path, weights_only=True)
     except (EOFError, RuntimeError, ValueError, UnpicklingError) as error:
         raise ValueError(
-            f"HeadToTailReport: label_counts={path!r} is no file of an array or a tensor; pass the counts, or the path "
-            "of a file that numpy.save (.npy) or torch.save wrote."
+            f"HeadToTailReport: label_counts={path!r} is no file of an array or a "
+            "tensor; pass the counts, or the path of a file that numpy.save (.npy) or "
+            "torch.save wrote."
         ) from error

@@ -1,15 +1,21 @@
-"""Layer 2: one file per family of metrics, whose ``__all__`` names those that come with the library."""
+"""Layer 2: one file per family of metrics, whose ``__all__`` names those that come with
+the library.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
-from tailmetrics.metrics._own import RatioMetric as RatioMetric
-from tailmetrics.metrics._own import RowMeanMetric as RowMeanMetric
-from tailmetrics.metrics._states import COUNT as COUNT
-from tailmetrics.metrics._states import REAL as REAL
-from tailmetrics.metrics._states import UNIT as UNIT
-from tailmetrics.metrics._states import divide as divide
+from tailmetrics.metrics._own import (
+    RatioMetric as RatioMetric,
+    RowMeanMetric as RowMeanMetric,
+)
+from tailmetrics.metrics._states import (
+    COUNT as COUNT,
+    REAL as REAL,
+    UNIT as UNIT,
+    divide as divide,
+)
 from tailmetrics.metrics.areas import *
 from tailmetrics.metrics.catalogue import *
 from tailmetrics.metrics.decisions import *
@@ -24,7 +30,9 @@ from tailmetrics.ranking._device import ordered_sum as ordered_sum
 
 
 def _metrics_among(names: Mapping[str, object]) -> dict[str, type[TopKMetric]]:
-    """Return the classes of metrics; modules that begin with an underscore hold their bases, which are left out."""
+    """Return the classes of metrics; modules that begin with an underscore hold their
+    bases, which are left out.
+    """
     metrics = {}
     for name, value in names.items():
         if not isinstance(value, type) or not issubclass(value, TopKMetric):
@@ -36,4 +44,6 @@ def _metrics_among(names: Mapping[str, object]) -> dict[str, type[TopKMetric]]:
 
 
 REGISTRY: Final[dict[str, type[TopKMetric]]] = _metrics_among(globals())
-"""Every metric by name; its class says ``stem`` (the key without cut-off), ``higher_is_better`` and ``bounds``."""
+"""Every metric by name; its class says ``stem`` (the key without cut-off),
+``higher_is_better`` and ``bounds``.
+"""

@@ -1,4 +1,6 @@
-"""Aggregations: how rows become a number. Here: the base, means of rows, ratios of sums over rows, medians of rows."""
+"""Aggregations: how rows become a number. Here: the base, means of rows, ratios of sums
+over rows, medians of rows.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +47,19 @@ Values: TypeAlias = "list[list[float]] | Tensor"
 """Values by cut-off and bucket, (K, G), or by cut-off and label, (K, L)."""
 
 Denominators: TypeAlias = "tuple[str, Sequence[Sequence[float]]]"
-"""What values are divided by, in words, and how many of them by cut-off and bucket: ``("rows", [[60.0, 12.0]])``."""
+"""What values are divided by, in words, and how many of them by cut-off and bucket:
+``("rows", [[60.0, 12.0]])``.
+"""
 
 RowTerms: TypeAlias = Literal["mean", "ratio", "median"]
-"""What a value is of the terms of its rows: their mean, the ratio of their sums, or their median."""
+"""What a value is of the terms of its rows: their mean, the ratio of their sums, or
+their median.
+"""
 
 MANY_ROWS = 2**13
-"""From this number of rows times buckets, a formula skips rows without a hit: finding the others takes some 40 us."""
+"""From this number of rows times buckets, a formula skips rows without a hit: finding
+the others takes some 40 us.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +67,13 @@ class Facts:
     """What states tell beside the values of a metric; None where it does not apply.
 
     Attributes:
-        answered: Number of rows to which ``empty_target_action`` does not apply (in the first bucket).
-        miss: What a row counts as whose list ends too early, and the share of such rows in each bucket.
+        answered: Number of rows to which ``empty_target_action`` does not apply (in the
+            first bucket).
+        miss: What a row counts as whose list ends too early, and the share of such rows
+            in each bucket.
         labels_with_rows: Number of labels of each bucket that are relevant in some row.
-        calibration: For each cut-off, by bucket: number of predictions, their mean probability, the share of hits.
+        calibration: For each cut-off, by bucket: number of predictions, their mean
+            probability, the share of hits.
     """
 
     answered: int | None = None
@@ -74,39 +85,53 @@ class Facts:
 class Aggregation(ABC):
     """How the rows of all batches become one number for each cut-off and bucket.
 
-    It is made with the arguments of its metric; ``bound`` gives it the reading with the facts of training.
+    It is made with the arguments of its metric; ``bound`` gives it the reading with the
+    facts of training.
 
     Args:
         caller: Name of the metric, for errors.
         reading: What the formula reads.
         weighted: Whether rows have weights.
         average: The average, one of ``averages``.
-        empty_target_action: What happens to a row without a relevant label, one of ``actions``; None for the usual.
+        empty_target_action: What happens to a row without a relevant label, one of
+            ``actions``; None for the usual.
     """
 
     takes: tuple[str, ...] = ("average", "empty_target_action")
-    """The arguments of a metric that are arguments of its aggregation, and attributes of both."""
+    """The arguments of a metric that are arguments of its aggregation, and attributes
+    of both.
+    """
     averages: tuple[Average, ...] = ("samples",)
     actions: tuple[EmptyTargetAction, ...] = ("neg", "pos", "skip", "error")
     tie_rules: tuple[Ties, ...] = ()
-    """The values of ``ties`` that the aggregation takes; of a class, () for those of the reading."""
+    """The values of ``ties`` that the aggregation takes; of a class, () for those of
+    the reading.
+    """
     needs: tuple[str, ...] = ()
     """The facts of training that must be known before an update."""
     can_be_weighted = True
     row_terms: RowTerms | None = None
-    """What a value is of the terms of rows that :meth:`of_rows` returns; None if a row has no term."""
+    """What a value is of the terms of rows that :meth:`of_rows` returns; None if a row
+    has no term.
+    """
     usual_action: str = ""
-    """The default of ``empty_target_action``; of a class, "" for that of the formula."""
+    """The default of ``empty_target_action``; of a class, "" for that of the formula.
+    """
     has_value_per_label = False
     """Whether a value is a vector with an entry for each label, which has no key."""
     is_quality = True
-    """Whether a value says how good a ranking is; if not, it is left out where runs are compared."""
+    """Whether a value says how good a ranking is; if not, it is left out where runs are
+    compared.
+    """
     is_additive = False
     """Whether the values of all buckets add up to the value over all labels."""
     has_value_over_all = True
-    """Whether a value over all labels says something; a share of all places does not."""
+    """Whether a value over all labels says something; a share of all places does not.
+    """
     keeps_labels = False
-    """Whether the states hold something of single labels, which :meth:`per_label` returns."""
+    """Whether the states hold something of single labels, which :meth:`per_label`
+    returns.
+    """
     keeps_all_counts = False
     """Whether the states hold hits, predictions and support of each label."""
     not_in_key: tuple[str, ...] = ()
@@ -123,19 +148,39 @@ class Aggregation(ABC):
     ) -> None:
         self.caller, self.reading, self.weighted = caller, reading, weighted
         if empty_target_action is not None:
-            check_choice(caller, "empty_target_action", empty_target_action, self.actions, " to this metric")
+            check_choice(
+                caller,
+                "empty_target_action",
+                empty_target_action,
+                self.actions,
+                " to this metric",
+            )
         advice = " to this metric"
         if caller == "AccuracyAtK":
             advice += " (accuracy by class is RecallAtK(k=1, average='macro'))"
-        self.average: Average = check_choice(caller, "average", average, self.averages, advice)
+        self.average: Average = check_choice(
+            caller, "average", average, self.averages, advice
+        )
         self.tie_rules = self.tie_rules or reading.tie_rules
-        check_choice(caller, "ties", reading.ties, self.tie_rules, f" to this metric with average={average!r}")
-        self.usual_action = self.usual_action or reading.formula.usual_action[reading.by_bucket]
+        check_choice(
+            caller,
+            "ties",
+            reading.ties,
+            self.tie_rules,
+            f" to this metric with average={average!r}",
+        )
+        self.usual_action = (
+            self.usual_action or reading.formula.usual_action[reading.by_bucket]
+        )
         self.empty_target_action = empty_target_action or self.usual_action
         self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
-        """The format of numbers of rows in a state, or, with row weights, of sums of weights."""
+        """The format of numbers of rows in a state, or, with row weights, of sums of
+        weights.
+        """
         self.is_own = not type(self).__module__.startswith("tailmetrics.")
-        """Whether a user wrote the aggregation: its states are shared with no other, and its cells are checked."""
+        """Whether a user wrote the aggregation: its states are shared with no other,
+        and its cells are checked.
+        """
 
     def bound(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
@@ -144,7 +189,9 @@ class Aggregation(ABC):
         return bound
 
     warn_of: Callable[[Any, Ranking], None] | None = None
-    """Warns if the first batch of a metric looks like a mistake, in place of :meth:`Reading.warn_of`."""
+    """Warns if the first batch of a metric looks like a mistake, in place of
+    :meth:`Reading.warn_of`.
+    """
 
     # states and values
 
@@ -158,31 +205,40 @@ class Aggregation(ABC):
 
     @abstractmethod
     def values(self, states: States) -> Values:
-        """Return the values by cut-off and bucket (one without buckets), given the states by short name."""
+        """Return the values by cut-off and bucket (one without buckets), given the
+        states by short name.
+        """
 
     def facts(self, states: States) -> Facts:
         """Return what the states tell beside the values."""
         return Facts()
 
     def errors(self, states: States) -> Sequence[float]:
-        """Return the largest error of the value of each bucket that scores in bins leave open; empty if exact."""
+        """Return the largest error of the value of each bucket that scores in bins
+        leave open; empty if exact.
+        """
         return ()
 
     def not_measured(self, states: States) -> Sequence[Sequence[bool]] | None:
-        """Return by cut-off and bucket whether a value is 0 by convention, because it is taken over nothing.
+        """Return by cut-off and bucket whether a value is 0 by convention, because it
+        is taken over nothing.
 
         None where no value is: a mean over rows without a row is NaN.
         """
         return None
 
     def denominators(self, states: States) -> Denominators | None:
-        """Return what values are divided by; None where a value is no mean, share or ratio."""
+        """Return what values are divided by; None where a value is no mean, share or
+        ratio.
+        """
         return None
 
     # rows without a value
 
     def answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return whether each row has a value, (N,) or (N, G), bool; if not, ``empty_target_action`` applies."""
+        """Return whether each row has a value, (N,) or (N, G), bool; if not,
+        ``empty_target_action`` applies.
+        """
         formula = self.reading.formula
         if formula.answered is None:
             return ranks.n_relevant > 0
@@ -190,8 +246,12 @@ class Aggregation(ABC):
         return answered
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if a counted row has no value; called if ``empty_target_action`` is ``"error"``."""
-        empty = ranking.in_counted_rows(with_bucket_axis(~self.answered(ranking, self.reading.of(ranking))))
+        """Raise if a counted row has no value; called if ``empty_target_action`` is
+        ``"error"``.
+        """
+        empty = ranking.in_counted_rows(
+            with_bucket_axis(~self.answered(ranking, self.reading.of(ranking)))
+        )
         if bool(empty.any()):
             row = int(empty.nonzero()[0, 0])
             where = ""
@@ -205,33 +265,49 @@ class Aggregation(ABC):
     # what intervals, comparisons and captions ask
 
     def of_rows(self, ranking: Ranking) -> Tensor:
-        """Return the value of each row by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
+        """Return the value of each row by cut-off and bucket, (K * G, N), or both terms
+        of a ratio, (2, K * G, N).
+        """
         raise ValueError(f"{self.caller}: no row has a value of its own")
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return, as plain data, how a value is made of the labels of rows; None if it is not made of them."""
+        """Return, as plain data, how a value is made of the labels of rows; None if it
+        is not made of them.
+        """
         return None
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
-        """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
+        """Return for each cut-off the cells of labels that each row hits, predicts and
+        holds.
+        """
         return []
 
     def per_label(
-        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
+        self,
+        states: States,
+        names: Sequence[str],
+        with_cutoffs: bool,
+        zero_division: float,
     ) -> dict[str, Tensor]:
         """Return counts and values of each label, shape (L,) each.
 
         Args:
             states: The states by short name.
             names: The name of the values at each cut-off.
-            with_cutoffs: Whether the names of counts include the cut-off even if there is only one.
+            with_cutoffs: Whether the names of counts include the cut-off even if there
+                is only one.
             zero_division: The value that divides by 0.
         """
-        raise ValueError(f"{self.caller}: average={self.average!r} keeps no counts per label; use average='none'.")
+        raise ValueError(
+            f"{self.caller}: average={self.average!r} keeps no counts per label; use "
+            "average='none'."
+        )
 
     @property
     def depends_on_catalogue(self) -> bool:
-        """Whether a value depends on how many labels there are, seen in the data or not."""
+        """Whether a value depends on how many labels there are, seen in the data or
+        not.
+        """
         return self.reading.depends_on_catalogue
 
     @property
@@ -244,7 +320,9 @@ class Aggregation(ABC):
         return self.reading.cut_name(k)
 
     def mean_over(self) -> str:
-        """Return in words the labels of which a macro average is the mean; empty for other aggregations."""
+        """Return in words the labels of which a macro average is the mean; empty for
+        other aggregations.
+        """
         return ""
 
     def caption(self, k: Any) -> str:
@@ -255,16 +333,21 @@ class Aggregation(ABC):
         return caption
 
     def rows_with_value(self) -> str:
-        """Return in words the rows that count if ``empty_target_action`` skips the others."""
+        """Return in words the rows that count if ``empty_target_action`` skips the
+        others.
+        """
         formula = self.reading.formula
         if formula.answered is not None:
             return "rows with a value"
         if formula.reads_gains and self.reading.min_gain is not None:
-            return "rows with any gain"  # not those whose gain reaches min_gain, as beside other metrics
+            # not those whose gain reaches min_gain, as beside other metrics
+            return "rows with any gain"
         return "rows with a relevant label"
 
     def of_other_order(self, usual: Any, increments: Increments) -> Increments:
-        """Return the amounts of a batch without equal scores, given those of the same metric with other ``ties``."""
+        """Return the amounts of a batch without equal scores, given those of the same
+        metric with other ``ties``.
+        """
         return {name: increments[name] for name in self.states()}
 
     # for derived classes
@@ -275,20 +358,26 @@ class Aggregation(ABC):
         return self.reading.num_buckets
 
     def by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:
-        """Return a list of the values of each cut-off, given all values ordered by cut-off, then by bucket."""
+        """Return a list of the values of each cut-off, given all values ordered by
+        cut-off, then by bucket.
+        """
         size = self.num_buckets
         return [list(flat[first : first + size]) for first in range(0, len(flat), size)]
 
 
 def by_weight(what: str, weighted: bool) -> str:
-    """Return in words what is counted, if each counts as much as the weight of its row."""
+    """Return in words what is counted, if each counts as much as the weight of its
+    row.
+    """
     if weighted:
         return f"{what}, by weight"
     return what
 
 
 def with_bucket_axis(values: Tensor) -> Tensor:
-    """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
+    """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without
+    buckets.
+    """
     if values.ndim == 1:
         return values[:, None]
     return values
@@ -297,7 +386,9 @@ def with_bucket_axis(values: Tensor) -> Tensor:
 class _RowAggregation(Aggregation):
     """An aggregation of a value, or two terms, of each row."""
 
-    def __init__(self, caller: str, reading: Reading, weighted: bool, **arguments: Any) -> None:
+    def __init__(
+        self, caller: str, reading: Reading, weighted: bool, **arguments: Any
+    ) -> None:
         super().__init__(caller, reading, weighted, **arguments)
         self._choose_format()
 
@@ -308,10 +399,14 @@ class _RowAggregation(Aggregation):
         return bound
 
     def _choose_format(self) -> None:
-        """Set the format of values: a whole number in each order of equal scores has a fraction as mean."""
+        """Set the format of values: a whole number in each order of equal scores has a
+        fraction as mean.
+        """
         formula = self.reading.formula
         self.value_format = formula.value_format
-        self.is_mean_of_counts = formula.value_format == COUNT and self.reading.ties == "expected"
+        self.is_mean_of_counts = (
+            formula.value_format == COUNT and self.reading.ties == "expected"
+        )
         if self.is_mean_of_counts:
             self.value_format = UNIT
 
@@ -322,7 +417,9 @@ class _RowAggregation(Aggregation):
         return [self.reading.formula.one(k) for k in self.reading.ks]
 
     def _fractions(self, counts: Tensor) -> Tensor:
-        """Return mean counts of rows, (K, ...), divided by the count that makes a value of 1."""
+        """Return mean counts of rows, (K, ...), divided by the count that makes a value
+        of 1.
+        """
         fractions = []
         for k, row_counts in zip(self.reading.ks, counts, strict=True):
             fractions.append(divide(row_counts, self.reading.formula.one(k)))
@@ -343,12 +440,20 @@ class MeanOfRows(_RowAggregation):
 
     @property
     def is_additive(self) -> bool:  # type: ignore[override] # decided by arguments here
-        """Whether the values of all buckets add up to the value over all labels: each row counts in each bucket."""
+        """Whether the values of all buckets add up to the value over all labels: each
+        row counts in each bucket.
+        """
         reading = self.reading
-        return reading.formula.is_additive and reading.scope == "global" and self.empty_target_action == "neg"
+        return (
+            reading.formula.is_additive
+            and reading.scope == "global"
+            and self.empty_target_action == "neg"
+        )
 
     def states(self) -> dict[str, State]:
-        """Return the sum of values and the number of rows: of all rows, and of those that are answered."""
+        """Return the sum of values and the number of rows: of all rows, and of those
+        that are answered.
+        """
         size = self.num_buckets
         return {
             "sum": State((len(self.reading.cutoffs), size, self.sum_format.columns)),
@@ -360,27 +465,40 @@ class MeanOfRows(_RowAggregation):
         reading = self.reading
         ranks = ranks_read = reading.of(ranking)
         only_hits = reading.formula.zero_without_hits
-        if only_hits and ranking.rows is PLAIN_ROWS and ranking.num_rows * reading.num_buckets >= MANY_ROWS:
+        if (
+            only_hits
+            and ranking.rows is PLAIN_ROWS
+            and ranking.num_rows * reading.num_buckets >= MANY_ROWS
+        ):
             ranks_of_hits = ranks.with_hits
             if ranks_of_hits is not None:
                 ranks_read = ranks_of_hits
         values = reading.values(ranking, ranks_read)
         if self.is_mean_of_counts:
             values = self._fractions(values)
-        if ranking.row_mask is not None and not only_hits:  # a reference ranks all labels in dropped rows
-            values = torch.where(along_rows(ranking.row_mask, values.ndim - 1), values, 0.0)
+        # a reference ranks all labels in dropped rows
+        if ranking.row_mask is not None and not only_hits:
+            values = torch.where(
+                along_rows(ranking.row_mask, values.ndim - 1), values, 0.0
+            )
         if self.value_format.limbs and values.dtype == torch.bool:
             values = values.to(real_dtype(values.device))
-        return {"sum": PerRow(values, self.value_format, row_axis=1), "rows": self.rows_counted(ranking, ranks)}
+        return {
+            "sum": PerRow(values, self.value_format, row_axis=1),
+            "rows": self.rows_counted(ranking, ranks),
+        }
 
     def rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
-        """Return whether each row counts, and whether it is answered in each bucket: (N, 1 + G), bool."""
+        """Return whether each row counts, and whether it is answered in each bucket:
+        (N, 1 + G), bool.
+        """
         by_labels = self.reading.formula.answered is None
         memo: dict[object, PerRow] = ranks._memo if by_labels else {}
         if "rows counted" in memo:
             return memo["rows counted"]
 
-        if by_labels and ranks is ranking and ranking.targets.filled:  # every row has a label, as with class indices
+        # every row has a label, as with class indices
+        if by_labels and ranks is ranking and ranking.targets.filled:
             counted: PerRow = EqualRows((1, 1), ranking.num_rows, ranking.ids.device)
         else:
             answered = with_bucket_axis(self.answered(ranking, ranks))
@@ -392,7 +510,9 @@ class MeanOfRows(_RowAggregation):
         return counted
 
     def values(self, states: States) -> Values:
-        """Return the sum divided by the number of rows: of those that are answered, if others are skipped."""
+        """Return the sum divided by the number of rows: of those that are answered, if
+        others are skipped.
+        """
         rows, answered, counted = self._rows(states)
         unit, values = self.row_format.unit, []
         sums = self.by_cutoff(self.sum_format.totals(states["sum"]))
@@ -401,23 +521,34 @@ class MeanOfRows(_RowAggregation):
             if self.empty_target_action == "pos":
                 missing = [rows - bucket_rows for bucket_rows in answered]
                 bucket_sums = [
-                    total + number * value_one // unit for total, number in zip(bucket_sums, missing, strict=True)
+                    total + number * value_one // unit
+                    for total, number in zip(bucket_sums, missing, strict=True)
                 ]
-            values.append(ratios([total * unit for total in bucket_sums], [count * value_one for count in counted]))
+            values.append(
+                ratios(
+                    [total * unit for total in bucket_sums],
+                    [count * value_one for count in counted],
+                )
+            )
         return values
 
     def _rows(self, states: States) -> tuple[int, list[int], list[int]]:
-        """Return the number of rows, and by bucket of those that are answered and of those that count.
+        """Return the number of rows, and by bucket of those that are answered and of
+        those that count.
 
         They are in the format of numbers of rows.
         """
-        rows, *answered = (int(total) for total in self.row_format.totals(states["rows"]))
+        rows, *answered = (
+            int(total) for total in self.row_format.totals(states["rows"])
+        )
         if self.empty_target_action == "skip":
             return rows, answered, answered
         return rows, answered, [rows] * len(answered)
 
     def denominators(self, states: States) -> Denominators:
-        """Return the rows that count: all, or those with a value where others are skipped."""
+        """Return the rows that count: all, or those with a value where others are
+        skipped.
+        """
         counted = [count / self.row_format.unit for count in self._rows(states)[2]]
         rows = "rows"
         if self.empty_target_action == "skip":
@@ -441,17 +572,26 @@ class MeanOfRows(_RowAggregation):
         return values.movedim(1, -1).flatten(0, -2)
 
     def of_other_order(self, usual: Any, increments: Increments) -> Increments:
-        """Return the amounts of a batch without equal scores, given those of the same metric with other ``ties``."""
+        """Return the amounts of a batch without equal scores, given those of the same
+        metric with other ``ties``.
+        """
         own = super().of_other_order(usual, increments)
         total = own["sum"]
         assert isinstance(total, PerRow)
         if total.fixed_point == self.value_format:
             return own
-        return {**own, "sum": PerRow(self._fractions(total.values), self.value_format, total.row_axis)}
+        return {
+            **own,
+            "sum": PerRow(
+                self._fractions(total.values), self.value_format, total.row_axis
+            ),
+        }
 
 
 class RatioOfSums(_RowAggregation):
-    """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios."""
+    """One sum over rows divided by another sum over rows: the ratio of means, not the
+    mean of ratios.
+    """
 
     actions = ("neg", "skip", "error")
     row_terms = "ratio"
@@ -460,7 +600,16 @@ class RatioOfSums(_RowAggregation):
 
     def states(self) -> dict[str, State]:
         """Return the sums of both terms."""
-        return {"sums": State((2, len(self.reading.cutoffs), self.num_buckets, self.sum_format.columns))}
+        return {
+            "sums": State(
+                (
+                    2,
+                    len(self.reading.cutoffs),
+                    self.num_buckets,
+                    self.sum_format.columns,
+                )
+            )
+        }
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return both terms of the rows of a batch."""
@@ -474,7 +623,10 @@ class RatioOfSums(_RowAggregation):
 
     def denominators(self, states: States) -> Denominators:
         """Return the sums over rows of the second term."""
-        sums = [int(total) / self.sum_format.unit for total in self.sum_format.totals(states["sums"][1])]
+        sums = [
+            int(total) / self.sum_format.unit
+            for total in self.sum_format.totals(states["sums"][1])
+        ]
         return by_weight(self.divided_by, self.weighted), self.by_cutoff(sums)
 
     def of_rows(self, ranking: Ranking) -> Tensor:
@@ -487,10 +639,12 @@ RowStatistic: TypeAlias = Literal["median", "mean"]
 
 
 class MedianOfRows(Aggregation):
-    """The median, or the mean, over rows of a rank, which is missed where it lies beyond ``depth``.
+    """The median, or the mean, over rows of a rank, which is missed where it lies
+    beyond ``depth``.
 
     Args:
-        statistic: The median, the mean of the two middle values of an even number of rows, or the mean.
+        statistic: The median, the mean of the two middle values of an even number of
+            rows, or the mean.
         miss_value: What a row counts as that misses; None is half the number of labels.
         name: What stands behind @ in a key.
         other_arguments: See :class:`Aggregation`.
@@ -501,26 +655,34 @@ class MedianOfRows(Aggregation):
     reading: Ranks
 
     def __init__(
-        self, *arguments: Any, statistic: RowStatistic, miss_value: int | None, name: str, **other_arguments: Any
+        self,
+        *arguments: Any,
+        statistic: RowStatistic,
+        miss_value: int | None,
+        name: str,
+        **other_arguments: Any,
     ) -> None:
         super().__init__(*arguments, **other_arguments)
         self.statistic, self.miss_value, self._name = statistic, miss_value, name
         self.row_terms = statistic
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn where rows have one label each, so that half of the rows stand for a share of labels.
+        """Warn where rows have one label each, so that half of the rows stand for a
+        share of labels.
 
-        Rows without a label are left out, and a report notes how many lists end too early.
+        Rows without a label are left out, and a report notes how many lists end too
+        early.
         """
         padded, share = ranking.targets.padded, metric.min_recall
         if padded is not None and padded.shape[1] == 1 and share < 1:
             warn_once(
                 ranking,
                 "one label per row",
-                f"{self.caller}: each row of a batch has one relevant label. If all rows do, min_recall={self._name} "
-                "makes no difference: the value is the median or mean rank of this label. How long a list must be to "
-                f"find {share:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that "
-                "reaches this share.",
+                f"{self.caller}: each row of a batch has one relevant label. If all "
+                f"rows do, min_recall={self._name} makes no difference: the value is "
+                "the median or mean rank of this label. How long a list must be to "
+                f"find {share:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) "
+                "tells: the first k that reaches this share.",
             )
 
     @property
@@ -538,17 +700,24 @@ class MedianOfRows(Aggregation):
         return self._name
 
     def states(self) -> dict[str, State]:
-        """Return the number of rows of each rank, the misses last, and the number of labels."""
+        """Return the number of rows of each rank, the misses last, and the number of
+        labels.
+        """
         return {
-            "histogram": State((self.num_buckets, self.reading.depth + 1, self.row_format.columns)),
+            "histogram": State(
+                (self.num_buckets, self.reading.depth + 1, self.row_format.columns)
+            ),
             "num_labels": State((1,), reduce="max"),
         }
 
     def _ranks(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the rank of each row and bucket, and whether it has a relevant label, shape (N, G) each."""
+        """Return the rank of each row and bucket, and whether it has a relevant label,
+        shape (N, G) each.
+        """
         ranks = self.reading.of(ranking)
         shape = ranking.num_rows, self.num_buckets
-        k = self.reading.formula.at(ranks, (1,))  # the formula reads no cut-off: one stands for the whole list
+        # the formula reads no cut-off: one stands for the whole list
+        k = self.reading.formula.at(ranks, (1,))
         return k.view(shape), (ranks.n_relevant > 0).view(shape)
 
     def _num_labels_of(self, ranking: Ranking) -> int:
@@ -559,8 +728,8 @@ class MedianOfRows(Aggregation):
         num_labels = self._num_labels_of(ranking)
         if self.miss_value is None and not num_labels:
             raise ValueError(
-                f"{self.caller}: a miss counts half the number of labels, which ids do not tell; pass num_labels= or "
-                "miss_value=."
+                f"{self.caller}: a miss counts half the number of labels, which ids do "
+                "not tell; pass num_labels= or miss_value=."
             )
         k, answered = self._ranks(ranking)
         depth = self.reading.depth
@@ -568,8 +737,14 @@ class MedianOfRows(Aggregation):
         cells = torch.arange(self.num_buckets, device=k.device) * (depth + 1) + column
         rows = torch.arange(ranking.num_rows, device=k.device)
         return {
-            "histogram": AtCells(cells.view(-1), answered.view(-1), rows.repeat_interleave(self.num_buckets)),
-            "num_labels": AtCells(torch.zeros_like(rows), torch.full_like(rows, num_labels), rows),
+            "histogram": AtCells(
+                cells.view(-1),
+                answered.view(-1),
+                rows.repeat_interleave(self.num_buckets),
+            ),
+            "num_labels": AtCells(
+                torch.zeros_like(rows), torch.full_like(rows, num_labels), rows
+            ),
         }
 
     def _miss_of(self, states: States) -> int:
@@ -595,19 +770,29 @@ class MedianOfRows(Aggregation):
 
     def denominators(self, states: States) -> Denominators:
         """Return the rows with a relevant label."""
-        counted = [sum(histogram) / self.row_format.unit for histogram in self._histograms(states)]
+        counted = [
+            sum(histogram) / self.row_format.unit
+            for histogram in self._histograms(states)
+        ]
         return by_weight(self.rows_with_value(), self.weighted), [counted]
 
     def facts(self, states: States) -> Facts:
-        """Return the number of rows that count, what a miss counts as, and the share of such rows in each bucket."""
+        """Return the number of rows that count, what a miss counts as, and the share of
+        such rows in each bucket.
+        """
         histograms = self._histograms(states)
         shares = []
         for histogram in histograms:
             shares.append(histogram[-1] / max(1, sum(histogram)))
-        return Facts(answered=sum(histograms[0]) // self.row_format.unit, miss=(self._miss_of(states), shares))
+        return Facts(
+            answered=sum(histograms[0]) // self.row_format.unit,
+            miss=(self._miss_of(states), shares),
+        )
 
     def of_rows(self, ranking: Ranking) -> Tensor:
-        """Return the rank of each row by bucket, (G, N), NaN for rows without a relevant label."""
+        """Return the rank of each row by bucket, (G, N), NaN for rows without a
+        relevant label.
+        """
         k, answered = self._ranks(ranking)
         miss_value = self.miss_value
         if miss_value is None:
@@ -617,7 +802,9 @@ class MedianOfRows(Aggregation):
 
 
 def _statistic(histogram: Sequence[tuple[int, int]], statistic: RowStatistic) -> float:
-    """Return mean or median of ascending values, each with the number of rows that have it; NaN of no row."""
+    """Return mean or median of ascending values, each with the number of rows that have
+    it; NaN of no row.
+    """
     rows_up_to = list(accumulate(count for _, count in histogram))
     num_rows = rows_up_to[-1]
     if not num_rows:

@@ -1,4 +1,6 @@
-"""Arguments that metrics share: their types and descriptions, the facts that ``bind`` completes, and checks."""
+"""Arguments that metrics share: their types and descriptions, the facts that ``bind``
+completes, and checks.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,16 @@ class Training:
 
     Attributes:
         num_labels: Number of labels L.
-        counts: Shape (L,), int64 training counts; None if buckets without counts were bound.
-        num_rows: Number of training rows; None if buckets were bound, which do not hold this number.
-        given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was bound.
+        counts: Shape (L,), int64 training counts; None if buckets without counts were
+            bound.
+        num_rows: Number of training rows; None if buckets were bound, which do not hold
+            this number.
+        given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was
+            bound.
         order: The order of labels with equal counts, as for :func:`buckets_of`.
         tree: The parents of the labels; None if unknown.
-        buckets_by_kind: The buckets made from the counts so far, by kind: metrics with one kind get the same object.
+        buckets_by_kind: The buckets made from the counts so far, by kind: metrics with
+            one kind get the same object.
     """
 
     num_labels: int
@@ -44,44 +50,56 @@ class Training:
 
     @cached_property
     def rows_of_counts(self) -> int | None:
-        """The number of training rows, by which metrics divide counts; warns if the count of a label is larger."""
+        """The number of training rows, by which metrics divide counts; warns if the
+        count of a label is larger.
+        """
         if self.counts is not None and len(self.counts) and self.num_rows:
             highest, label = self.counts.max(dim=0)
             if int(highest) > self.num_rows:
                 warn_outside(
-                    f"bind: label {int(label)} occurs {int(highest):,} times in {self.num_rows:,} training rows, so "
-                    "that shares of the rows, in novelty and propensities, are wrong. If each token is a row, say so: "
-                    "ignore_index=-100, or whatever pads; LabelFrequency.update() takes it, or tokens.flatten()."
+                    f"bind: label {int(label)} occurs {int(highest):,} times in "
+                    f"{self.num_rows:,} training rows, so that shares of the rows, in "
+                    "novelty and propensities, are wrong. If each token is a row, say "
+                    "so: ignore_index=-100, or whatever pads; LabelFrequency.update() "
+                    "takes it, or tokens.flatten()."
                 )
         return self.num_rows
 
     @classmethod
     def of(cls, caller: str, frequency: Any) -> Training:
-        """Return the facts of a :class:`LabelFrequency`, added up over processes, or of :class:`LabelBuckets`."""
+        """Return the facts of a :class:`LabelFrequency`, added up over processes, or of
+        :class:`LabelBuckets`.
+        """
         if isinstance(frequency, LabelFrequency):
             counts, num_rows = frequency.compute().reshape(-1).cpu(), frequency.num_rows
             if not num_rows:
                 warn_outside(
-                    f"{caller}: the LabelFrequency has counted no rows, so that every label is unseen; update it with "
-                    "the training targets before bind."
+                    f"{caller}: the LabelFrequency has counted no rows, so that every "
+                    "label is unseen; update it with the training targets before bind."
                 )
             return cls(frequency.num_labels, counts, num_rows)
         if isinstance(frequency, LabelBuckets):
             return cls(frequency.num_labels, frequency.counts, None, frequency)
         raise TypeError(
-            f"{caller}: bind takes a LabelFrequency or LabelBuckets, not {shape_of(frequency)}; make one of counts "
-            "with LabelFrequency.from_counts(counts, num_rows) or LabelBuckets.deciles(counts)."
+            f"{caller}: bind takes a LabelFrequency or LabelBuckets, not "
+            f"{shape_of(frequency)}; make one of counts with "
+            "LabelFrequency.from_counts(counts, num_rows) or "
+            "LabelBuckets.deciles(counts)."
         )
 
     def buckets(self, kind: str) -> LabelBuckets:
-        """Return the buckets of a kind such as ``"deciles"``, for which bound buckets of any kind are returned."""
-        if self.given_buckets is not None and (kind == "deciles" or self.given_buckets.names == names_of(kind)):
+        """Return the buckets of a kind such as ``"deciles"``, for which bound buckets
+        of any kind are returned.
+        """
+        if self.given_buckets is not None and (
+            kind == "deciles" or self.given_buckets.names == names_of(kind)
+        ):
             return self.given_buckets
         if self.counts is None:
             assert self.given_buckets is not None
             raise ValueError(
-                f"bind: the buckets {', '.join(self.given_buckets.names)} hold no training counts, of which {kind!r} "
-                "are made; bind a LabelFrequency."
+                f"bind: the buckets {', '.join(self.given_buckets.names)} hold no "
+                f"training counts, of which {kind!r} are made; bind a LabelFrequency."
             )
         if kind not in self.buckets_by_kind:
             self.buckets_by_kind[kind] = buckets_of(kind, self.counts, self.order)
@@ -102,7 +120,9 @@ FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "num_train": lambda training, _: training.rows_of_counts,
     "tree": lambda training, _: training.tree,
 }
-"""Arguments of metrics that ``bind`` completes: a function of the bound facts and the metric's own value for each."""
+"""Arguments of metrics that ``bind`` completes: a function of the bound facts and the
+metric's own value for each.
+"""
 
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str
@@ -154,7 +174,9 @@ class ListArguments(RelevanceArguments, total=False):
 
 
 class RankArguments(ListArguments, total=False):
-    """Keyword arguments of metrics that compare the ranked labels of each row with its relevant labels."""
+    """Keyword arguments of metrics that compare the ranked labels of each row with its
+    relevant labels.
+    """
 
     ties: Ties
 
@@ -166,21 +188,29 @@ class OverLabelsArguments(RowArguments, total=False):
 
 
 class LabelArguments(RankArguments, OverLabelsArguments, total=False):
-    """Keyword arguments of metrics of ranked labels that can also be averaged over labels."""
+    """Keyword arguments of metrics of ranked labels that can also be averaged over
+    labels.
+    """
 
 
-def check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names of row groups as a tuple; raise unless they are distinct, and differ from names of buckets."""
+def check_row_groups(
+    caller: str, row_groups: Any, bucket_names: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Return the names of row groups as a tuple; raise unless they are distinct, and
+    differ from names of buckets.
+    """
     if row_groups is None:
         return None
     names = check_names(caller, "row_groups", row_groups)
     if not all(names) or len(set(names)) != len(names) or not names:
-        raise ValueError(f"{caller}: row_groups={list(names)} must be distinct names, at least one.")
+        raise ValueError(
+            f"{caller}: row_groups={list(names)} must be distinct names, at least one."
+        )
     taken = sorted({*names} & {*bucket_names})
     if taken:
         raise ValueError(
-            f"{caller}: row_groups names {', '.join(map(repr, taken))}, which is a bucket too; give the group another "
-            "name, so that keys tell them apart."
+            f"{caller}: row_groups names {', '.join(map(repr, taken))}, which is a "
+            "bucket too; give the group another name, so that keys tell them apart."
         )
     endings = Counter(bucket_names)
     for bucket in bucket_names:
@@ -188,7 +218,7 @@ def check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) 
     repeated = [ending for ending, times in endings.items() if times > 1]
     if repeated:
         raise ValueError(
-            f"{caller}: the names of buckets and of row_groups give two values the key that ends in {repeated[0]!r}; "
-            "give the group or the bucket another name."
+            f"{caller}: the names of buckets and of row_groups give two values the key "
+            f"that ends in {repeated[0]!r}; give the group or the bucket another name."
         )
     return names

@@ -1,4 +1,6 @@
-"""Checks of a ranked batch: each refuses a batch that a metric cannot read, before any state is changed."""
+"""Checks of a ranked batch: each refuses a batch that a metric cannot read, before any
+state is changed.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ Check: TypeAlias = Callable[[Any, Ranking], None]
 
 
 def check_batch(metric: Any, ranking: Ranking) -> None:
-    """Raise unless a metric can read ``ranking``; warn of what looks like a mistake in its first batch."""
+    """Raise unless a metric can read ``ranking``; warn of what looks like a mistake in
+    its first batch.
+    """
     if not isinstance(ranking, Ranking):
         raise TypeError(
-            f"{_name(metric)}: ranking is {shape_of(ranking)}; pass a Ranking, such as tailmetrics.rank(preds, target)."
+            f"{_name(metric)}: ranking is {shape_of(ranking)}; pass a Ranking, such "
+            "as tailmetrics.rank(preds, target)."
         )
-    # every batch is checked for these here, since a call costs a small batch more than the comparison
+    # every batch is checked for these here, since a call costs a small batch more than
+    # the comparison
     scores = ranking.scores
     if scores is not None and scores.dtype == torch.bool:
         _check_decisions(metric)
@@ -30,13 +36,14 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
         _refuse_shallow(metric, ranking)
     if metric._device != ranking.ids.device:
         raise ValueError(
-            f"{_name(metric)}: the batch is on {ranking.ids.device}, the metric on {metric._device}; "
-            f"move the metric with .to({str(ranking.ids.device)!r})."
+            f"{_name(metric)}: the batch is on {ranking.ids.device}, the metric on "
+            f"{metric._device}; move the metric with .to({str(ranking.ids.device)!r})."
         )
 
     for check in metric.batch_checks:
         check(metric, ranking)
-    if metric._warns and not is_compiling():  # only the first batch is checked for likely mistakes
+    # only the first batch is checked for likely mistakes
+    if metric._warns and not is_compiling():
         metric._warns = False
         if metric.validate_args:
             warn_of_gains(metric, ranking)
@@ -45,7 +52,9 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
 
 
 def checks_of(metric: Any) -> tuple[Check, ...]:
-    """Return the checks that the batches of a metric need, given its arguments; in the order of their errors."""
+    """Return the checks that the batches of a metric need, given its arguments; in the
+    order of their errors.
+    """
     reading = metric.reading
     is_needed: dict[Check, bool] = {
         _check_scores: reading.needs_scores,
@@ -63,7 +72,11 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
 
 def depends_on_labels(metric: Any) -> bool:
     """Whether the values of a metric depend on label ids, not only on ranks."""
-    return metric.buckets is not None or bool(metric.needs) or metric.formula.weights is not None
+    return (
+        metric.buckets is not None
+        or bool(metric.needs)
+        or metric.formula.weights is not None
+    )
 
 
 def _name(metric: Any) -> str:
@@ -74,7 +87,10 @@ def _name(metric: Any) -> str:
 def _check_decisions(metric: Any) -> None:
     """Raise if ``preds`` are bool, and the metric reads an order."""
     if not metric.reading.required_depth.decisions:
-        raise ValueError(f"{_name(metric)}: preds are decisions (bool) without an order; pass scores or ids.")
+        raise ValueError(
+            f"{_name(metric)}: preds are decisions (bool) without an order; pass "
+            "scores or ids."
+        )
 
 
 def _refuse_shallow(metric: Any, ranking: Ranking) -> None:
@@ -82,23 +98,25 @@ def _refuse_shallow(metric: Any, ranking: Ranking) -> None:
     needed = metric.reading.required_depth.ranked
     argument = "depth" if metric.reading.uses_depth else "k"
     raise ValueError(
-        f"{_name(metric)}: {argument}={needed} is deeper than the ranking ({ranking.depth} ids "
-        f"per row); rank again with depth={needed}."
+        f"{_name(metric)}: {argument}={needed} is deeper than the ranking "
+        f"({ranking.depth} ids per row); rank again with depth={needed}."
     )
 
 
 def _check_scores(metric: Any, ranking: Ranking) -> None:
     """Raise if the ranking has no scores."""
     if ranking.scores is None and ranking.values is None:
-        raise ValueError(f"{_name(metric)}: preds are ranked ids, which have no scores; pass scores.")
+        raise ValueError(
+            f"{_name(metric)}: preds are ranked ids, which have no scores; pass scores."
+        )
 
 
 def _check_scores_of_ties(metric: Any, ranking: Ranking) -> None:
     """Raise if the ranking has no scores, of which ``ties`` reads the equal ones."""
     if ranking.scores is None and ranking.values is None:
         raise ValueError(
-            f"{_name(metric)}: ties={metric.ties!r} reads the scores of all labels, and preds are ids; pass "
-            "scores or scored candidates, or leave ties out."
+            f"{_name(metric)}: ties={metric.ties!r} reads the scores of all labels, "
+            "and preds are ids; pass scores or scored candidates, or leave ties out."
         )
 
 
@@ -106,8 +124,8 @@ def _check_whole_lists(metric: Any, ranking: Ranking) -> None:
     """Raise if lists were cut that the metric reads as a whole."""
     if not ranking.complete and not ranking.scores_all:
         raise ValueError(
-            f"{_name(metric)}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
-            "rank the scores or whole lists."
+            f"{_name(metric)}: k=None reads whole lists, but the ranking was cut at "
+            f"{ranking.depth}; rank the scores or whole lists."
         )
 
 
@@ -117,11 +135,14 @@ def _check_reading(metric: Any, ranking: Ranking) -> None:
 
 
 def _check_labels(metric: Any, ranking: Ranking) -> None:
-    """Raise if a ranking has documents without labels, another number of labels, or an id that is too large."""
+    """Raise if a ranking has documents without labels, another number of labels, or an
+    id that is too large.
+    """
     if ranking.documents is not None and depends_on_labels(metric):
         raise ValueError(
-            f"{_name(metric)}: the documents of flat queries have no labels here, which this metric reads; pass "
-            "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
+            f"{_name(metric)}: the documents of flat queries have no labels here, "
+            "which this metric reads; pass update(Ranking.from_flat(preds, target, "
+            "indexes, ids=labels))."
         )
 
     num_labels = metric.num_labels
@@ -129,15 +150,20 @@ def _check_labels(metric: Any, ranking: Ranking) -> None:
         return
     if ranking.num_labels is not None:
         raise ValueError(
-            f"{_name(metric)}: the ranking is of {ranking.num_labels} labels, the metric of {num_labels}; "
-            "make both for the same labels."
+            f"{_name(metric)}: the ranking is of {ranking.num_labels} labels, the "
+            f"metric of {num_labels}; make both for the same labels."
         )
     if ranking.documents is None and metric.validate_args:
-        ranking.remembered(("ids below", num_labels), lambda: _check_ids_below(_name(metric), ranking, num_labels))
+        ranking.remembered(
+            ("ids below", num_labels),
+            lambda: _check_ids_below(_name(metric), ranking, num_labels),
+        )
 
 
 def _check_ids_below(caller: str, ranking: Ranking, num_labels: int) -> None:
-    """Raise unless listed and relevant ids are below ``num_labels``, for lists without a number of labels."""
+    """Raise unless listed and relevant ids are below ``num_labels``, for lists without
+    a number of labels.
+    """
     check_ids_in_range(caller, "preds", ranking.ids, num_labels)
     check_ids_in_range(caller, "target", ranking.targets.entries.ids, num_labels)
 
@@ -146,8 +172,9 @@ def _check_weights(metric: Any, ranking: Ranking) -> None:
     """Raise if a batch has no row weights."""
     if ranking.rows.weights is None:
         raise ValueError(
-            f"{_name(metric)}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights). "
-            "evaluate takes rank(preds, target, row_weights=weights) in place of preds and target; the command line "
+            f"{_name(metric)}: row_weights is missing; the metric is weighted: pass "
+            "update(…, row_weights=weights). evaluate takes rank(preds, target, "
+            "row_weights=weights) in place of preds and target; the command line "
             "takes no weights."
         )
 
@@ -157,16 +184,17 @@ def _check_groups(metric: Any, ranking: Ranking) -> None:
     names, groups = metric.row_groups, ranking.rows.groups
     if groups is None:
         raise ValueError(
-            f"{_name(metric)}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
-            "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
+            f"{_name(metric)}: row_groups is missing; the metric has the groups "
+            f"{', '.join(names)}: pass update(preds, target, row_groups=ids), the "
+            "group of each row from 0, -1 for none."
         )
     if not metric.validate_args or not groups.numel():
         return
     largest = int(groups.max())
     if largest >= len(names):
         raise ValueError(
-            f"{_name(metric)}: row_groups holds {largest}, but there are {len(names)} groups "
-            f"({', '.join(names)}); numbers of groups start at 0."
+            f"{_name(metric)}: row_groups holds {largest}, but there are {len(names)} "
+            f"groups ({', '.join(names)}); numbers of groups start at 0."
         )
 
 

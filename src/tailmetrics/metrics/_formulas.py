@@ -1,4 +1,6 @@
-"""Formulas: pure functions of what a reading gives, with the facts about their values that states and ties need."""
+"""Formulas: pure functions of what a reading gives, with the facts about their values
+that states and ties need.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def takes_arrays(
     check: Callable[..., None] | None = None,
     row_axis: int = -1,
 ) -> Callable[..., Value]:
-    """Return ``function`` as one that takes a ranking, or ``preds, target`` in its place, by position or keyword.
+    """Return ``function`` as one that takes a ranking, or ``preds, target`` in its
+    place, by position or keyword.
 
     Metrics call the function itself: they check their arguments when they are made.
 
@@ -39,7 +42,8 @@ def takes_arrays(
         function: A formula, whose first argument is a ranking.
         depth: How deep arrays are ranked; None for as deep as the argument ``k`` asks.
         warns: Looks at a ranking of arrays first.
-        check: Raises unless the arguments can be used: ``check(caller, ranks, arguments)``.
+        check: Raises unless the arguments can be used:
+            ``check(caller, ranks, arguments)``.
         row_axis: The axis of the rows in the value: 0 or -1.
     """
     public = _PublicFormula(function, depth, warns, check)
@@ -48,8 +52,11 @@ def takes_arrays(
     def either(*args: Any, **kwargs: Any) -> Value:
         if "ranking" in kwargs:
             kwargs[public.ranking_name] = kwargs.pop("ranking")
-        has_ranks = public.ranking_name in kwargs or (len(args) > 0 and isinstance(args[0], TargetRanks))
-        if has_ranks and is_compiling():  # torch.compile follows neither signatures nor checks
+        has_ranks = public.ranking_name in kwargs or (
+            len(args) > 0 and isinstance(args[0], TargetRanks)
+        )
+        # torch.compile follows neither signatures nor checks
+        if has_ranks and is_compiling():
             ranks = args[0] if args else kwargs[public.ranking_name]
             value = function(*args, **kwargs)
         else:
@@ -62,18 +69,26 @@ def takes_arrays(
 
 
 def _without_masked_rows(value: Any, ranks: TargetRanks, row_axis: int) -> Any:
-    """Return floating values of rows with NaN in the rows that the row mask of a ranking drops.
+    """Return floating values of rows with NaN in the rows that the row mask of a
+    ranking drops.
 
-    Bools, whole numbers and the two terms of a ratio cannot say so, and stay as they are.
+    Bools, whole numbers and the two terms of a ratio cannot say so, and stay as they
+    are.
     """
     row_mask = ranks.row_mask if isinstance(ranks, Ranking) else None
-    if row_mask is None or not isinstance(value, Tensor) or not value.is_floating_point():
+    if (
+        row_mask is None
+        or not isinstance(value, Tensor)
+        or not value.is_floating_point()
+    ):
         return value
     return value.movedim(row_axis, -1).masked_fill(~row_mask, nan).movedim(-1, row_axis)
 
 
 class _PublicFormula:
-    """A formula with checked arguments, of a ranking or of arrays; the arguments are those of :func:`takes_arrays`."""
+    """A formula with checked arguments, of a ranking or of arrays; the arguments are
+    those of :func:`takes_arrays`.
+    """
 
     def __init__(
         self,
@@ -89,21 +104,30 @@ class _PublicFormula:
         self.signature = signature(function)
         ranking, *others = self.signature.parameters.values()
         self.ranking_name = ranking.name
-        arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
+        arrays = [
+            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
+            for name in ("preds", "target")
+        ]
         self.array_signature = self.signature.replace(parameters=[*arrays, *others])
         self.choices = _choices_of(function)
 
     def ranks_and_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[TargetRanks, dict[str, Any]]:
-        """Return the ranks that a call passed, or those of its arrays, and the other arguments; all are checked."""
-        has_ranks = self.ranking_name in kwargs or (args and isinstance(args[0], TargetRanks))
+        """Return the ranks that a call passed, or those of its arrays, and the other
+        arguments; all are checked.
+        """
+        has_ranks = self.ranking_name in kwargs or (
+            args and isinstance(args[0], TargetRanks)
+        )
         called = self.signature if has_ranks else self.array_signature
         try:
             bound = called.bind(*args, **kwargs)
         except TypeError as error:
             names = ", ".join(called.parameters)
-            raise TypeError(f"{self.name}: {error}; pass {self.name}({names}).") from None
+            raise TypeError(
+                f"{self.name}: {error}; pass {self.name}({names})."
+            ) from None
         bound.apply_defaults()
         arguments = bound.arguments
         for name, texts in self.choices.items():
@@ -114,33 +138,45 @@ class _PublicFormula:
         if has_ranks:
             ranks = arguments.pop(self.ranking_name)
         else:
-            ranks = self._ranked(arguments.pop("preds"), arguments.pop("target"), arguments.get("k"))
+            ranks = self._ranked(
+                arguments.pop("preds"), arguments.pop("target"), arguments.get("k")
+            )
         if self.check is not None:
             self.check(self.name, ranks, arguments)
         return ranks, arguments
 
     def _cutoffs(self, k: Any) -> Any:
-        """Return k as an int, a tuple of ints, or None for whole lists; raise unless it is a cut-off, or several."""
-        cutoffs = check_cutoffs(self.name, k, optional=self.signature.parameters["k"].default is None)
+        """Return k as an int, a tuple of ints, or None for whole lists; raise unless it
+        is a cut-off, or several.
+        """
+        cutoffs = check_cutoffs(
+            self.name, k, optional=self.signature.parameters["k"].default is None
+        )
         num_axes = getattr(k, "ndim", 0)
         if isinstance(k, Sequence) or num_axes:
             return cutoffs
         return cutoffs[0]
 
     def _ranked(self, preds: Any, target: Any, cutoffs: Any) -> Ranking:
-        """Return the ranking of arrays, as deep as the cut-offs of the formula need it."""
+        """Return the ranking of arrays, as deep as the cut-offs of the formula need
+        it.
+        """
         depth = self.depth or Depth(0)
         if cutoffs is not None:
             deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
             depth = Depth(deepest, deepest)
-        ranking = rank_batch(Context(self.name, warns=True), Batch(preds, target), depth)
+        ranking = rank_batch(
+            Context(self.name, warns=True), Batch(preds, target), depth
+        )
         if self.warns is not None and not is_compiling():
             self.warns(ranking)
         return ranking
 
 
 def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
-    """Return the texts that each argument may be, for the arguments of a function that are texts."""
+    """Return the texts that each argument may be, for the arguments of a function that
+    are texts.
+    """
     choices = {}
     for name, kind in get_type_hints(function).items():
         if get_origin(kind) is Literal:
@@ -150,35 +186,50 @@ def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A function of the ranks of the relevant labels, with what is known about its values.
+    """A function of the ranks of the relevant labels, with what is known about its
+    values.
 
     Attributes:
-        function: Called as ``function(ranks, k, **arguments)``, k an int, or a tuple whose cut-offs are the first axis
-            of the value. It returns one value per row, shape (...), or for a ratio of sums two of them.
+        function: Called as ``function(ranks, k, **arguments)``, k an int, or a tuple
+            whose cut-offs are the first axis of the value. It returns one value per
+            row, shape (...), or for a ratio of sums two of them.
         arguments: Further arguments of the function.
-        value_format: The format in which values are added up. With ``COUNT``, a value is a whole number, divided by
-            ``per_one(k)``.
+        value_format: The format in which values are added up. With ``COUNT``, a value
+            is a whole number, divided by ``per_one(k)``.
         per_one: How many counts make a value of 1 at a cut-off.
-        check: Raises unless the function can read a ranking, ``check(caller, ranking)``; None if it can read any. It
-            looks at values, and is called only if arguments are validated.
-        reads_cutoff: Whether the function takes ``k``; if not, it reads the list that the reading gives.
+        check: Raises unless the function can read a ranking,
+            ``check(caller, ranking)``; None if it can read any. It looks at values, and
+            is called only if arguments are validated.
+        reads_cutoff: Whether the function takes ``k``; if not, it reads the list that
+            the reading gives.
         optional_k: Whether k may be None, for whole lists.
         zero_without_hits: Whether the value of a row without a hit is 0.
-        is_averaged: Whether the mean over all orders of equal scores is known, for ``ties="expected"``.
-        reads_counts_alone: Whether a value without gains depends only on ranks, the length of the list, the number of
-            relevant labels and the number of all labels.
-        reads_gains: Whether the function reads gains, so that ``min_gain`` has no effect.
-        reads_one_rank: Whether the function reads a single rank: no order is then the worst or the best of all ranks.
+        is_averaged: Whether the mean over all orders of equal scores is known, for
+            ``ties="expected"``.
+        reads_counts_alone: Whether a value without gains depends only on ranks, the
+            length of the list, the number of relevant labels and the number of all
+            labels.
+        reads_gains: Whether the function reads gains, so that ``min_gain`` has no
+            effect.
+        reads_one_rank: Whether the function reads a single rank: no order is then the
+            worst or the best of all ranks.
         reads_first: Whether the function reads the best relevant label alone.
-        ignores_order: Whether a value depends only on which labels are in the top k, in any order.
-        depends_on_catalogue: Whether a value depends on how many labels there are, seen in the data or not.
-        unit: What a value counts, such as ``"places"`` of a list; empty for shares, sums and means of them.
-        is_of_softmax: Whether scores are taken for logits, so that runs with probabilities cannot be compared with it.
-        is_additive: Whether the values of all buckets in the one list of a row add up to the value over all labels.
-        answered: A function of a ranking, the ranks and the arguments: whether a row has a value, to which
-            ``empty_target_action`` does not apply; None if it is whether a row has a relevant label.
+        ignores_order: Whether a value depends only on which labels are in the top k, in
+            any order.
+        depends_on_catalogue: Whether a value depends on how many labels there are, seen
+            in the data or not.
+        unit: What a value counts, such as ``"places"`` of a list; empty for shares,
+            sums and means of them.
+        is_of_softmax: Whether scores are taken for logits, so that runs with
+            probabilities cannot be compared with it.
+        is_additive: Whether the values of all buckets in the one list of a row add up
+            to the value over all labels.
+        answered: A function of a ranking, the ranks and the arguments: whether a row
+            has a value, to which ``empty_target_action`` does not apply; None if it is
+            whether a row has a relevant label.
         lacking: What is the matter with a row to which ``empty_target_action`` applies.
-        usual_action: The default of ``empty_target_action``: overall, and within buckets.
+        usual_action: The default of ``empty_target_action``: overall, and within
+            buckets.
         is_own: Whether a user wrote it: what it returns is checked.
     """
 
@@ -211,7 +262,9 @@ class Formula:
 
     @property
     def weights(self) -> LabelWeights | None:
-        """The worth of each label as a hit; None if all labels are worth the same, or their gain."""
+        """The worth of each label as a hit; None if all labels are worth the same, or
+        their gain.
+        """
         return self.arguments.get("weights")
 
     def one(self, k: int) -> int:
@@ -221,8 +274,11 @@ class Formula:
         return self.per_one(k)
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
-        """Return the value of each row at each cut-off, shape (K, ...), or numerator and denominator, (2, K, ...)."""
-        function = getattr(self.function, "__wrapped__", self.function)  # without what takes_arrays adds for users
+        """Return the value of each row at each cut-off, shape (K, ...), or numerator
+        and denominator, (2, K, ...).
+        """
+        # without what takes_arrays adds for users
+        function = getattr(self.function, "__wrapped__", self.function)
         if not self.reads_cutoff:
             value = function(ranks, **self.arguments)
         elif len(ks) > 1:
@@ -240,9 +296,20 @@ class Formula:
         return row_values
 
 
-def hit_formula(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None, **facts: Any) -> Formula:
-    """Return a formula of hits: 0 without one, depends on counts alone, and its mean over all orders is known."""
-    hit_facts = {"zero_without_hits": True, "is_averaged": True, "reads_counts_alone": True, **facts}
+def hit_formula(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Formula:
+    """Return a formula of hits: 0 without one, depends on counts alone, and its mean
+    over all orders is known.
+    """
+    hit_facts = {
+        "zero_without_hits": True,
+        "is_averaged": True,
+        "reads_counts_alone": True,
+        **facts,
+    }
     return Formula(function, arguments or {}, **hit_facts)
 
 
@@ -256,10 +323,12 @@ NO_FORMULA = Formula(_no_value)
 
 @dataclass(frozen=True, eq=False)
 class OwnFormula(Formula):
-    """A formula that a user wrote for one cut-off: it is called once for each, and what it returns is checked.
+    """A formula that a user wrote for one cut-off: it is called once for each, and what
+    it returns is checked.
 
     Attributes:
-        num_terms: How many tensors the function returns: 2 for the numerator and the denominator of a ratio.
+        num_terms: How many tensors the function returns: 2 for the numerator and the
+            denominator of a ratio.
         caller: Name of the metric, for errors.
         validate: Whether the values are checked, and not only their shape and type.
         bounds: The least and the largest value of a row, which intervals rely on.
@@ -272,7 +341,9 @@ class OwnFormula(Formula):
     is_own: bool = True
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
-        """Return the values as :meth:`Formula.at` does. Ranks that another metric asked for are not shown."""
+        """Return the values as :meth:`Formula.at` does. Ranks that another metric asked
+        for are not shown.
+        """
         if max(ks) < EVERYTHING:
             ranks = ranks.first(max(ks))
         values = []
@@ -289,7 +360,8 @@ class OwnFormula(Formula):
         return stacked[0]
 
     def _terms(self, value: Any) -> tuple[Any, ...]:
-        """Return what the function returned as a tuple of as many tensors as it has to return.
+        """Return what the function returned as a tuple of as many tensors as it has to
+        return.
 
         Raises:
             TypeError: If a ratio has not two of them.
@@ -302,12 +374,14 @@ class OwnFormula(Formula):
         if isinstance(value, tuple):
             returned = f"a tuple of {len(value)}"
         raise TypeError(
-            f"{self.caller}: {self.function.__name__} returned {returned}; return two tensors, the terms of the "
+            f"{self.caller}: {self.function.__name__} returned {returned}; return two "
+            "tensors, the terms of the "
             "numerator and of the denominator: return hits, total."
         )
 
     def _check_bounds(self, terms: tuple[Tensor, ...], k: int) -> None:
-        """Raise if the value of a row is outside the bounds that the class states; a quotient may be rounded up.
+        """Raise if the value of a row is outside the bounds that the class states; a
+        quotient may be rounded up.
 
         Raises:
             ValueError: If there is such a value.
@@ -326,34 +400,41 @@ class OwnFormula(Formula):
         else:
             return
         raise ValueError(
-            f"{self.caller}: {self.function.__name__} gives a row the value {worst:g}, outside of the bounds of the "
-            f"metric, {low:g} to {high:g}; if the value is right, write bounds = {remedy} in the class."
+            f"{self.caller}: {self.function.__name__} gives a row the value {worst:g}, "
+            f"outside of the bounds of the metric, {low:g} to {high:g}; if the value "
+            f"is right, write bounds = {remedy} in the class."
         )
 
     def _check_term(self, values: Any, n: Tensor) -> None:
-        """Raise unless the function returned one value per row that can be added up without loss."""
+        """Raise unless the function returned one value per row that can be added up
+        without loss.
+        """
         returned = f"{self.caller}: {self.function.__name__} returned"
         if not isinstance(values, Tensor) or values.shape != n.shape:
             raise TypeError(
-                f"{returned} {shape_of(values)}; return one number per row: a tensor of the shape of "
-                f"n_relevant, {list(n.shape)}."
+                f"{returned} {shape_of(values)}; return one number per row: a tensor "
+                f"of the shape of n_relevant, {list(n.shape)}."
             )
         is_whole = values.dtype in (torch.bool, *INTEGERS)
         needs_whole = self.value_format.limbs == 0
         if needs_whole and not is_whole:
             raise TypeError(
-                f"{returned} {shape_of(values)}; return bools or whole numbers, such as hits_at(k), or "
-                "leave fixed_point = COUNT out for fractions."
+                f"{returned} {shape_of(values)}; return bools or whole numbers, such "
+                "as hits_at(k), or leave fixed_point = COUNT out for fractions."
             )
         if not needs_whole and values.dtype != real_dtype(values.device):
             raise TypeError(
-                f"{returned} {shape_of(values)}; return float64, such as divide(hits, n) or "
-                "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."
+                f"{returned} {shape_of(values)}; return float64, such as divide(hits, "
+                "n) or hits.double(), so that no digit is lost, or bools or whole "
+                "numbers with fixed_point = COUNT."
             )
         if not self.validate or not values.numel():
             return
 
-        low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
+        low, high = (
+            float(bound)
+            for bound in torch.aminmax(values.to(real_dtype(values.device)))
+        )
         largest = self.value_format.largest
         # a quotient of sums may be rounded to a little more than 1
         if not is_whole and not 0 <= low <= high <= largest * (1 + 1e-9):
@@ -361,6 +442,11 @@ class OwnFormula(Formula):
             if self.value_format != REAL:
                 limit = f" and at most {largest:g}, or larger with fixed_point = REAL"
             worst = low if low < 0 else high
-            raise ValueError(f"{returned} {worst}; values are numbers of at least 0{limit}.")
+            raise ValueError(
+                f"{returned} {worst}; values are numbers of at least 0{limit}."
+            )
         if bool((values[n == 0] != 0).any()):
-            raise ValueError(f"{returned} a value other than 0 for a row without a relevant label; return 0 there.")
+            raise ValueError(
+                f"{returned} a value other than 0 for a row without a relevant label; "
+                "return 0 there."
+            )

@@ -1,4 +1,6 @@
-"""The keys of values, such as ``precision@5`` and ``precision@5/en/decile_10``, and the names of states."""
+"""The keys of values, such as ``precision@5`` and ``precision@5/en/decile_10``, and the
+names of states.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,50 @@ from tailmetrics.metrics._states import State
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 
 DATA: Final = ("k", *FACTS, *PRESENTATION, "row_groups", "weighted", *BATCH_DEFAULTS)
-"""Arguments that describe the data, not the convention of a metric: they are not in the key."""
+"""Arguments that describe the data, not the convention of a metric: they are not in the
+key.
+"""
 
 WORDS: Final[Mapping[str, str]] = {
     "min_gain": "min",
     "miss_value": "miss",
-    # these have a place of their own in the key, or decide nothing that a key has to tell
-    **dict.fromkeys(("scope", "average", "threshold", "min_recall", "statistic", "preset"), ""),
+    # these have a place of their own in the key, or decide nothing that a key has to
+    # tell
+    **dict.fromkeys(
+        ("scope", "average", "threshold", "min_recall", "statistic", "preset"), ""
+    ),
 }
-"""The words for arguments in a key, where they are not the names; "" keeps an argument out of the key."""
+"""The words for arguments in a key, where they are not the names; "" keeps an argument
+out of the key.
+"""
 
-LAST: Final = ("denominator", "labels", "macro", "depth", "empty_target_action", "ties", "min_gain")
-"""The order of arguments that many metrics take; in a key they stand behind those of one metric."""
+LAST: Final = (
+    "denominator",
+    "labels",
+    "macro",
+    "depth",
+    "empty_target_action",
+    "ties",
+    "min_gain",
+)
+"""The order of arguments that many metrics take; in a key they stand behind those of
+one metric.
+"""
 
 
 class Stem:
-    """The key without its cut-off: the class name in lower case, with underscores, unless a class sets another stem."""
+    """The key without its cut-off: the class name in lower case, with underscores,
+    unless a class sets another stem.
+    """
 
     def __get__(self, metric: Any, owner: type) -> str:
-        """Return ``normalized_recall`` for ``NormalizedRecallAtK``, and ``f_beta`` for ``FBetaAtK``."""
+        """Return ``normalized_recall`` for ``NormalizedRecallAtK``, and ``f_beta`` for
+        ``FBetaAtK``.
+        """
         name = owner.__name__.removesuffix("AtK").removesuffix("AtThreshold")
-        return sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+        return sub(
+            r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name
+        ).lower()
 
 
 @dataclass(frozen=True)
@@ -47,10 +72,14 @@ class Keys:
     """The keys of the values of one metric.
 
     Attributes:
-        by_cutoff: The key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``.
-        groups: The part of a key for each row group: empty for all rows, then such as ``/en``.
-        buckets: The part of a key for each bucket, such as ``/decile_10``; one empty part without buckets.
-        by_label: The name of the values of labels at each cut-off: its key without average and conventions.
+        by_cutoff: The key of each cut-off, without row group and bucket:
+            ``precision@1``, ``precision@5``.
+        groups: The part of a key for each row group: empty for all rows, then such as
+            ``/en``.
+        buckets: The part of a key for each bucket, such as ``/decile_10``; one empty
+            part without buckets.
+        by_label: The name of the values of labels at each cut-off: its key without
+            average and conventions.
     """
 
     by_cutoff: tuple[str, ...]
@@ -59,17 +88,26 @@ class Keys:
     by_label: tuple[str, ...]
 
     def of_rows(self, group: str = "") -> list[str]:
-        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
-        return [f"{key}{group}{bucket}" for key, bucket in product(self.by_cutoff, self.buckets)]
+        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as
+        ``group``, over its rows.
+        """
+        return [
+            f"{key}{group}{bucket}"
+            for key, bucket in product(self.by_cutoff, self.buckets)
+        ]
 
 
 def keys_of(metric: Any) -> Keys:
-    """Return the keys of the values of a metric, from the arguments that are not the default."""
+    """Return the keys of the values of a metric, from the arguments that are not the
+    default.
+    """
     if metric.name is not None:
         by_cutoff = by_label = _at_cutoffs(metric, metric.name)
     else:
         prefix, convention = metric.reading.prefix, _convention(metric)
-        by_cutoff = _at_cutoffs(metric, f"{prefix}{metric.aggregation.prefix}{metric.stem}{convention}")
+        by_cutoff = _at_cutoffs(
+            metric, f"{prefix}{metric.aggregation.prefix}{metric.stem}{convention}"
+        )
         by_label = _at_cutoffs(metric, f"{prefix}{metric.stem}")
 
     groups = [""]
@@ -80,7 +118,9 @@ def keys_of(metric: Any) -> Keys:
 
 
 def _at_cutoffs(metric: Any, key: str) -> tuple[str, ...]:
-    """Return a key with each cut-off behind it; a name that stands for one cut-off stays as it is."""
+    """Return a key with each cut-off behind it; a name that stands for one cut-off
+    stays as it is.
+    """
     if metric.name is not None and len(metric.cutoffs) == 1:
         return (key,)
     keys = []
@@ -91,7 +131,9 @@ def _at_cutoffs(metric: Any, key: str) -> tuple[str, ...]:
 
 
 def _convention(metric: Any) -> str:
-    """Return the part of a key for arguments that are not the default: a text alone, a number after its name."""
+    """Return the part of a key for arguments that are not the default: a text alone, a
+    number after its name.
+    """
     hidden = {*DATA, *metric.aggregation.not_in_key}
     if not metric.reading.uses_depth:
         hidden.add("depth")
@@ -110,7 +152,9 @@ def _convention(metric: Any) -> str:
 
 
 def arguments_text(metric: Any) -> str:
-    """Return the arguments of a metric that are not the default as text, those that may stand without a name first."""
+    """Return the arguments of a metric that are not the default as text, those that may
+    stand without a name first.
+    """
     unusual = metric.unusual_settings()
     if isinstance(metric.buckets, LabelBuckets):
         unusual.pop("num_labels", None)
@@ -143,10 +187,14 @@ def _argument_text(name: str, value: Any) -> str:
 
 
 def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
-    """Return the name of each state: equal for two metrics only if these add equal amounts, in all processes."""
+    """Return the name of each state: equal for two metrics only if these add equal
+    amounts, in all processes.
+    """
     unusual = metric.unusual_settings()
     # metrics that read a batch in different ways add different amounts
-    batch_settings = {name: value for name, value in unusual.items() if name in BATCH_DEFAULTS}
+    batch_settings = {
+        name: value for name, value in unusual.items() if name in BATCH_DEFAULTS
+    }
     suffix = f"_of_{metric.num_labels}"
     if metric.row_groups:
         suffix += f"_of_{len(metric.row_groups)}_groups"
@@ -167,7 +215,9 @@ def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
 
 def _class_with_states(aggregation: Any) -> str:
     """Return the name of the class that declares the states of an aggregation."""
-    return next(base.__name__ for base in type(aggregation).__mro__ if "states" in vars(base))
+    return next(
+        base.__name__ for base in type(aggregation).__mro__ if "states" in vars(base)
+    )
 
 
 def _place_in_key(name: str) -> int:

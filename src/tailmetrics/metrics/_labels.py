@@ -1,4 +1,6 @@
-"""Averages over labels: micro, macro and weighted, from true positives, predictions and support of each label."""
+"""Averages over labels: micro, macro and weighted, from true positives, predictions and
+support of each label.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from tailmetrics.metrics._aggregations import (
     by_weight,
     with_bucket_axis,
 )
-from tailmetrics.metrics._arguments_of_metrics import Average, EmptyTargetAction, LabelSet, MacroOf
+from tailmetrics.metrics._arguments_of_metrics import (
+    Average,
+    EmptyTargetAction,
+    LabelSet,
+    MacroOf,
+)
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import (
     COUNT,
@@ -46,7 +53,11 @@ LabelRatio: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]
 BLOCK_LABELS = 2**18
 """Number of labels averaged at once, to bound the memory at millions of labels."""
 
-AVERAGED = {"present": "labels with rows", "union": "labels with rows or predictions", "all": "labels"}
+AVERAGED = {
+    "present": "labels with rows",
+    "union": "labels with rows or predictions",
+    "all": "labels",
+}
 """The labels that a macro average counts."""
 OVER = {
     "present": "the mean over the labels that are relevant in some row",
@@ -63,26 +74,33 @@ DECIDING_COUNTS: dict[LabelSet, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class CountRatio:
-    """A ratio of true positives TP, predictions P and support S, of a row, of all rows, or of a label.
+    """A ratio of true positives TP, predictions P and support S, of a row, of all rows,
+    or of a label.
 
-    The ratio is ``hits`` TP / (``predicted`` P + ``support`` S). Precision is 1, 1, 0; recall is 1, 0, 1; F-beta is
-    1 + beta^2, 1, beta^2.
-    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
+    The ratio is ``hits`` TP / (``predicted`` P + ``support`` S). Precision is 1, 1, 0;
+    recall is 1, 0, 1; F-beta is 1 + beta^2, 1, beta^2. Source: van Rijsbergen,
+    Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
 
     hits: float
     predicted: float
     support: float
 
-    def __call__(self, hits: Tensor, predicted: Any, support: Tensor) -> tuple[Tensor, Tensor]:
-        """Return numerator and denominator; whole numbers for precision and recall, else float64."""
+    def __call__(
+        self, hits: Tensor, predicted: Any, support: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return numerator and denominator; whole numbers for precision and recall,
+        else float64.
+        """
         if not self.predicted:
             return hits, support
         if not self.support:
             return hits, predicted
         real = real_dtype(hits.device)
         if self.predicted != 1:
-            predicted = self.predicted * torch.as_tensor(predicted, dtype=real, device=hits.device)
+            predicted = self.predicted * torch.as_tensor(
+                predicted, dtype=real, device=hits.device
+            )
         return self.hits * hits.to(real), predicted + self.support * support.to(real)
 
     @property
@@ -102,11 +120,15 @@ PRECISION, RECALL = CountRatio(1, 1, 0), CountRatio(1, 0, 1)
 
 
 LARGEST_BETA = 2.0**27
-"""For a larger beta, 1 + beta^2 is beta^2 in float64; beta^2 itself may be more than float64 holds."""
+"""For a larger beta, 1 + beta^2 is beta^2 in float64; beta^2 itself may be more than
+float64 holds.
+"""
 
 
 def f_beta(beta: float) -> CountRatio:
-    """Return the ratio of counts of F-beta; for a huge beta with all three numbers divided by beta^2."""
+    """Return the ratio of counts of F-beta; for a huge beta with all three numbers
+    divided by beta^2.
+    """
     if beta > LARGEST_BETA:
         return CountRatio(1.0, beta**-2, 1.0)
     return CountRatio(1 + beta**2, 1, beta**2)
@@ -114,12 +136,14 @@ def f_beta(beta: float) -> CountRatio:
 
 @dataclass(frozen=True)
 class ByAverage:
-    """Makes the aggregation of a ratio of counts by ``average``: of each row, of all rows, or of each label.
+    """Makes the aggregation of a ratio of counts by ``average``: of each row, of all
+    rows, or of each label.
 
     Attributes:
         ratio: The ratio.
         averages: The averages that the metric takes.
-        up_to_k: Whether the support of a row is at most k, the largest possible number of hits.
+        up_to_k: Whether the support of a row is at most k, the largest possible number
+            of hits.
     """
 
     ratio: CountRatio
@@ -138,14 +162,18 @@ class ByAverage:
         macro: MacroOf | None = None,
         empty_target_action: EmptyTargetAction | None = None,
     ) -> Aggregation:
-        """Return the aggregation; arguments that say something about another average are an error."""
+        """Return the aggregation; arguments that say something about another average
+        are an error.
+        """
         check_choice(caller, "average", average, self.averages, " to this metric")
         check_choice(caller, "labels", labels, LabelSet)
         if macro is not None:
             check_choice(caller, "macro", macro, MacroOf)
         if average != "macro":
             _check_no_macro(caller, average, labels, macro)
-        mean_over_labels = partial(MeanOverLabels, ratio=self.ratio, labels=labels, macro=macro)
+        mean_over_labels = partial(
+            MeanOverLabels, ratio=self.ratio, labels=labels, macro=macro
+        )
         aggregations: dict[str, Callable[..., Aggregation]] = {
             "samples": MeanOfRows,
             "micro": partial(RatioOfCounts, ratio=self.ratio, up_to_k=self.up_to_k),
@@ -154,15 +182,29 @@ class ByAverage:
             "none": partial(RatioOfEachLabel, ratio=self.ratio),
         }
         aggregation = aggregations[average]
-        return aggregation(caller, reading, weighted, average=average, empty_target_action=empty_target_action)
+        return aggregation(
+            caller,
+            reading,
+            weighted,
+            average=average,
+            empty_target_action=empty_target_action,
+        )
 
 
-def _check_no_macro(caller: str, average: str, labels: LabelSet, macro: MacroOf | None) -> None:
+def _check_no_macro(
+    caller: str, average: str, labels: LabelSet, macro: MacroOf | None
+) -> None:
     """Raise if arguments of a macro average were passed for another average."""
     if macro is not None:
-        raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
+        raise ValueError(
+            f"{caller}: macro={macro!r} says what average='macro' is; average is "
+            f"{average!r}."
+        )
     if labels != "present":
-        raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
+        raise ValueError(
+            f"{caller}: labels={labels!r} says what average='macro' is over; average "
+            f"is {average!r}."
+        )
 
 
 class _CountAggregation(Aggregation):
@@ -172,13 +214,22 @@ class _CountAggregation(Aggregation):
     usual_action = "neg"
     """The default of ``empty_target_action``, also within buckets.
 
-    Averages over labels do not skip rows without a relevant label of a bucket: most false positives of the bucket are
-    in such rows, so that the value of a bucket would look better, the rarer its labels are.
+    Averages over labels do not skip rows without a relevant label of a bucket: most
+    false positives of the bucket are in such rows, so that the value of a bucket would
+    look better, the rarer its labels are.
     """
     tie_rules = ("id",)  # of labels, the counts in another order are not known
     reading: Any
 
-    def __init__(self, caller: str, reading: Reading, weighted: bool, *, ratio: CountRatio, **arguments: Any) -> None:
+    def __init__(
+        self,
+        caller: str,
+        reading: Reading,
+        weighted: bool,
+        *,
+        ratio: CountRatio,
+        **arguments: Any,
+    ) -> None:
         super().__init__(caller, reading, weighted, **arguments)
         self.ratio = ratio
 
@@ -191,10 +242,14 @@ class _CountAggregation(Aggregation):
         """Return whether each row counts, shape (N,) or (N, G), bool."""
         if self.empty_target_action == "skip":
             return ranks.n_relevant > 0
-        return ranking.in_counted_rows(torch.ones_like(ranks.n_relevant, dtype=torch.bool))
+        return ranking.in_counted_rows(
+            torch.ones_like(ranks.n_relevant, dtype=torch.bool)
+        )
 
     def facts(self, states: States) -> Facts:
-        """Return the number of rows that count, if rows without a relevant label are skipped."""
+        """Return the number of rows that count, if rows without a relevant label are
+        skipped.
+        """
         if self.empty_target_action != "skip":
             return Facts()  # the states do not tell such rows from others
         counted = int(self.row_format.totals(states["counted"])[0])
@@ -212,7 +267,9 @@ class RatioOfCounts(_CountAggregation):
     averages = ("micro",)
     row_terms = "ratio"
 
-    def __init__(self, *arguments: Any, up_to_k: bool = False, **other_arguments: Any) -> None:
+    def __init__(
+        self, *arguments: Any, up_to_k: bool = False, **other_arguments: Any
+    ) -> None:
         super().__init__(*arguments, **other_arguments)
         self._up_to_k = up_to_k
 
@@ -225,14 +282,19 @@ class RatioOfCounts(_CountAggregation):
         }
 
     def _row_counts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return hits, predictions and support of each row, (N, K, G, 3), 0 in rows that do not count; and which do."""
+        """Return hits, predictions and support of each row, (N, K, G, 3), 0 in rows
+        that do not count; and which do.
+        """
         reading = self.reading
         ranks, ranking = reading.of(ranking), reading.relevant(ranking)
         counted = self.counted(ranking, ranks)
         hits, predicted = reading.counts(ranking, ranks)
         support = ranks.n_relevant.view(-1, 1, self.num_buckets).expand_as(hits)
         if self._up_to_k:
-            support = torch.stack([support[:, place].clamp(max=k) for place, k in enumerate(reading.ks)], dim=1)
+            support = torch.stack(
+                [support[:, place].clamp(max=k) for place, k in enumerate(reading.ks)],
+                dim=1,
+            )
         counts = torch.stack([hits, predicted, support], dim=-1)
         return counts * counted.view(-1, 1, self.num_buckets, 1), counted
 
@@ -242,23 +304,35 @@ class RatioOfCounts(_CountAggregation):
         return {"counts": PerRow(counts), "counted": PerRow(with_bucket_axis(counted))}
 
     def values(self, states: States) -> Values:
-        """Return the ratios. If no row has a prediction, precision is 0; if there are no rows, it is NaN."""
+        """Return the ratios. If no row has a prediction, precision is 0; if there are
+        no rows, it is NaN.
+        """
         counted = self.row_format.totals(states["counted"])
         top, bottom = self._terms(states)
         values = []
         for numerators, denominators in zip(top.tolist(), bottom.tolist(), strict=True):
-            values.append(_ratios_of_counted(zip(numerators, denominators, strict=True), counted))
+            values.append(
+                _ratios_of_counted(zip(numerators, denominators, strict=True), counted)
+            )
         return values
 
     def _terms(self, states: States) -> tuple[Tensor, Tensor]:
-        """Return numerator and denominator by cut-off and bucket, (K, G) each, in the format of numbers of rows."""
+        """Return numerator and denominator by cut-off and bucket, (K, G) each, in the
+        format of numbers of rows.
+        """
         shape = states["counts"].shape[:-1]
-        counts = torch.tensor(self.row_format.totals(states["counts"]), dtype=torch.float64, device="cpu").view(shape)
+        counts = torch.tensor(
+            self.row_format.totals(states["counts"]), dtype=torch.float64, device="cpu"
+        ).view(shape)
         return self.ratio(*counts.unbind(-1))
 
     def denominators(self, states: States) -> Denominators:
-        """Return the predictions, the relevant labels, the attainable hits, or for F-scores their weighted sum."""
-        denominators: list[list[float]] = (self._terms(states)[1] / float(self.row_format.unit)).tolist()
+        """Return the predictions, the relevant labels, the attainable hits, or for
+        F-scores their weighted sum.
+        """
+        denominators: list[list[float]] = (
+            self._terms(states)[1] / float(self.row_format.unit)
+        ).tolist()
         what = self.ratio.of
         if self._up_to_k:
             what = "attainable hits"
@@ -273,11 +347,16 @@ class RatioOfCounts(_CountAggregation):
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
         counts, _ = self._row_counts(ranking)
-        return torch.stack(self.ratio(*counts.to(torch.float64).unbind(-1))).flatten(2).movedim(1, -1)
+        return (
+            torch.stack(self.ratio(*counts.to(torch.float64).unbind(-1)))
+            .flatten(2)
+            .movedim(1, -1)
+        )
 
 
 class RatioOfEachLabel(_CountAggregation):
-    """The ratio of each label, ``average="none"``, from its hits, its predictions and its support.
+    """The ratio of each label, ``average="none"``, from its hits, its predictions and
+    its support.
 
     Args:
         extra_counts: The names of the counts that are needed beside those of the ratio.
@@ -290,12 +369,16 @@ class RatioOfEachLabel(_CountAggregation):
     keeps_labels = True
 
     def __init__(
-        self, *arguments: Any, extra_counts: Sequence[str] = ("predicted", "support"), **other_arguments: Any
+        self,
+        *arguments: Any,
+        extra_counts: Sequence[str] = ("predicted", "support"),
+        **other_arguments: Any,
     ) -> None:
         super().__init__(*arguments, **other_arguments)
         if self.reading.formula.arguments.get("denominator") == "k":
             raise ValueError(
-                f"{self.caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
+                f"{self.caller}: denominator='k' means nothing per label; use "
+                "average='samples' or 'micro'."
             )
         self._kept = frozenset({*self.ratio.counts, *extra_counts})
         """The counts of each label that the states hold, besides hits."""
@@ -303,11 +386,21 @@ class RatioOfEachLabel(_CountAggregation):
     # states
 
     def states(self) -> dict[str, State]:
-        """Return the counts of each label that the average reads, and the number of rows that count."""
+        """Return the counts of each label that the average reads, and the number of
+        rows that count.
+        """
         reading = self.reading
         columns = (self.row_format.columns,) if self.weighted else ()
-        label_counts = State((reading.known_num_labels, *columns), shared=True, key=self._state_key(False))
-        bucket_counts = State((self.num_buckets, self.row_format.columns), shared=True, key=self._state_key(True))
+        label_counts = State(
+            (reading.known_num_labels, *columns),
+            shared=True,
+            key=self._state_key(False),
+        )
+        bucket_counts = State(
+            (self.num_buckets, self.row_format.columns),
+            shared=True,
+            key=self._state_key(True),
+        )
 
         states = {}
         for k in reading.ks:
@@ -320,10 +413,12 @@ class RatioOfEachLabel(_CountAggregation):
         return states
 
     def _state_key(self, by_bucket: bool) -> str:
-        """Return the suffix of a state's name, by which metrics with equal counts share them.
+        """Return the suffix of a state's name, by which metrics with equal counts share
+        them.
 
-        Buckets change the counts of a label only if each bucket has its own list, or rows are skipped by bucket.
-        ``by_bucket`` is true for counts that are kept by bucket.
+        Buckets change the counts of a label only if each bucket has its own list, or
+        rows are skipped by bucket. ``by_bucket`` is true for counts that are kept by
+        bucket.
         """
         action = self.empty_target_action
         suffix = self.reading.key_of_counts(by_bucket or action == "skip")
@@ -345,14 +440,17 @@ class RatioOfEachLabel(_CountAggregation):
         for k in reading.ks:
             increments[f"hits_at_{k}"] = reading.hit_labels(ranking, ranks, k, counted)
             if self._predicts:
-                increments[f"predicted_at_{k}"] = reading.predicted_labels(ranking, k, counted)
+                increments[f"predicted_at_{k}"] = reading.predicted_labels(
+                    ranking, k, counted
+                )
         if "support" in self._kept:
             increments["support"] = at_targets(ranking)
         increments["counted"] = PerRow(with_bucket_axis(counted))
         return increments
 
     def _label_counts(self, states: States, k: int) -> list[Tensor]:
-        """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
+        """Return true positives, predictions and support of each label, shape (..., L)
+        each; float64 if weighted.
 
         A count that is not kept is 0, and takes no memory.
         """
@@ -373,19 +471,32 @@ class RatioOfEachLabel(_CountAggregation):
 
     def values(self, states: States) -> Values:
         """Return the value of each label, (K, L)."""
-        return torch.stack([divide(*self.ratio(*self._label_counts(states, k))) for k in self.reading.ks])
+        return torch.stack(
+            [
+                divide(*self.ratio(*self._label_counts(states, k)))
+                for k in self.reading.ks
+            ]
+        )
 
     # what intervals, comparisons and captions ask
 
     @property
     def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here
-        """Whether the states hold predictions and support of each label, beside hits."""
+        """Whether the states hold predictions and support of each label, beside
+        hits.
+        """
         return self._kept == {"predicted", "support"}
 
     def per_label(
-        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
+        self,
+        states: States,
+        names: Sequence[str],
+        with_cutoffs: bool,
+        zero_division: float,
     ) -> dict[str, Tensor]:
-        """Return support, predictions, true positives and value of each label, as far as they are kept."""
+        """Return support, predictions, true positives and value of each label, as far
+        as they are kept.
+        """
         columns: dict[str, Tensor] = {}
         reading = self.reading
         for k, cutoff, name in zip(reading.ks, reading.cutoffs, names, strict=True):
@@ -403,24 +514,35 @@ class RatioOfEachLabel(_CountAggregation):
         return columns
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
-        """Return for each cut-off the cells of labels that each row hits, predicts and holds."""
+        """Return for each cut-off the cells of labels that each row hits, predicts and
+        holds.
+        """
         increments = self.increments(ranking)
         support = increments.get("support")
         cells = []
         for k in self.reading.ks:
-            cells.append(LabelCells(increments[f"hits_at_{k}"], increments.get(f"predicted_at_{k}"), support))
+            cells.append(
+                LabelCells(
+                    increments[f"hits_at_{k}"],
+                    increments.get(f"predicted_at_{k}"),
+                    support,
+                )
+            )
         return cells
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Raise: only labels have values."""
-        raise ValueError(f"{self.caller}: average={self.average!r} is over labels; a row has no value of its own.")
+        raise ValueError(
+            f"{self.caller}: average={self.average!r} is over labels; a row has no "
+            "value of its own."
+        )
 
 
 class MeanOverLabels(RatioOfEachLabel):
     """The mean over labels of the ratio of each label.
 
-    It is the plain mean for ``average="macro"``; for ``"weighted"``, each label is weighted by the number of rows in
-    which it is relevant.
+    It is the plain mean for ``average="macro"``; for ``"weighted"``, each label is
+    weighted by the number of rows in which it is relevant.
 
     Args:
         average: The average.
@@ -434,9 +556,19 @@ class MeanOverLabels(RatioOfEachLabel):
     has_value_per_label = False
 
     def __init__(
-        self, *arguments: Any, average: Average, labels: LabelSet, macro: MacroOf | None, **other_arguments: Any
+        self,
+        *arguments: Any,
+        average: Average,
+        labels: LabelSet,
+        macro: MacroOf | None,
+        **other_arguments: Any,
     ) -> None:
-        super().__init__(*arguments, average=average, extra_counts=DECIDING_COUNTS[labels], **other_arguments)
+        super().__init__(
+            *arguments,
+            average=average,
+            extra_counts=DECIDING_COUNTS[labels],
+            **other_arguments,
+        )
         self.labels = labels
         self.macro = macro
         self.weighs_by_support = average == "weighted"
@@ -447,7 +579,9 @@ class MeanOverLabels(RatioOfEachLabel):
             self._weight_format = REAL
 
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
-        """Return the weight of each label in the average, given its predictions and its support."""
+        """Return the weight of each label in the average, given its predictions and its
+        support.
+        """
         if self.weighs_by_support:
             return support
         if self.labels == "all":
@@ -466,56 +600,89 @@ class MeanOverLabels(RatioOfEachLabel):
         for k in self.reading.ks:
             precisions = self._mean(states, k, PRECISION)
             recalls = self._mean(states, k, RECALL)
-            values.append([self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)])
+            values.append(
+                [self._f_score(*pair) for pair in zip(precisions, recalls, strict=True)]
+            )
         return values
 
     def _f_score(self, precision: float, recall: float) -> float:
         """Return the F-score of a precision and a recall."""
         if not (precision and recall):
             return precision * recall  # 0, or NaN without rows
-        # one hit, 1 / precision predictions and a support of 1 / recall have this precision and recall
-        counts = torch.tensor([1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu")
+        # one hit, 1 / precision predictions and a support of 1 / recall have this
+        # precision and recall
+        counts = torch.tensor(
+            [1, 1 / precision, 1 / recall], dtype=torch.float64, device="cpu"
+        )
         top, bottom = self.ratio(*counts.unbind())
         return float(top / bottom)
 
     def _mean(self, states: States, k: int, ratio: LabelRatio) -> list[float]:
         """Return the mean over the labels of each bucket."""
-        return _ratios_of_counted(self._sums(states, k, ratio), self.row_format.totals(states["counted"]))
+        return _ratios_of_counted(
+            self._sums(states, k, ratio), self.row_format.totals(states["counted"])
+        )
 
-    def _sums(self, states: States, k: int, ratio: LabelRatio) -> list[tuple[Fraction, Fraction]]:
-        """Return the weighted sum over the labels of each bucket, and the sum of their weights, both exact."""
+    def _sums(
+        self, states: States, k: int, ratio: LabelRatio
+    ) -> list[tuple[Fraction, Fraction]]:
+        """Return the weighted sum over the labels of each bucket, and the sum of their
+        weights, both exact.
+        """
         counts, buckets = self._label_counts(states, k), self.reading.buckets
         value_format, weight_format = self._value_format, self._weight_format
-        sums = torch.zeros(self.num_buckets, value_format.columns, dtype=torch.int64, device="cpu")
-        weights = torch.zeros(self.num_buckets, weight_format.columns, dtype=torch.int64, device="cpu")
+        sums = torch.zeros(
+            self.num_buckets, value_format.columns, dtype=torch.int64, device="cpu"
+        )
+        weights = torch.zeros(
+            self.num_buckets, weight_format.columns, dtype=torch.int64, device="cpu"
+        )
 
         for start in range(0, len(counts[0]), BLOCK_LABELS):
-            hits, predicted, support = (count[start : start + BLOCK_LABELS].cpu() for count in counts)
+            hits, predicted, support = (
+                count[start : start + BLOCK_LABELS].cpu() for count in counts
+            )
             weight = self._weights(predicted, support)
             labels = weight.nonzero().squeeze(1)
-            _add_by_bucket(weights, weight_format, buckets, labels + start, weight[labels])
-            # only labels with hits are read: others have the value 0, as do most of millions of labels
+            _add_by_bucket(
+                weights, weight_format, buckets, labels + start, weight[labels]
+            )
+            # only labels with hits are read: others have the value 0, as do most of
+            # millions of labels
             labels = hits.nonzero().squeeze(1)
-            values = divide(*ratio(hits[labels], predicted[labels], support[labels])) * weight[labels]
+            values = (
+                divide(*ratio(hits[labels], predicted[labels], support[labels]))
+                * weight[labels]
+            )
             _add_by_bucket(sums, value_format, buckets, labels + start, values)
 
         fractions = []
-        for top, bottom in zip(value_format.totals(sums), weight_format.totals(weights), strict=True):
-            fractions.append((Fraction(int(top), value_format.unit), Fraction(int(bottom), weight_format.unit)))
+        for top, bottom in zip(
+            value_format.totals(sums), weight_format.totals(weights), strict=True
+        ):
+            fractions.append(
+                (
+                    Fraction(int(top), value_format.unit),
+                    Fraction(int(bottom), weight_format.unit),
+                )
+            )
         return fractions
 
     def _sums_of_weights(self, states: States) -> list[list[float]]:
         """Return by cut-off and bucket the sum of the weights of labels."""
         sums = []
         for k in self.reading.ks:
-            sums.append([float(weights) for _, weights in self._sums(states, k, RECALL)])
+            sums.append(
+                [float(weights) for _, weights in self._sums(states, k, RECALL)]
+            )
         return sums
 
     def not_measured(self, states: States) -> Sequence[Sequence[bool]]:
         """Return by cut-off and bucket whether there is no label to average.
 
-        Of the labels ``"present"`` there is none where nothing is relevant; of their ``"union"`` with the predicted
-        ones there is none where nothing is predicted either; ``"all"`` are always some, and 0 / 0 is 0 for each.
+        Of the labels ``"present"`` there is none where nothing is relevant; of their
+        ``"union"`` with the predicted ones there is none where nothing is predicted
+        either; ``"all"`` are always some, and 0 / 0 is 0 for each.
         """
         unmeasured = []
         for weights in self._sums_of_weights(states):
@@ -523,7 +690,9 @@ class MeanOverLabels(RatioOfEachLabel):
         return unmeasured
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return the weights of the counts in the ratio, and of the labels in the mean."""
+        """Return the weights of the counts in the ratio, and of the labels in the
+        mean.
+        """
         if self.weighted:
             return None
         terms = {
@@ -537,14 +706,18 @@ class MeanOverLabels(RatioOfEachLabel):
         return terms
 
     def denominators(self, states: States) -> Denominators:
-        """Return the number of labels that are averaged, or the relevant rows of all labels."""
+        """Return the number of labels that are averaged, or the relevant rows of all
+        labels.
+        """
         what = AVERAGED[self.labels]
         if self.weighs_by_support:
             what = by_weight("relevant labels", self.weighted)
         return what, self._sums_of_weights(states)
 
     def facts(self, states: States) -> Facts:
-        """Return the number of rows that count, and of how many labels that are relevant in some row the mean is."""
+        """Return the number of rows that count, and of how many labels that are
+        relevant in some row the mean is.
+        """
         facts = super().facts(states)
         if self.weighs_by_support or "support" not in self._kept:
             return facts
@@ -552,7 +725,9 @@ class MeanOverLabels(RatioOfEachLabel):
         has_rows = support.reshape(len(support), -1).any(dim=1)
         if buckets is None:
             return replace(facts, labels_with_rows=[int(has_rows.sum())])
-        labels_with_rows = torch.bincount(buckets.assignment[has_rows], minlength=self.num_buckets)
+        labels_with_rows = torch.bincount(
+            buckets.assignment[has_rows], minlength=self.num_buckets
+        )
         return replace(facts, labels_with_rows=labels_with_rows.tolist())
 
     @property
@@ -561,7 +736,9 @@ class MeanOverLabels(RatioOfEachLabel):
         return self.labels == "all"
 
     def mean_over(self) -> str:
-        """Return in words the labels of which the average is the mean; empty where labels have weights."""
+        """Return in words the labels of which the average is the mean; empty where
+        labels have weights.
+        """
         if self.weighs_by_support:
             return ""
         mean = OVER[self.labels]
@@ -580,9 +757,12 @@ class MeanOverLabels(RatioOfEachLabel):
 
 
 def _ratios_of_counted(
-    terms: Iterable[tuple[float | Fraction, float | Fraction]], counted: Sequence[int | float]
+    terms: Iterable[tuple[float | Fraction, float | Fraction]],
+    counted: Sequence[int | float],
 ) -> list[float]:
-    """Return numerator / denominator of each bucket; 0 where the denominator is 0, NaN where no row counts."""
+    """Return numerator / denominator of each bucket; 0 where the denominator is 0, NaN
+    where no row counts.
+    """
     values = []
     for (numerator, denominator), rows in zip(terms, counted, strict=True):
         if not rows:
@@ -595,9 +775,15 @@ def _ratios_of_counted(
 
 
 def _add_by_bucket(
-    sums: Tensor, fixed_point: FixedPoint, buckets: LabelBuckets | None, labels: Tensor, values: Tensor
+    sums: Tensor,
+    fixed_point: FixedPoint,
+    buckets: LabelBuckets | None,
+    labels: Tensor,
+    values: Tensor,
 ) -> None:
-    """Add the values of some labels to sums over the labels of each bucket (G, columns), exact in any order."""
+    """Add the values of some labels to sums over the labels of each bucket (G,
+    columns), exact in any order.
+    """
     if fixed_point.limbs:
         values = values.to(torch.float64)
     bucket = torch.zeros_like(labels)

@@ -1,4 +1,6 @@
-"""``TopKMetric``: joins a reading, a formula and an aggregation, holds their states, and names the values."""
+"""``TopKMetric``: joins a reading, a formula and an aggregation, holds their states,
+and names the values.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,25 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics._arguments import arguments, check_count, check_counts, check_flag, settled_arguments, shape_of
+from tailmetrics._arguments import (
+    arguments,
+    check_count,
+    check_counts,
+    check_flag,
+    settled_arguments,
+    shape_of,
+)
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, MeanOfRows, Values
-from tailmetrics.metrics._arguments_of_metrics import FACTS, Buckets, Training, check_row_groups
+from tailmetrics.metrics._arguments_of_metrics import (
+    FACTS,
+    Buckets,
+    Training,
+    check_row_groups,
+)
 from tailmetrics.metrics._batches import QueriesSeen
 from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
@@ -27,38 +41,59 @@ from tailmetrics.metrics._keys import Stem, arguments_text, keys_of, names_of_st
 from tailmetrics.metrics._plots import plot_metric
 from tailmetrics.metrics._readings import Ranks, Reading
 from tailmetrics.metrics._results import Result, not_measured, result_of, tied_shares
-from tailmetrics.metrics._states import Addition, AtCells, Increments, PerRow, State, check_cells
+from tailmetrics.metrics._states import (
+    Addition,
+    AtCells,
+    Increments,
+    PerRow,
+    State,
+    check_cells,
+)
 from tailmetrics.metrics._tie_counts import MANY_TIED, TieCount, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread, real_dtype
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates, check_batch_argument
+from tailmetrics.ranking._inputs import (
+    BATCH_DEFAULTS,
+    Batch,
+    Context,
+    Duplicates,
+    check_batch_argument,
+)
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows
 from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
-"""Returns the settings of a metric with which a batch is read; each update calls it, so it is a fast ``attrgetter``."""
+"""Returns the settings of a metric with which a batch is read; each update calls it, so
+it is a fast ``attrgetter``.
+"""
 ROW_SETTINGS = {"row_weights": "weighted", "row_groups": "row_groups"}
-"""Argument of ``update`` -> the argument of the constructor without which a metric does not accept it."""
+"""Argument of ``update`` -> the argument of the constructor without which a metric does
+not accept it.
+"""
 
 
 class TopKMetric(ExactMetric):
-    """A metric of ranked labels, overall or by bucket: a reading, a formula and an aggregation.
+    """A metric of ranked labels, overall or by bucket: a reading, a formula and an
+    aggregation.
 
-    ``update`` ranks a batch (once for all metrics of a :class:`tailmetrics.TopKCollection`), computes what the batch
-    adds, and changes the states last: after an error, the states are as before. States are whole numbers, so results do
-    not depend on batch size, order or number of processes.
+    ``update`` ranks a batch (once for all metrics of a
+    :class:`tailmetrics.TopKCollection`), computes what the batch adds, and changes the
+    states last: after an error, the states are as before. States are whole numbers, so
+    results do not depend on batch size, order or number of processes.
 
-    ``update`` takes ``preds`` as scores (N, L), ranked ids (N, K), a pair of scores and ids (N, C) or CSR (N, L), and
-    ``target`` as class indices (N,), padded label ids (N, M), multi-hot or gains (N, L) or CSR (N, L).
+    ``update`` takes ``preds`` as scores (N, L), ranked ids (N, K), a pair of scores and
+    ids (N, C) or CSR (N, L), and ``target`` as class indices (N,), padded label ids (N,
+    M), multi-hot or gains (N, L) or CSR (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
         formula: The formula of a value, with its arguments.
         reading: Makes the part of a ranking that the formula reads.
         aggregation: Makes the aggregation that turns rows into a number.
-        needs: Facts of training, beside those that the aggregation needs, that must be known before an update.
+        needs: Facts of training, beside those that the aggregation needs, that must be
+            known before an update.
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
@@ -77,13 +112,21 @@ class TopKMetric(ExactMetric):
     empty_target_action: str = "neg"
     min_gain: float | None = None
     _warns = True
-    """Whether the next batch is checked for likely mistakes, with warnings; only the first batch is."""
+    """Whether the next batch is checked for likely mistakes, with warnings; only the
+    first batch is.
+    """
     _warns_of_ties = True
-    """Whether ``compute`` warns of equal scores; it warns once, and a collection warns in place of its members."""
+    """Whether ``compute`` warns of equal scores; it warns once, and a collection warns
+    in place of its members.
+    """
     _warns_of_cutoffs = True
-    """Whether the first batch warns of buckets of at most k labels; a collection or a report warns for its metrics."""
+    """Whether the first batch warns of buckets of at most k labels; a collection or a
+    report warns for its metrics.
+    """
     _warns_of_stages = True
-    """Whether an update warns that the metric holds batches of another stage, such as training; it warns once."""
+    """Whether an update warns that the metric holds batches of another stage, such as
+    training; it warns once.
+    """
     _enter_stage = enter_stage
     _keep_states = False
     _tie_count: TieCount | None = None
@@ -113,7 +156,10 @@ class TopKMetric(ExactMetric):
         super().__init__(**kwargs)
 
         if not isinstance(name, str | None):
-            raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
+            raise TypeError(
+                f"{caller}: name={name!r} is no text; pass a string to be used as "
+                "key, or None."
+            )
         _check_buckets(caller, buckets)
         self.formula = formula
         self.name = name
@@ -127,18 +173,27 @@ class TopKMetric(ExactMetric):
         self.duplicates = check_batch_argument(caller, "duplicates", duplicates)
         self.ignore_index = check_batch_argument(caller, "ignore_index", ignore_index)
 
-        self.reading = reading(caller, k, formula, buckets is not None, **reading_arguments)
-        self.aggregation = aggregation(caller, self.reading, self.weighted, **aggregation_arguments)
+        self.reading = reading(
+            caller, k, formula, buckets is not None, **reading_arguments
+        )
+        self.aggregation = aggregation(
+            caller, self.reading, self.weighted, **aggregation_arguments
+        )
         if self.weighted and not self.aggregation.can_be_weighted:
             raise ValueError(
-                f"{caller}: weighted=True means nothing here, where no mean over rows is taken; leave it out."
+                f"{caller}: weighted=True means nothing here, where no mean over rows "
+                "is taken; leave it out."
             )
         self._take_arguments_of_parts()
         self.cutoffs = self.reading.cutoffs
         self.k = self.cutoffs if self.reading.has_several_cutoffs else self.cutoffs[0]
-        self.usual_settings = {**type(self).usual_settings, "empty_target_action": self.aggregation.usual_action}
+        self.usual_settings = {
+            **type(self).usual_settings,
+            "empty_target_action": self.aggregation.usual_action,
+        }
         self.needs = (*self.aggregation.needs, *needs)
-        # bind completes buckets that are a kind such as "deciles", and facts that are None
+        # bind completes buckets that are a kind such as "deciles", and facts that are
+        # None
         self._left_open: dict[str, str | None] = {}
         for argument, value in vars(self).items():
             if argument in FACTS and (value is None or isinstance(value, str)):
@@ -146,7 +201,9 @@ class TopKMetric(ExactMetric):
         self._rebuild({})
 
     def _take_arguments_of_parts(self) -> None:
-        """Set the arguments of the reading and the aggregation as attributes, and those that no part has set."""
+        """Set the arguments of the reading and the aggregation as attributes, and those
+        that no part has set.
+        """
         attributes = vars(self)
         for part in (self.reading, self.aggregation):
             for argument in part.takes:
@@ -160,7 +217,11 @@ class TopKMetric(ExactMetric):
         """Set the range of values for TorchMetrics' plots."""
         super().__init_subclass__(**kwargs)
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
-        plot_attributes = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": cls.stem}
+        plot_attributes = {
+            "plot_lower_bound": low,
+            "plot_upper_bound": high,
+            "plot_legend_name": cls.stem,
+        }
         for attribute in plot_attributes.keys() - vars(cls).keys():
             setattr(cls, attribute, plot_attributes[attribute])
 
@@ -181,11 +242,15 @@ class TopKMetric(ExactMetric):
 
     @property
     def is_bound(self) -> bool:
-        """Whether the metric has all facts that an update needs, so that :meth:`bind` need not be called."""
+        """Whether the metric has all facts that an update needs, so that :meth:`bind`
+        need not be called.
+        """
         return not self.missing()
 
     def missing(self) -> list[str]:
-        """Return the names of the facts that an update needs and that are not known yet, such as ``"label_counts"``."""
+        """Return the names of the facts that an update needs and that are not known
+        yet, such as ``"label_counts"``.
+        """
         names = []
         if isinstance(self.buckets, str):
             names.append("buckets")
@@ -196,7 +261,9 @@ class TopKMetric(ExactMetric):
         return names
 
     def check_bound(self, when: str, advice: str = "") -> None:
-        """Raise if a fact is missing that the states need; ``advice`` replaces "call bind"."""
+        """Raise if a fact is missing that the states need; ``advice`` replaces "call
+        bind".
+        """
         if self._defaults:
             return
         missing = self.missing()
@@ -208,29 +275,42 @@ class TopKMetric(ExactMetric):
         if "buckets" in missing:
             problem = f"buckets={self.buckets!r} has no label counts yet"
         if missing == ["tree"]:  # a LabelFrequency knows of no parents
-            raise ValueError(f"{self._caller}: {problem}; {advice or 'pass tree=LabelTree(parents) to the metric'}.")
+            raise ValueError(
+                f"{self._caller}: {problem}; "
+                f"{advice or 'pass tree=LabelTree(parents) to the metric'}."
+            )
         passed = " and ".join(f"{name}=" for name in missing)
         remedy = advice or f"call bind(frequency) with a LabelFrequency {when}"
-        raise ValueError(f"{self._caller}: {problem}; {remedy}, or pass {passed} to the metric.")
+        raise ValueError(
+            f"{self._caller}: {problem}; {remedy}, or pass {passed} to the metric."
+        )
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> Self:
-        """Set what the constructor left open: ``buckets="deciles"``, the number of labels, the training counts.
+        """Set what the constructor left open: ``buckets="deciles"``, the number of
+        labels, the training counts.
 
         Arguments that were passed to the constructor stay.
 
         Args:
-            frequency: The counted training labels, added up over all processes: call ``bind`` in each of them. Or
-                buckets, which replace ``buckets="deciles"``.
+            frequency: The counted training labels, added up over all processes: call
+                ``bind`` in each of them. Or buckets, which replace
+                ``buckets="deciles"``.
 
         Raises:
             TypeError: If ``frequency`` is neither.
-            ValueError: If the metric has been updated since its last reset, or the facts do not agree.
+            ValueError: If the metric has been updated since its last reset, or the
+                facts do not agree.
         """
         self.check_own_states("bind")
-        training = frequency if isinstance(frequency, Training) else Training.of(self._caller, frequency)
+        training = (
+            frequency
+            if isinstance(frequency, Training)
+            else Training.of(self._caller, frequency)
+        )
         if self._update_count:
             raise ValueError(
-                f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
+                f"{self._caller}: bind after {self._update_count} updates would mix "
+                "two meanings; reset first."
             )
         facts = {}
         for argument, value in self._left_open.items():
@@ -245,7 +325,9 @@ class TopKMetric(ExactMetric):
         return tuple(self._left_open)
 
     def take_shared_arguments(self, **shared_arguments: Any) -> None:
-        """Take the arguments of a collection, except those that were passed to the metric itself."""
+        """Take the arguments of a collection, except those that were passed to the
+        metric itself.
+        """
         arguments_to_take = {}
         for name, value in shared_arguments.items():
             if self._given.get(name) is None:
@@ -262,7 +344,9 @@ class TopKMetric(ExactMetric):
         return value  # a tree, which evaluate has checked
 
     def _rebuild(self, facts: Mapping[str, Any]) -> None:
-        """Set facts, and build what depends on them: the parts, the keys and new states. An error changes nothing."""
+        """Set facts, and build what depends on them: the parts, the keys and new
+        states. An error changes nothing.
+        """
         with unchanged_after_errors([self]):
             self._build(facts)
 
@@ -280,7 +364,9 @@ class TopKMetric(ExactMetric):
         self._is_locked = True
 
     def _reconcile_facts(self) -> None:
-        """Take the number of labels and the training counts from other facts, and raise if two facts do not agree."""
+        """Take the number of labels and the training counts from other facts, and raise
+        if two facts do not agree.
+        """
         self.bound_buckets: LabelBuckets | None = None
         if isinstance(self.buckets, LabelBuckets):
             self.bound_buckets = self.buckets
@@ -293,18 +379,27 @@ class TopKMetric(ExactMetric):
             self._take_num_labels("tree", tree.num_labels)
             self.formula = self.formula.with_arguments(tree=tree)
         if "label_counts" in vars(self):
-            if self.label_counts is None and buckets is not None and "label_counts" in self.needs:
+            if (
+                self.label_counts is None
+                and buckets is not None
+                and "label_counts" in self.needs
+            ):
                 self.label_counts = buckets.counts
             if self.label_counts is not None:
-                self.label_counts = check_counts(self._caller, "label_counts", self.label_counts)
+                self.label_counts = check_counts(
+                    self._caller, "label_counts", self.label_counts
+                )
                 self._take_num_labels("label_counts", len(self.label_counts))
 
     def _take_num_labels(self, argument: str, number: int) -> None:
-        """Set the number of labels to that of an argument with a value per label; raise if another number is known."""
+        """Set the number of labels to that of an argument with a value per label; raise
+        if another number is known.
+        """
         if self.num_labels not in (None, number):
             raise ValueError(
-                f"{self._caller}: {argument} is for {number} labels, but there are {self.num_labels}; pass what was "
-                "made for the same labels, and leave num_labels out."
+                f"{self._caller}: {argument} is for {number} labels, but there are "
+                f"{self.num_labels}; pass what was made for the same labels, and leave "
+                "num_labels out."
             )
         self.num_labels = number
 
@@ -312,7 +407,9 @@ class TopKMetric(ExactMetric):
 
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
-        usual = {name: parameter.default for name, parameter in arguments(type(self)).items()}
+        usual = {
+            name: parameter.default for name, parameter in arguments(type(self)).items()
+        }
         usual |= self.usual_settings
         unusual = {}
         for name, value in self.settings().items():
@@ -324,7 +421,8 @@ class TopKMetric(ExactMetric):
         """Return a metric without batches and with the arguments of this one.
 
         Args:
-            without: Names of arguments that are left out, so that they have their defaults.
+            without: Names of arguments that are left out, so that they have their
+                defaults.
             changed: Arguments that replace those of this metric.
         """
         passed = dict(self._given)
@@ -335,7 +433,9 @@ class TopKMetric(ExactMetric):
         for name in without:
             passed.pop(name, None)
         passed |= changed
-        by_place = [passed.pop(name) for name in list(passed) if not name.isidentifier()]
+        by_place = [
+            passed.pop(name) for name in list(passed) if not name.isidentifier()
+        ]
         return type(self)(*by_place, **passed)
 
     def extra_repr(self) -> str:
@@ -343,25 +443,35 @@ class TopKMetric(ExactMetric):
         return arguments_text(self)
 
     def keys(self) -> list[str]:
-        """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
+        """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``,
+        ``precision@5/en/decile_10``.
+        """
         return [key for group in self.group_keys() for key in self.row_keys(group)]
 
     def group_keys(self) -> list[str]:
-        """Return the part of a key for each row group: empty for all rows, ``/en`` for the rows of a group."""
+        """Return the part of a key for each row group: empty for all rows, ``/en`` for
+        the rows of a group.
+        """
         return list(self._keys.groups)
 
     def row_keys(self, group: str = "") -> list[str]:
-        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as ``group``, over its rows."""
+        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as
+        ``group``, over its rows.
+        """
         if self.aggregation.has_value_per_label:
             return []
         return self._keys.of_rows(group)
 
     def cutoff_keys(self) -> tuple[str, ...]:
-        """Return the key of each cut-off, without row group and bucket: ``precision@1``, ``precision@5``."""
+        """Return the key of each cut-off, without row group and bucket:
+        ``precision@1``, ``precision@5``.
+        """
         return self._keys.by_cutoff
 
     def take_name(self, name: str) -> None:
-        """Take a name from a collection, which changes the keys; a name that was passed to the metric stays."""
+        """Take a name from a collection, which changes the keys; a name that was passed
+        to the metric stays.
+        """
         if self.name is None:
             vars(self).update(name=name, _given={**self._given, "name": name})
             self._keys = keys_of(self)
@@ -369,7 +479,9 @@ class TopKMetric(ExactMetric):
     # states
 
     def _make_states(self) -> None:
-        """Remove the old states, and register new ones if all facts that they depend on are known."""
+        """Remove the old states, and register new ones if all facts that they depend on
+        are known.
+        """
         for name in list(self._defaults):
             delattr(self, name)
         self._defaults, self._persistent, self._reductions = {}, {}, {}
@@ -383,23 +495,35 @@ class TopKMetric(ExactMetric):
         if isinstance(self.reading, Ranks) and self.ties == "id":
             self._tie_count = TieCount(self.reading, self.weighted)
             shape = 1 + len(self._tie_count.cuts), self.aggregation.row_format.columns
-            self._declared[self._tie_count.name] = State(shape, shared=not self.formula.is_own)
+            self._declared[self._tie_count.name] = State(
+                shape, shared=not self.formula.is_own
+            )
         self._names = names_of_states(self, self._declared)
         num_groups = 1 + len(self.row_groups or ())
         for name, state in self._declared.items():
             full_name = self._names[name]
             zero = torch.zeros((), dtype=state.dtype, device=self.device)
             self.add_state(full_name, zero, state.reduce, persistent=self._keep_states)
-            setattr(self, full_name, torch.zeros((num_groups, *state.shape), dtype=state.dtype, device=self.device))
+            setattr(
+                self,
+                full_name,
+                torch.zeros(
+                    (num_groups, *state.shape), dtype=state.dtype, device=self.device
+                ),
+            )
         self._expand_defaults()
 
     def _expand_defaults(self) -> None:
-        """Give each default the shape of its state, but the memory of one number; TorchMetrics copies defaults."""
+        """Give each default the shape of its state, but the memory of one number;
+        TorchMetrics copies defaults.
+        """
         for name, state in self.metric_state.items():
             self._defaults[name] = state.new_zeros(()).expand(state.shape)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Self:
-        self._defaults.update({name: state.new_zeros(()) for name, state in self.metric_state.items()})
+        self._defaults.update(
+            {name: state.new_zeros(()) for name, state in self.metric_state.items()}
+        )
         try:
             return super()._apply(fn, *args, **kwargs)
         finally:
@@ -407,11 +531,17 @@ class TopKMetric(ExactMetric):
 
     @property
     def shares_states(self) -> bool:
-        """Whether this metric may have its states in common with metrics whose states have the same names."""
-        return not (self.formula.is_own or self.aggregation.is_own) and bool(self._defaults)
+        """Whether this metric may have its states in common with metrics whose states
+        have the same names.
+        """
+        return not (self.formula.is_own or self.aggregation.is_own) and bool(
+            self._defaults
+        )
 
     def persistent(self, mode: bool = False) -> None:
-        """Set whether ``state_dict`` includes the states, also the states that :meth:`bind` makes later."""
+        """Set whether ``state_dict`` includes the states, also the states that
+        :meth:`bind` makes later.
+        """
         self._keep_states = mode
         super().persistent(mode)
 
@@ -430,53 +560,66 @@ class TopKMetric(ExactMetric):
         """Add a batch.
 
         Args:
-            preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
+            preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a
+                :class:`Ranking`, alone.
             target: The relevant labels, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
-            row_groups: Shape (N,), integers: the index of each row's group in the names that the metric was given; -1
-                for a row that counts only overall.
-            row_weights: Shape (N,), weights of at least 0; only for a metric with ``weighted=True``.
-            indexes: Shape (n,), integers: the query of each document, if ``preds`` and ``target`` have one entry per
-                document, as in :meth:`Ranking.from_flat`. Each query is a row. All documents of a query must be in one
-                update.
+            row_groups: Shape (N,), integers: the index of each row's group in the names
+                that the metric was given; -1 for a row that counts only overall.
+            row_weights: Shape (N,), weights of at least 0; only for a metric with
+                ``weighted=True``.
+            indexes: Shape (n,), integers: the query of each document, if ``preds`` and
+                ``target`` have one entry per document, as in :meth:`Ranking.from_flat`.
+                Each query is a row. All documents of a query must be in one update.
 
         Raises:
             TypeError: If the type of an argument is not accepted.
             ValueError: If shapes or values do not fit; the metric is then unchanged.
         """
         with one_thread():
-            ranking = _ranked(self, Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+            ranking = _ranked(
+                self, Batch(preds, target, row_mask, row_groups, row_weights, indexes)
+            )
             check_batch(self, ranking)
             addition = Addition()
             self.note_amounts(addition, self.prepare(ranking), ranking.rows)
             addition.carry_out()
         if ranking.queries is not None:
-            self._queries_seen = self._queries_seen.with_queries(self._caller, ranking.queries)
+            self._queries_seen = self._queries_seen.with_queries(
+                self._caller, ranking.queries
+            )
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its value."""
-        # TorchMetrics resets the metric to compute the value of a batch; Lightning has read a value between loaders
+        # TorchMetrics resets the metric to compute the value of a batch; Lightning has
+        # read a value between loaders
         seen = self._queries_seen
         if self._was_logged:
             seen = QueriesSeen()
-        warns, self._warns_of_ties = self._warns_of_ties, False  # the share of tied rows in one batch says little
+        # the share of tied rows in one batch says little
+        warns, self._warns_of_ties = self._warns_of_ties, False
         try:
             value = super().forward(*args, **kwargs)
         finally:
             self._warns_of_ties = warns
         if seen.earlier is not None:
-            self._queries_seen = seen.with_queries(self._caller, self._queries_seen.earlier)
+            self._queries_seen = seen.with_queries(
+                self._caller, self._queries_seen.earlier
+            )
         return value
 
     def reset(self) -> None:
         """Set all states to 0."""
-        vars(self).update(self._defaults)  # frees the old states before new ones are made
+        # frees the old states before new ones are made
+        vars(self).update(self._defaults)
         super().reset()
         vars(self).pop("_queries_seen", None)
 
     def prepare(self, ranking: Ranking) -> Increments:
-        """Return the amounts that a batch adds to the states, by short name. It must have passed the checks."""
+        """Return the amounts that a batch adds to the states, by short name. It must
+        have passed the checks.
+        """
         increments = self.aggregation.increments(ranking)
         tie_count = self._tie_count
         if tie_count is not None:
@@ -485,10 +628,14 @@ class TopKMetric(ExactMetric):
                 increments = {**increments, tie_count.name: tied}
         return increments
 
-    def note_amounts(self, addition: Addition, increments: Increments, rows: BatchRows) -> None:
-        """Note the amounts of a batch in ``addition``, which adds those of several metrics with few calls.
+    def note_amounts(
+        self, addition: Addition, increments: Increments, rows: BatchRows
+    ) -> None:
+        """Note the amounts of a batch in ``addition``, which adds those of several
+        metrics with few calls.
 
-        Sums over all rows without weights or groups are noted here, for speed, the others by :meth:`Addition.note`.
+        Sums over all rows without weights or groups are noted here, for speed, the
+        others by :meth:`Addition.note`.
         """
         attributes = vars(self)
         if rows.groups is not None or rows.weights is not None:
@@ -496,17 +643,24 @@ class TopKMetric(ExactMetric):
         for name, increment in increments.items():
             full_name = self._names[name]
             state = attributes[full_name]
-            if state.is_inference():  # after a reset under inference_mode a state cannot be changed in place
+            # after a reset under inference_mode a state cannot be changed in place
+            if state.is_inference():
                 state = attributes[full_name] = state.clone()
             if isinstance(increment, AtCells) and self.aggregation.is_own:
                 check_cells(self._caller, name, increment.cells, state)
-            if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
+            if (
+                isinstance(increment, PerRow)
+                and rows.weights is None
+                and state.shape[0] == 1
+            ):
                 addition.sums.append((state, increment))
             else:
                 addition.note(state, increment, rows, self._declared[name].reduce)
 
     def accepted_groups_and_weights(self, rows: BatchRows) -> BatchRows:
-        """Return the row groups and weights of a batch, each None if the metric does not accept it."""
+        """Return the row groups and weights of a batch, each None if the metric does
+        not accept it.
+        """
         groups, weights = rows.groups, rows.weights
         if not self.row_groups:
             groups = None
@@ -519,129 +673,201 @@ class TopKMetric(ExactMetric):
     def compute(self) -> Tensor:
         """Return the value over all batches and processes.
 
-        Shape (), or (K,) for K cut-offs, (G,) for G buckets, (K, G) for both; row groups R add an axis of size 1 + R in
-        front, all rows first. With ``average="none"``, the last axis is the labels, (L,). float64; float32 on a device
-        without float64. One-element results have no axis, as TorchMetrics squeezes them.
+        Shape (), or (K,) for K cut-offs, (G,) for G buckets, (K, G) for both; row
+        groups R add an axis of size 1 + R in front, all rows first. With
+        ``average="none"``, the last axis is the labels, (L,). float64; float32 on a
+        device without float64. One-element results have no axis, as TorchMetrics
+        squeezes them.
         """
         group_states = self.states_of_groups()
         if self._warns_of_ties:
             shares = tied_shares(self, group_states[0])
-            cut, largest_share = max(shares.items(), key=itemgetter(1), default=(None, 0.0))
+            cut, largest_share = max(
+                shares.items(), key=itemgetter(1), default=(None, 0.0)
+            )
             if largest_share > MANY_TIED:
                 self._warns_of_ties = False
-                warn_outside(ties_in_words(self._caller, largest_share, cut, self.aggregation.tie_rules))
+                warn_outside(
+                    ties_in_words(
+                        self._caller, largest_share, cut, self.aggregation.tie_rules
+                    )
+                )
 
-        value = self.shaped([self.aggregation.values(states) for states in group_states])
+        value = self.shaped(
+            [self.aggregation.values(states) for states in group_states]
+        )
         if self.weighted and self._update_count and bool(value.isnan().all()):
-            warn_outside(f"{self._caller}: no row with a weight above 0 counts, so the value is NaN; see row_weights.")
+            warn_outside(
+                f"{self._caller}: no row with a weight above 0 counts, so the value "
+                "is NaN; see row_weights."
+            )
         return value
 
     def result(self) -> Result:
-        """Return the values over all batches and processes, with facts about them; call it in every process."""
+        """Return the values over all batches and processes, with facts about them; call
+        it in every process.
+        """
         with self.over_all_processes():
             return result_of(self, self.states_of_groups())
 
     def tied_shares(self) -> dict[int | None, float]:
-        """Return by cut-off (None: any relevant label) the share of rows with equal scores on both sides of it."""
+        """Return by cut-off (None: any relevant label) the share of rows with equal
+        scores on both sides of it.
+        """
         with self.over_all_processes():
             return tied_shares(self, self.states_of_groups()[0])
 
     def not_measured(self) -> frozenset[str]:
-        """Return the keys whose values are 0 by convention, because they are averages of no label."""
+        """Return the keys whose values are 0 by convention, because they are averages
+        of no label.
+        """
         with self.over_all_processes():
             return not_measured(self, self.states_of_groups())
 
     def states_of_groups(self) -> list[dict[str, Tensor]]:
-        """Return the states by short name: a dict for all rows, then a dict for each row group."""
+        """Return the states by short name: a dict for all rows, then a dict for each
+        row group.
+        """
         self.check_bound("first")
-        states = {name: getattr(self, full_name) for name, full_name in self._names.items()}
+        states = {
+            name: getattr(self, full_name) for name, full_name in self._names.items()
+        }
         num_groups = len(self.group_keys())
-        return [{name: state[number] for name, state in states.items()} for number in range(num_groups)]
+        return [
+            {name: state[number] for name, state in states.items()}
+            for number in range(num_groups)
+        ]
 
     def shaped(self, group_values: Sequence[Values]) -> Tensor:
-        """Return values by row group, cut-off and bucket or label in the shape that :meth:`compute` describes."""
+        """Return values by row group, cut-off and bucket or label in the shape that
+        :meth:`compute` describes.
+        """
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
-        value = torch.stack([torch.as_tensor(values, dtype=real, device=self.device) for values in group_values])
-        if self.bound_buckets is not None and not per_label:  # a bucket without labels says nothing about the model
+        value = torch.stack(
+            [
+                torch.as_tensor(values, dtype=real, device=self.device)
+                for values in group_values
+            ]
+        )
+        # a bucket without labels says nothing about the model
+        if self.bound_buckets is not None and not per_label:
             is_empty = (self.bound_buckets.label_counts == 0).to(self.device)
             value = value.masked_fill(is_empty, torch.nan)
         if value.numel() == 1:
             return value.view(())
 
-        has_axis = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets or per_label)
-        return value.view([size for size, is_kept in zip(value.shape, has_axis, strict=True) if is_kept])
+        has_axis = (
+            self.row_groups,
+            isinstance(self.k, tuple),
+            self.bound_buckets or per_label,
+        )
+        return value.view(
+            [
+                size
+                for size, is_kept in zip(value.shape, has_axis, strict=True)
+                if is_kept
+            ]
+        )
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.
+        """Return the value of each row by key, without row groups: shape (N,), float64,
+        NaN where a row does not count.
 
-        Of a ratio of sums, the numerator and the denominator of each row, two tensors (N,).
+        Of a ratio of sums, the numerator and the denominator of each row, two tensors
+        (N,).
 
         Args:
-            ranking: A ranking that is deep enough, such as ``collection.rank(preds, target)``.
+            ranking: A ranking that is deep enough, such as
+                ``collection.rank(preds, target)``.
 
         Raises:
-            ValueError: If rows have no value of their own, as in averages over labels, or the ranking cannot be read.
+            ValueError: If rows have no value of their own, as in averages over labels,
+                or the ranking cannot be read.
         """
         check_batch(self, ranking)
         return self.row_values_of(self.aggregation, ranking)
 
-    def row_values_of(self, aggregation: Aggregation, ranking: Ranking) -> dict[str, Any]:
-        """Return :meth:`row_values` with another aggregation of this metric, such as that of a reference."""
+    def row_values_of(
+        self, aggregation: Aggregation, ranking: Ranking
+    ) -> dict[str, Any]:
+        """Return :meth:`row_values` with another aggregation of this metric, such as
+        that of a reference.
+        """
         values = aggregation.of_rows(ranking)
         if ranking.row_mask is not None:
             values = torch.where(ranking.row_mask, values, torch.nan)
-        if values.ndim == 3:  # both terms of a ratio: they are 0 in a bucket without labels
-            return dict(zip(self.row_keys(), zip(*values.unbind(0), strict=True), strict=True))
+        # both terms of a ratio: they are 0 in a bucket without labels
+        if values.ndim == 3:
+            return dict(
+                zip(self.row_keys(), zip(*values.unbind(0), strict=True), strict=True)
+            )
 
         if self.bound_buckets is not None and 0 in self.bound_buckets.sizes:
-            is_empty = (self.bound_buckets.label_counts == 0).to(values.device).repeat(len(self.cutoffs))
+            is_empty = (
+                (self.bound_buckets.label_counts == 0)
+                .to(values.device)
+                .repeat(len(self.cutoffs))
+            )
             values = values.masked_fill(is_empty[:, None], torch.nan)
         return dict(zip(self.row_keys(), values.unbind(0), strict=True))
 
-    def per_label(self, with_cutoffs: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
-        """Return counts and values of each label over all rows and processes, by name, shape (L,) each.
+    def per_label(
+        self, with_cutoffs: bool = False, zero_division: float = 0.0
+    ) -> dict[str, Tensor]:
+        """Return counts and values of each label over all rows and processes, by name,
+        shape (L,) each.
 
-        With ``average="none"`` all counts are kept, otherwise only those that the average reads. Call it in every
-        process.
+        With ``average="none"`` all counts are kept, otherwise only those that the
+        average reads. Call it in every process.
 
         Args:
-            with_cutoffs: Whether the names of counts include the cut-off even if there is only one.
-            zero_division: The value that divides by 0, such as the recall of a label with support 0.
+            with_cutoffs: Whether the names of counts include the cut-off even if there
+                is only one.
+            zero_division: The value that divides by 0, such as the recall of a label
+                with support 0.
 
         Raises:
             ValueError: If the metric keeps nothing of single labels.
         """
         with self.over_all_processes():
-            states = {name: state.clone() for name, state in self.states_of_groups()[0].items()}
-        columns = self.aggregation.per_label(states, self._keys.by_label, with_cutoffs, zero_division)
+            states = {
+                name: state.clone()
+                for name, state in self.states_of_groups()[0].items()
+            }
+        columns = self.aggregation.per_label(
+            states, self._keys.by_label, with_cutoffs, zero_division
+        )
         for name, column in columns.items():
             if column.is_floating_point():
                 columns[name] = column.to(self.device, real_dtype(self.device))
         return columns
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars.
+        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a
+        flat dict of scalars.
 
         Raises:
             ValueError: With ``average="none"``, whose values are vectors.
         """
         if self.aggregation.has_value_per_label:
             raise ValueError(
-                f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
-                "of a TopKCollection names them. Use average='macro' for one number."
+                f"{self._caller}: average='none' has a value for each label; compute() "
+                "returns them, and per_label() of a TopKCollection names them. Use "
+                "average='macro' for one number."
             )
         if value is None:
             value = self.compute()
         keys = self.keys()
         if not isinstance(value, Tensor) or value.numel() != len(keys):
             raise ValueError(
-                f"{self._caller}: value is {shape_of(value)}; pass what compute() or forward() of this metric "
-                f"returned, {len(keys)} numbers."
+                f"{self._caller}: value is {shape_of(value)}; pass what compute() or "
+                f"forward() of this metric returned, {len(keys)} numbers."
             )
         return dict(zip(keys, value.reshape(-1).unbind(), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot a value of ``compute`` or ``forward`` (with buckets, bars from head to tail), or several over steps.
+        """Plot a value of ``compute`` or ``forward`` (with buckets, bars from head to
+        tail), or several over steps.
 
         Args:
             val: The value, or a sequence of values; None plots ``compute()``.
@@ -654,25 +880,32 @@ class TopKMetric(ExactMetric):
 
 
 def _pop_arguments_of(part: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Remove the arguments of a reading or an aggregation from ``kwargs``, and return them."""
+    """Remove the arguments of a reading or an aggregation from ``kwargs``, and return
+    them.
+    """
     takes = getattr(part, "func", part).takes
     return {argument: kwargs.pop(argument) for argument in takes if argument in kwargs}
 
 
 def _check_buckets(caller: str, buckets: Any) -> None:
-    """Raise unless ``buckets`` is None, :class:`LabelBuckets`, or the name of a kind of buckets."""
+    """Raise unless ``buckets`` is None, :class:`LabelBuckets`, or the name of a kind of
+    buckets.
+    """
     if isinstance(buckets, str):
         names_of(buckets)  # raises where no kind has this name
     elif not isinstance(buckets, LabelBuckets | None):
         raise TypeError(
-            f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
-            "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
+            f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as "
+            "frequency.deciles() or LabelBuckets.deciles(counts), or 'deciles', and "
+            "call bind(frequency) later."
         )
 
 
 @contextmanager
 def unchanged_after_errors(metrics: Iterable[TopKMetric]) -> Iterator[None]:
-    """Set the attributes of metrics as they were before, if the block raises an error."""
+    """Set the attributes of metrics as they were before, if the block raises an
+    error.
+    """
     attributes_of_metrics = []
     for metric in metrics:
         attributes = {}
@@ -696,13 +929,21 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
         for argument, setting in ROW_SETTINGS.items():
             if getattr(batch, argument) is not None and not getattr(metric, setting):
                 raise ValueError(
-                    f"{type(metric).__name__}: {argument} need a metric that takes them; make it with {setting}=."
+                    f"{type(metric).__name__}: {argument} need a metric that takes "
+                    f"them; make it with {setting}=."
                 )
-    elif metric._warns and batch.preds.rows.weights is not None and not metric.weighted:  # others may share it
+    elif metric._warns and batch.preds.rows.weights is not None and not metric.weighted:
+        # others may share it
         warn_outside(
-            f"{type(metric).__name__}: the ranking has row_weights, which a metric reads only with weighted=True; here "
-            "each row counts alike."
+            f"{type(metric).__name__}: the ranking has row_weights, which a metric "
+            "reads only with weighted=True; here each row counts alike."
         )
     settings = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
-    context = Context(type(metric).__name__, metric.num_labels, metric.validate_args, **settings, warns=metric._warns)
+    context = Context(
+        type(metric).__name__,
+        metric.num_labels,
+        metric.validate_args,
+        **settings,
+        warns=metric._warns,
+    )
     return rank_rows(context, batch, metric.reading.required_depth)

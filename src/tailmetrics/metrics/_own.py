@@ -1,4 +1,6 @@
-"""Base classes for metrics of users: a formula of one cut-off, as a method of a class."""
+"""Base classes for metrics of users: a formula of one cut-off, as a method of a
+class.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from tailmetrics.ranking import TargetRanks
 
 
 class RowMeanMetric(TopKMetric):
-    """Mean over rows of one value per row; a metric of yours defines the formula of that value.
+    """Mean over rows of one value per row; a metric of yours defines the formula of
+    that value.
 
-    This is ``_row_value(ranks, k)``, which returns a tensor in the shape of ``ranks.n_relevant``, 0 for a row without a
-    relevant label.
+    This is ``_row_value(ranks, k)``, which returns a tensor in the shape of
+    ``ranks.n_relevant``, 0 for a row without a relevant label.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -33,9 +36,13 @@ class RowMeanMetric(TopKMetric):
     """The format in which values are added up."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Set the bounds of real numbers, where neither the class nor one above it states bounds."""
+        """Set the bounds of real numbers, where neither the class nor one above it
+        states bounds.
+        """
         own_classes = cls.__mro__[: cls.__mro__.index(RowMeanMetric)]
-        if cls.fixed_point == REAL and not any("bounds" in vars(own_class) for own_class in own_classes):
+        if cls.fixed_point == REAL and not any(
+            "bounds" in vars(own_class) for own_class in own_classes
+        ):
             cls.bounds = (0.0, inf)
         super().__init_subclass__(**kwargs)
 
@@ -45,10 +52,12 @@ class RowMeanMetric(TopKMetric):
 
     @abstractmethod
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
-        """Return the value of each row, shape (...), called for every batch and cut-off.
+        """Return the value of each row, shape (...), called for every batch and
+        cut-off.
 
-        0 for a row without a relevant label. float64 within ``bounds``; or, with ``fixed_point = COUNT``, integers or
-        bools: the row's value is then the integer divided by ``_per_one(k)``.
+        0 for a row without a relevant label. float64 within ``bounds``; or, with
+        ``fixed_point = COUNT``, integers or bools: the row's value is then the integer
+        divided by ``_per_one(k)``.
         """
 
     def _per_one(self, k: int) -> int:
@@ -56,10 +65,12 @@ class RowMeanMetric(TopKMetric):
 
 
 class RatioMetric(TopKMetric):
-    """One sum over rows divided by another sum over rows: the ratio of means, not the mean of ratios.
+    """One sum over rows divided by another sum over rows: the ratio of means, not the
+    mean of ratios.
 
-    A metric of yours defines ``_row_terms(ranks, k)``, which returns the terms of each row: two float64 tensors in the
-    shape of ``ranks.n_relevant``, both 0 for a row without a relevant label.
+    A metric of yours defines ``_row_terms(ranks, k)``, which returns the terms of each
+    row: two float64 tensors in the shape of ``ranks.n_relevant``, both 0 for a row
+    without a relevant label.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -70,18 +81,27 @@ class RatioMetric(TopKMetric):
     """The format in which terms are added up."""
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, _formula_of(self, self._row_terms, kwargs, num_terms=2), aggregation=RatioOfSums, **kwargs)
+        super().__init__(
+            k,
+            _formula_of(self, self._row_terms, kwargs, num_terms=2),
+            aggregation=RatioOfSums,
+            **kwargs,
+        )
 
     @abstractmethod
     def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
-        """Return each row's terms of the numerator and the denominator, shape (...), called per batch and cut-off.
+        """Return each row's terms of the numerator and the denominator, shape (...),
+        called per batch and cut-off.
 
         0 for rows that do not count.
         """
 
 
 def _formula_of(
-    metric: RowMeanMetric | RatioMetric, function: Callable[..., Any], arguments: Mapping[str, Any], **facts: Any
+    metric: RowMeanMetric | RatioMetric,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    **facts: Any,
 ) -> OwnFormula:
     """Return a method of a metric as a formula, given the arguments of the metric."""
     validate = arguments.get("validate_args", True)

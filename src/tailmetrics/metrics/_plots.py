@@ -10,7 +10,8 @@ from torch import Tensor
 
 
 def plot_metric(metric: Any, val: Tensor | Sequence[Tensor] | None, ax: Any) -> Any:
-    """Plot a value of a metric, bars from head to tail if it has buckets, or several values over steps.
+    """Plot a value of a metric, bars from head to tail if it has buckets, or several
+    values over steps.
 
     Returns:
         Figure (None when ``ax`` was given) and axes.
@@ -27,7 +28,8 @@ def plot_metric(metric: Any, val: Tensor | Sequence[Tensor] | None, ax: Any) -> 
         plotted = [_plotted(metric, step) for step in val]
     else:
         raise ValueError(
-            f"{type(metric).__name__}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
+            f"{type(metric).__name__}.plot: val is {val!r}; pass a value of compute "
+            "or forward, or a sequence of them."
         )
     figure, ax = metric._plot(plotted, ax)
     keys = metric.keys()
@@ -36,7 +38,9 @@ def plot_metric(metric: Any, val: Tensor | Sequence[Tensor] | None, ax: Any) -> 
 
 
 def _plotted(metric: Any, value: Tensor) -> Any:
-    """Return a value as TorchMetrics plots it: a number alone, or several numbers by their keys for a legend."""
+    """Return a value as TorchMetrics plots it: a number alone, or several numbers by
+    their keys for a legend.
+    """
     scalars = metric.scalars(value)
     if len(scalars) == 1:
         return value.reshape(())
@@ -52,12 +56,18 @@ def _bars(metric: Any, val: Tensor, ax: Any) -> Any:
     if ax is None:
         figure, ax = plt.subplots()
     stems = metric.cutoff_keys()
-    names = [key.removeprefix(f"{stems[0]}/") for key in list(scalars)[: len(scalars) // len(stems)]]
+    names = [
+        key.removeprefix(f"{stems[0]}/")
+        for key in list(scalars)[: len(scalars) // len(stems)]
+    ]
     places = torch.arange(len(names), dtype=torch.float64, device="cpu")
     width = 0.8 / len(stems)
-    for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
+    for number, (stem, values) in enumerate(
+        zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)
+    ):
         shift = (number - (len(stems) - 1) / 2) * width
-        heights = values.where(values.isfinite(), torch.nan)  # no bar for NaN or infinity
+        # no bar for NaN or infinity
+        heights = values.where(values.isfinite(), torch.nan)
         ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_ylabel(stems[0])

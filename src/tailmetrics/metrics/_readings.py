@@ -1,4 +1,6 @@
-"""Readings: which part of a ranking a formula looks at. Here: the base, and the ranks of relevant labels."""
+"""Readings: which part of a ranking a formula looks at. Here: the base, and the ranks
+of relevant labels.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics._arguments import LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, check_number
+from tailmetrics._arguments import (
+    LARGEST_CUTOFF,
+    check_choice,
+    check_count,
+    check_cutoffs,
+    check_number,
+)
 from tailmetrics.buckets import LabelBuckets, number_of_buckets
 from tailmetrics.metrics._batches import warn_of_ranks, warn_of_whole_lists
 from tailmetrics.metrics._formulas import Formula
@@ -26,24 +34,31 @@ from tailmetrics.ranking._target_ranks import weights_at_targets
 
 
 class Reading(ABC):
-    """Which part of a ranking a metric looks at, and how it is called in keys and captions.
+    """Which part of a ranking a metric looks at, and how it is called in keys and
+    captions.
 
-    A reading is made with the arguments of its metric; ``bound`` gives it the buckets once they are known.
+    A reading is made with the arguments of its metric; ``bound`` gives it the buckets
+    once they are known.
 
     Args:
         caller: Name of the metric, for errors.
         k: Cut-off, or cut-offs, as the metric was given them.
         formula: The formula that reads.
         by_bucket: Whether the metric has buckets, known or not.
-        min_gain: Smallest gain with which a label is relevant; None for any gain above 0.
-        scope: Whether the labels of a bucket are read among themselves, or in the one list of the row; of readings that
-            take it.
+        min_gain: Smallest gain with which a label is relevant; None for any gain above
+            0.
+        scope: Whether the labels of a bucket are read among themselves, or in the one
+            list of the row; of readings that take it.
     """
 
     takes: tuple[str, ...] = ("min_gain",)
-    """The arguments of a metric that are arguments of its reading, and attributes of both."""
+    """The arguments of a metric that are arguments of its reading, and attributes of
+    both.
+    """
     tie_rules: tuple[Ties, ...] = ("id",)
-    """The values of ``ties`` of which the reading knows the ranks; the aggregation checks which it takes."""
+    """The values of ``ties`` of which the reading knows the ranks; the aggregation
+    checks which it takes.
+    """
     reads_targets = True
     """Whether it looks at relevant labels."""
     needs_scores = False
@@ -72,14 +87,17 @@ class Reading(ABC):
         if min_gain is not None:
             self.min_gain = check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.cutoffs = self._checked_cutoffs(k)
-        # an array is several cut-offs, or a single cut-off if the metric takes an array of thresholds per label
+        # an array is several cut-offs, or a single cut-off if the metric takes an array
+        # of thresholds per label
         self.has_several_cutoffs = isinstance(k, Sequence)
         if getattr(k, "ndim", 0):
             self.has_several_cutoffs = len(self.cutoffs) == len(k)
         if "scope" in self.takes:
             self.scope = check_choice(caller, "scope", scope, Scope)
 
-    def bound(self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None) -> Self:
+    def bound(
+        self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None
+    ) -> Self:
         """Return the reading with the facts of training."""
         bound = copy(self)
         bound.formula = formula
@@ -118,7 +136,9 @@ class Reading(ABC):
         return tuple(cutoffs)
 
     def relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with only the relevant labels whose gain is at least ``min_gain``."""
+        """Return the ranking with only the relevant labels whose gain is at least
+        ``min_gain``.
+        """
         if self.min_gain is None:
             return ranking
         return ranking.at_least(self.min_gain)
@@ -131,7 +151,9 @@ class Reading(ABC):
         return f"_min{self.min_gain!r}".replace(".", "_")
 
     def of(self, ranking: Ranking) -> TargetRanks:
-        """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N, G) with buckets."""
+        """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N,
+        G) with buckets.
+        """
         ranking = self.relevant(ranking)
         if self.buckets is None:
             return ranking
@@ -145,18 +167,24 @@ class Reading(ABC):
         """Warn if the first batch of a metric is accepted but looks like a mistake."""
 
     check: Callable[[Ranking, bool], None] | None = None
-    """Raises unless the reading can read a ranking: ``check(ranking, validate)``; None if it can read any ranking.
+    """Raises unless the reading can read a ranking: ``check(ranking, validate)``; None
+    if it can read any ranking.
 
-    Without ``validate`` it looks at no value."""
+    Without ``validate`` it looks at no value.
+    """
 
     @property
     def ignores_order(self) -> bool:
-        """Whether a value depends only on which labels are in the top k, in any order."""
+        """Whether a value depends only on which labels are in the top k, in any
+        order.
+        """
         return self.formula.ignores_order
 
     @property
     def depends_on_catalogue(self) -> bool:
-        """Whether a value depends on how many labels there are, seen in the data or not."""
+        """Whether a value depends on how many labels there are, seen in the data or
+        not.
+        """
         return self.formula.depends_on_catalogue
 
     @property
@@ -236,10 +264,15 @@ class Ranks(Reading):
             self.tie_rules = ("id", *mean, "worst", "best")
         self.depth = check_count(self.caller, "depth", depth, maximum=LARGEST_CUTOFF)
         self.uses_depth = to_depth or (self.by_bucket and self.scope == "bucket")
-        # a cut-off of None reads a whole list: then equal scores anywhere in it matter, unless it ends at depth
+        # a cut-off of None reads a whole list: then equal scores anywhere in it matter,
+        # unless it ends at depth
         self.reads_everything = None in self.cutoffs and not self.uses_depth
-        self._to_depth, self._deepest = to_depth, self.depth if to_depth else max(self.ks)
-        # ... and the ranks of all relevant labels are read, not only of those among the first places
+        self._to_depth, self._deepest = (
+            to_depth,
+            self.depth if to_depth else max(self.ks),
+        )
+        # ... and the ranks of all relevant labels are read, not only of those among the
+        # first places
         self._whole = None in self.cutoffs and not to_depth
 
     def with_ties(self, ties: Ties) -> Self:
@@ -255,18 +288,23 @@ class Ranks(Reading):
         deepest = self.depth
         if not self.uses_depth:
             deepest = max((k for k in self.cutoffs if k is not None), default=0)
-        if self.ties != "id" or self.reads_everything:  # the list must hold all labels that tie with its last label
+        # the list must hold all labels that tie with its last label
+        if self.ties != "id" or self.reads_everything:
             return Depth(deepest, EVERYTHING)
         return Depth(deepest, deepest)
 
     def relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with the relevant labels of a gain of at least ``min_gain``; all if gains are read."""
+        """Return the ranking with the relevant labels of a gain of at least
+        ``min_gain``; all if gains are read.
+        """
         if self.formula.reads_gains:
             return ranking
         return super().relevant(ranking)
 
     def of(self, ranking: Ranking) -> TargetRanks:
-        """Return the ranks of the relevant labels, by bucket if there are buckets; else often the ranking itself."""
+        """Return the ranks of the relevant labels, by bucket if there are buckets; else
+        often the ranking itself.
+        """
         if self.min_gain is not None:
             ranking = self.relevant(ranking)
         buckets = self.buckets
@@ -279,7 +317,13 @@ class Ranks(Reading):
             if self._whole:
                 return ranking.exact
             return ranking.up_to(self._deepest)
-        return ranking.by_bucket(buckets, self.scope, self.depth, self._whole and self.scope == "global", self._deepest)
+        return ranking.by_bucket(
+            buckets,
+            self.scope,
+            self.depth,
+            self._whole and self.scope == "global",
+            self._deepest,
+        )
 
     @property
     def view(self) -> View:
@@ -290,18 +334,24 @@ class Ranks(Reading):
         """Return the ranks in the order of equal scores that ``ties`` names."""
         ties, formula, view = self.ties, self.formula, self.view
         key = (self.reads_everything, *view.key)
-        spans = ranking.remembered(("spans", key), lambda: spans_of(ranking, view, self.reads_everything))
+        spans = ranking.remembered(
+            ("spans", key), lambda: spans_of(ranking, view, self.reads_everything)
+        )
         if ties == "expected":
             return ranking.remembered(("expected", key), lambda: ExpectedRanks(spans))
         if formula.reads_one_rank:
-            return ranking.remembered((ties, key), lambda: AnyOrder(spans, every=ties == "worst"))
+            return ranking.remembered(
+                (ties, key), lambda: AnyOrder(spans, every=ties == "worst")
+            )
         worth = spans.ranks.target_gains
         if formula.weights is not None:
             worth = weights_at_targets(spans.ranks, formula.weights)
         return in_order(spans, worth, ties)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return the formula's value of each row; for expected ranks, its mean over all orders of equal scores."""
+        """Return the formula's value of each row; for expected ranks, its mean over all
+        orders of equal scores.
+        """
         formula, ks = self.formula, self.ks
         if isinstance(ranks, ExpectedRanks):
             return ranks.mean_of(lambda ranks: formula.at(ranks, ks), max(ks))
@@ -313,13 +363,20 @@ class Ranks(Reading):
 
     def has_no_ties(self, ranking: Ranking) -> bool:
         """Whether it is known that no equal scores in a batch change a value."""
-        return has_no_ties(ranking, self.depth if self.uses_depth else ranking.depth, self.reads_everything)
+        return has_no_ties(
+            ranking,
+            self.depth if self.uses_depth else ranking.depth,
+            self.reads_everything,
+        )
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
         if self.scope == "global":
             return "in the one list that a row shows (scope global)"
-        return "the labels of a bucket ranked among themselves, k places for each bucket (scope bucket)"
+        return (
+            "the labels of a bucket ranked among themselves, k places for each bucket "
+            "(scope bucket)"
+        )
 
     def places(self, k: Any) -> int:
         """Return how many places of a list a value at a cut-off reads, 0 for all."""
@@ -330,26 +387,38 @@ class Ranks(Reading):
     # lists of single labels, for averages over labels
 
     def counts(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
-        """Return the number of hits and of predictions of each row, cut-off and bucket, shape (N, K, G) each."""
+        """Return the number of hits and of predictions of each row, cut-off and bucket,
+        shape (N, K, G) each.
+        """
         shape = ranking.num_rows, len(self.ks), self.num_buckets
         hits = torch.stack([ranks.hits_at(k) for k in self.ks], dim=1)
-        predicted = torch.stack([self._predicted(ranking, ranks, k) for k in self.ks], dim=1)
+        predicted = torch.stack(
+            [self._predicted(ranking, ranks, k) for k in self.ks], dim=1
+        )
         return hits.view(shape), predicted.view(shape)
 
     def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
-        """Return the number of predictions in the top k of each row, or of each row and bucket."""
+        """Return the number of predictions in the top k of each row, or of each row and
+        bucket.
+        """
         if self.formula.arguments.get("denominator") == "k":
             return torch.full_like(ranks.n_relevant, k)
         if self.buckets is not None and self.scope == "global":
             return self.buckets.totals(ranking.ids[:, :k])
         return ranks.length.clamp(max=k)
 
-    def hit_labels(self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor) -> Increment:
-        """Return an amount for each label that is a hit at a cut-off, in rows that count."""
+    def hit_labels(
+        self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor
+    ) -> Increment:
+        """Return an amount for each label that is a hit at a cut-off, in rows that
+        count.
+        """
         return at_labels(ranks.target_ids, ranks.within(k) & counted.unsqueeze(-1))
 
     def predicted_labels(self, ranking: Ranking, k: int, counted: Tensor) -> Increment:
-        """Return an amount for each label that is predicted at a cut-off, in rows that count."""
+        """Return an amount for each label that is predicted at a cut-off, in rows that
+        count.
+        """
         ranks = ranking.listed_ranks(self.buckets, self.scope, self.depth)
         ids = ranking.ids[:, : ranks.shape[1]]
         shown = (ranks <= k) & (ids >= 0)
@@ -359,7 +428,11 @@ class Ranks(Reading):
         return at_labels(ids, shown & counted.gather(1, bucket))
 
     def key_of_counts(self, by_bucket: bool) -> str:
-        """Return the suffix for the name of a state of counts: readings whose counts are equal have one."""
+        """Return the suffix for the name of a state of counts: readings whose counts
+        are equal have one.
+        """
         if self.buckets is None or not (by_bucket or self.uses_depth):
             return self.key_of_level
-        return f"{self.key_of_level}_{self.scope}{self.depth}_{self.buckets.digest[:16]}"
+        return (
+            f"{self.key_of_level}_{self.scope}{self.depth}_{self.buckets.digest[:16]}"
+        )

@@ -1,8 +1,10 @@
-"""References without a model, on the same rows: a random ranking, a ranking by popularity, and the best possible one.
+"""References without a model, on the same rows: a random ranking, a ranking by
+popularity, and the best possible one.
 
-A reference is a ranking of the rows of a batch, with the same relevant labels. It has no lists of all labels, but the
-ranks of the relevant labels, so that a batch costs the number of relevant labels, not the number of labels. A metric
-reads it with its own ``min_gain``, scope and depth, as the mean over all orders of equal scores.
+A reference is a ranking of the rows of a batch, with the same relevant labels. It has
+no lists of all labels, but the ranks of the relevant labels, so that a batch costs the
+number of relevant labels, not the number of labels. A metric reads it with its own
+``min_gain``, scope and depth, as the mean over all orders of equal scores.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class ReferenceRanking(Ranking):
 
     @classmethod
     def for_rows(cls, lists: Ranking, num_labels: int, **own: Any) -> Self:
-        """Return the rows of a ranking of ``num_labels`` labels as the reference ranks them."""
+        """Return the rows of a ranking of ``num_labels`` labels as the reference ranks
+        them.
+        """
         return cls(
             ids=lists.ids[:, :0],
             values=None,
@@ -69,15 +73,21 @@ class ReferenceRanking(Ranking):
         """Return the ranks of the relevant labels."""
 
     def _sizes(self, view: View) -> Tensor:
-        """Return how many labels are ranked in each row, (N,), or in each row and bucket, (N, G)."""
+        """Return how many labels are ranked in each row, (N,), or in each row and
+        bucket, (N, G).
+        """
         device = self.targets.device
         if view.buckets_with_lists is not None:
-            return view.buckets_with_lists.label_counts.to(device).expand(self.num_rows, -1)
+            return view.buckets_with_lists.label_counts.to(device).expand(
+                self.num_rows, -1
+            )
 
         if self.documents is not None:
             row_sizes = self.documents
         else:
-            row_sizes = torch.full((self.num_rows,), self._known_num_labels, device=device)
+            row_sizes = torch.full(
+                (self.num_rows,), self._known_num_labels, device=device
+            )
         if view.buckets is None:
             return row_sizes
         return row_sizes[:, None].expand(-1, len(view.buckets))
@@ -99,7 +109,8 @@ class ReferenceRanking(Ranking):
         listed: Tensor,
         lengths: Tensor,
     ) -> tuple[TargetRanks, Padding]:
-        """Return the target ranks of relevant labels, and what puts values of labels at the places of these ranks.
+        """Return the target ranks of relevant labels, and what puts values of labels at
+        the places of these ranks.
 
         Args:
             buckets: G buckets, or None.
@@ -113,7 +124,9 @@ class ReferenceRanking(Ranking):
             shape = (self.num_rows, len(buckets))
         void_key = self.num_rows * number_of_buckets(buckets)
         keys = torch.where(listed, targets.keys(buckets), void_key)
-        padding = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
+        padding = targets.kernels.padding(
+            keys, shape, entries.width, above.argsort(stable=True)
+        )
         ranks = TargetRanks(
             padding.hits(above + 1, entries.ids, entries.gains),
             RelevantLabels(targets, buckets),
@@ -134,9 +147,13 @@ class ReferenceRanking(Ranking):
         lengths: Tensor,
         cut: CutSpan | None,
     ) -> ExpectedRanks:
-        """Return the target ranks of labels with equal scores, ``equal`` of them with the score of each label."""
+        """Return the target ranks of labels with equal scores, ``equal`` of them with
+        the score of each label.
+        """
         ranks, padding = self._placed(buckets, above, listed, lengths)
-        spans = Spans(ranks, above=ranks.hits.ranks - 1, equal=padding.place(equal, 1), cut=cut)
+        spans = Spans(
+            ranks, above=ranks.hits.ranks - 1, equal=padding.place(equal, 1), cut=cut
+        )
         return ExpectedRanks(spans)
 
 
@@ -145,9 +162,13 @@ class ChanceRanking(ReferenceRanking):
     """All labels have the same score: every order of them is equally likely."""
 
     def read(self, view: View, formula: Formula) -> TargetRanks:
-        """Return the ranks of the relevant labels; only their number, if the value of a row depends on nothing else."""
+        """Return the ranks of the relevant labels; only their number, if the value of a
+        row depends on nothing else.
+        """
         if formula.reads_counts_alone and self.targets.binary:
-            return self.remembered(("row counts", *view.key), lambda: self._row_counts(view))
+            return self.remembered(
+                ("row counts", *view.key), lambda: self._row_counts(view)
+            )
         return super().read(view, formula)
 
     def _ranks(self, view: View) -> TargetRanks:
@@ -156,14 +177,20 @@ class ChanceRanking(ReferenceRanking):
         last_row = max(0, sizes.numel() - 1)
         equal = sizes.reshape(-1)[self.targets.keys(view.buckets).clamp(max=last_row)]
         listed = torch.ones_like(ids, dtype=torch.bool)
-        return self._with_ties(view.buckets, above, equal, listed, sizes, self._cut(view, sizes))
+        return self._with_ties(
+            view.buckets, above, equal, listed, sizes, self._cut(view, sizes)
+        )
 
     def _row_counts(self, view: View) -> RowCounts:
         relevant, sizes = RelevantLabels(self.targets, view.buckets), self._sizes(view)
-        return RowCounts(relevant, sizes, self._cut(view, sizes), self.documents is not None)
+        return RowCounts(
+            relevant, sizes, self._cut(view, sizes), self.documents is not None
+        )
 
     def _cut(self, view: View, sizes: Tensor) -> CutSpan | None:
-        """Return how many labels of each bucket are among all labels, of which a list holds ``depth``."""
+        """Return how many labels of each bucket are among all labels, of which a list
+        holds ``depth``.
+        """
         if view.buckets_with_lists is None or view.depth >= self._known_num_labels:
             return None
         num_labels = sizes.sum(dim=1, keepdim=True)
@@ -200,22 +227,29 @@ class PopularityRanking(ReferenceRanking):
 
 @dataclass(frozen=True, eq=False)
 class AttainableRanking(ReferenceRanking):
-    """The best list: it begins with the relevant labels, those of the largest worth first.
+    """The best list: it begins with the relevant labels, those of the largest worth
+    first.
 
-    The worth of a label is its gain, or its weight for a metric that weighs labels. In a bucket the list begins with
-    the relevant labels of this bucket. It is as long as the list of the model, or as long as it must be to hold the
-    relevant labels.
+    The worth of a label is its gain, or its weight for a metric that weighs labels. In
+    a bucket the list begins with the relevant labels of this bucket. It is as long as
+    the list of the model, or as long as it must be to hold the relevant labels.
     """
 
     def read(self, view: View, formula: Formula) -> TargetRanks:
-        """Return the ranks of the relevant labels; for a formula of one rank, that a relevant label may stand there."""
+        """Return the ranks of the relevant labels; for a formula of one rank, that a
+        relevant label may stand there.
+        """
         if formula.reads_one_rank:
-            return self.remembered(("any rank", *view.key), lambda: self._any_rank(view))
+            return self.remembered(
+                ("any rank", *view.key), lambda: self._any_rank(view)
+            )
         weights = formula.weights
         digest = None
         if weights is not None:
             digest = weights.digest
-        return self.remembered(("attainable", digest, *view.key), lambda: self._ranks(view, weights))
+        return self.remembered(
+            ("attainable", digest, *view.key), lambda: self._ranks(view, weights)
+        )
 
     def _ranks(self, view: View, weights: LabelWeights | None = None) -> TargetRanks:
         place = place_by_worth(self._worth(weights), self.targets.keys(view.buckets))
@@ -235,7 +269,9 @@ class AttainableRanking(ReferenceRanking):
         return torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
 
     def _any_rank(self, view: View) -> TargetRanks:
-        """Return ranks by which each relevant label may stand at every rank of the best list."""
+        """Return ranks by which each relevant label may stand at every rank of the best
+        list.
+        """
         ids, lengths = self.targets.entries.ids, self._lengths(view)
         listed = torch.ones_like(ids, dtype=torch.bool)
         ranks, _ = self._placed(view.buckets, torch.zeros_like(ids), listed, lengths)
@@ -244,7 +280,9 @@ class AttainableRanking(ReferenceRanking):
         return AnyOrder(Spans(ranks, above, equal), every=False)
 
     def _lengths(self, view: View) -> Tensor:
-        """Return the length of the best list of each row, (N,), or of each row and bucket, (N, G)."""
+        """Return the length of the best list of each row, (N,), or of each row and
+        bucket, (N, G).
+        """
         lists, n = self.lists, RelevantLabels(self.targets, view.buckets).n
         assert lists is not None
         buckets = view.buckets_with_lists
@@ -252,12 +290,15 @@ class AttainableRanking(ReferenceRanking):
             list_lengths = along_rows(lists.length, n.ndim).expand(n.shape)
             return torch.maximum(list_lengths, n)
         key = ("lengths by bucket", *view.key)
-        bucket_lengths = lists.remembered(key, lambda: buckets.totals(lists.ids[:, : view.depth]))
+        bucket_lengths = lists.remembered(
+            key, lambda: buckets.totals(lists.ids[:, : view.depth])
+        )
         return torch.maximum(bucket_lengths, n.clamp(max=view.depth))
 
 
 def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
-    """Return the place, from 0, of each relevant label (T,) among those of its key (T,), of largest worth first.
+    """Return the place, from 0, of each relevant label (T,) among those of its key
+    (T,), of largest worth first.
 
     Of labels of equal worth any order has the same value.
     """
@@ -270,14 +311,17 @@ def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
 
 
 class RowCounts(TargetRanks):
-    """How many labels are relevant, and how many are ranked, in each row, or in each row and bucket.
+    """How many labels are relevant, and how many are ranked, in each row, or in each
+    row and bucket.
 
-    All labels tie, so the value of a row depends on these two numbers alone. It is computed once for each pair of them.
+    All labels tie, so the value of a row depends on these two numbers alone. It is
+    computed once for each pair of them.
 
     Args:
         relevant: The relevant labels; all gains are 1.
         sizes: Shape (N,) or (N, G): how many labels are ranked.
-        cut: The number of labels of a bucket that a list holds; None if lists hold all labels.
+        cut: The number of labels of a bucket that a list holds; None if lists hold all
+            labels.
         are_documents: Whether the labels of a row are the documents of a query.
 
     Attributes:
@@ -285,7 +329,13 @@ class RowCounts(TargetRanks):
         pair_of_row: The index in ``pairs`` of each row, or of each row and bucket.
     """
 
-    def __init__(self, relevant: RelevantLabels, sizes: Tensor, cut: CutSpan | None, are_documents: bool) -> None:
+    def __init__(
+        self,
+        relevant: RelevantLabels,
+        sizes: Tensor,
+        cut: CutSpan | None,
+        are_documents: bool,
+    ) -> None:
         self.relevant = relevant
         self._memo = {}
         self._cut = cut
@@ -299,7 +349,9 @@ class RowCounts(TargetRanks):
         codes, pair_of_row = torch.unique(n * base + sizes, return_inverse=True)
         rows = whole_numbers(len(n), n.device)
         self._row_of_pair = torch.zeros_like(codes).scatter_(0, pair_of_row, rows)
-        self.pairs: list[tuple[int, int]] = [divmod(code, base) for code in codes.tolist()]
+        self.pairs: list[tuple[int, int]] = [
+            divmod(code, base) for code in codes.tolist()
+        ]
         self.pair_of_row = pair_of_row.view(relevant.n.shape)
 
     @property
@@ -307,7 +359,8 @@ class RowCounts(TargetRanks):
         """None: these are the counts of all rows."""
 
     def ranks_of(self, numbers: list[int]) -> ExpectedRanks:
-        """Return the ranks of the relevant labels of one row for each of some ``pairs``, given their numbers.
+        """Return the ranks of the relevant labels of one row for each of some
+        ``pairs``, given their numbers.
 
         All labels tie: each relevant label has rank 1, and its span is the whole list.
         """
@@ -324,12 +377,18 @@ class RowCounts(TargetRanks):
         )
         largest = int(sizes.max())
         if self._are_documents:
-            ranks = TargetRanks(hits, self.relevant, sizes, None, EVERYTHING, largest, sizes)
+            ranks = TargetRanks(
+                hits, self.relevant, sizes, None, EVERYTHING, largest, sizes
+            )
         else:
-            ranks = TargetRanks(hits, self.relevant, sizes, largest, EVERYTHING, largest)
+            ranks = TargetRanks(
+                hits, self.relevant, sizes, largest, EVERYTHING, largest
+            )
         ranks.n_relevant = n
         equal = sizes[:, None].expand(is_relevant.shape)
-        return ExpectedRanks(Spans(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers)))
+        return ExpectedRanks(
+            Spans(ranks, torch.zeros_like(equal), equal, self._cut_of(numbers))
+        )
 
     def _cut_of(self, numbers: list[int]) -> CutSpan | None:
         """Return the cut of one row for each of some ``pairs``, given their numbers."""
@@ -364,7 +423,11 @@ class ReferenceRanks(Ranks):
             depth=reading.depth,
             ties="expected",
         )
-        self.formula, self.buckets, self.num_labels = reading.formula, reading.buckets, reading.num_labels
+        self.formula, self.buckets, self.num_labels = (
+            reading.formula,
+            reading.buckets,
+            reading.num_labels,
+        )
         self.num_buckets = reading.num_buckets
         self._number_of_pair: dict[tuple[int, int], int] = {}
         self._chance_values: Tensor | None = None
@@ -376,18 +439,31 @@ class ReferenceRanks(Ranks):
         return relevant.read(self.view, self.formula)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return the mean of the formula's value of each row over all orders of equal scores."""
+        """Return the mean of the formula's value of each row over all orders of equal
+        scores.
+        """
         if isinstance(ranks, RowCounts):
             return self._values_by_counts(ranks)
         return super().values(ranking, ranks)
 
     def _values_by_counts(self, rows: RowCounts) -> Tensor:
-        """Return the values of rows; those of pairs of counts that came before are kept."""
+        """Return the values of rows; those of pairs of counts that came before are
+        kept.
+        """
         device = rows.pair_of_row.device
         if not rows.pairs:
-            return torch.zeros(len(self.ks), *rows.pair_of_row.shape, dtype=real_dtype(device), device=device)
+            return torch.zeros(
+                len(self.ks),
+                *rows.pair_of_row.shape,
+                dtype=real_dtype(device),
+                device=device,
+            )
 
-        new_pairs = [number for number, pair in enumerate(rows.pairs) if pair not in self._number_of_pair]
+        new_pairs = [
+            number
+            for number, pair in enumerate(rows.pairs)
+            if pair not in self._number_of_pair
+        ]
         if new_pairs:
             values = super().values(rows, rows.ranks_of(new_pairs))  # type: ignore[arg-type] # reads ranks alone
             if self._chance_values is not None:
@@ -397,12 +473,15 @@ class ReferenceRanks(Ranks):
                 self._number_of_pair[rows.pairs[number]] = len(self._number_of_pair)
 
         assert self._chance_values is not None
-        column_of_pair = torch.tensor([self._number_of_pair[pair] for pair in rows.pairs], device=device)
+        column_of_pair = torch.tensor(
+            [self._number_of_pair[pair] for pair in rows.pairs], device=device
+        )
         return self._chance_values[:, column_of_pair[rows.pair_of_row]]
 
 
 class RankedCounts:
-    """Training counts as scores of all labels. Each pass over the labels is made once, not for each batch.
+    """Training counts as scores of all labels. Each pass over the labels is made once,
+    not for each batch.
 
     Args:
         counts: Shape (L,), int64.
@@ -412,8 +491,11 @@ class RankedCounts:
         self.counts = counts.cpu()
         self._tables: dict[tuple[object, ...], Tensor] = {}
 
-    def of_labels(self, buckets: LabelBuckets | None, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return for labels (T,) how many of their bucket have a larger count, and how many have an equal count.
+    def of_labels(
+        self, buckets: LabelBuckets | None, ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return for labels (T,) how many of their bucket have a larger count, and how
+        many have an equal count.
 
         The second number includes the label itself.
         """
@@ -428,22 +510,34 @@ class RankedCounts:
         return above, equal
 
     def cut(self, buckets: LabelBuckets, depth: int, sizes: Tensor) -> CutSpan:
-        """Return the equal counts among which lists of ``depth`` labels end, by row and bucket, shape of ``sizes``."""
+        """Return the equal counts among which lists of ``depth`` labels end, by row and
+        bucket, shape of ``sizes``.
+        """
         key = ("cut", buckets.digest, depth, sizes.device)
         if key not in self._tables:
             last_count = self.counts.sort(descending=True).values[depth - 1]
             totals = []
             for labels in (self.counts > last_count, self.counts == last_count):
-                totals.append(torch.bincount(buckets.assignment[labels], minlength=len(buckets)))
+                totals.append(
+                    torch.bincount(buckets.assignment[labels], minlength=len(buckets))
+                )
             self._tables[key] = torch.stack(totals).to(sizes.device)
         bucket_above, bucket_equal = self._tables[key]
-        above, equal = bucket_above.expand(sizes.shape), bucket_equal.expand(sizes.shape)
-        all_above, all_equal = above.sum(dim=1, keepdim=True), equal.sum(dim=1, keepdim=True)
+        above, equal = (
+            bucket_above.expand(sizes.shape),
+            bucket_equal.expand(sizes.shape),
+        )
+        all_above, all_equal = (
+            above.sum(dim=1, keepdim=True),
+            equal.sum(dim=1, keepdim=True),
+        )
         return CutSpan(above, equal, all_equal, listed=depth - all_above)
 
 
 def counts_above_and_tied(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Return for each of the scores (T,) how many others of its group (T,) are larger, and how many others equal it."""
+    """Return for each of the scores (T,) how many others of its group (T,) are larger,
+    and how many others equal it.
+    """
     order = order_by_key(groups, scores.argsort(descending=True, stable=True))
     score, group = scores[order], groups[order]
 

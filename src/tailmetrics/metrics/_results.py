@@ -1,4 +1,6 @@
-"""The values of a metric over all batches, with facts about them: denominators, equal scores, what is not measured."""
+"""The values of a metric over all batches, with facts about them: denominators, equal
+scores, what is not measured.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ class Result:
     Attributes:
         values: The values, as ``compute`` returns them.
         facts: Further facts from the states, over all rows.
-        not_measured: Keys whose values are 0 by convention, because they are averages of no label.
-        tied_shares: For each cut-off (None: of relevant labels), the share of rows with equal scores on both sides.
-        denominators: By key, the denominator of a value and what it counts, such as ``(60.0, "rows")``.
-        errors: By key, the largest possible error of a value that was computed from bins of scores.
+        not_measured: Keys whose values are 0 by convention, because they are averages
+            of no label.
+        tied_shares: For each cut-off (None: of relevant labels), the share of rows with
+            equal scores on both sides.
+        denominators: By key, the denominator of a value and what it counts, such as
+            ``(60.0, "rows")``.
+        errors: By key, the largest possible error of a value that was computed from
+            bins of scores.
     """
 
     values: Tensor
@@ -35,37 +41,53 @@ class Result:
 
 
 def result_of(metric: Any, group_states: Sequence[States]) -> Result:
-    """Return the values of the states of each row group, the first of all rows, with facts about them."""
+    """Return the values of the states of each row group, the first of all rows, with
+    facts about them.
+    """
     aggregation = metric.aggregation
     return Result(
         values=metric.shaped([aggregation.values(states) for states in group_states]),
         facts=aggregation.facts(group_states[0]),
         not_measured=not_measured(metric, group_states),
         tied_shares=tied_shares(metric, group_states[0]),
-        denominators=_by_key(metric, group_states, lambda states: _denominators(aggregation, states)),
-        errors=_by_key(metric, group_states, lambda states: [aggregation.errors(states)]),
+        denominators=_by_key(
+            metric, group_states, lambda states: _denominators(aggregation, states)
+        ),
+        errors=_by_key(
+            metric, group_states, lambda states: [aggregation.errors(states)]
+        ),
     )
 
 
 def not_measured(metric: Any, group_states: Sequence[States]) -> frozenset[str]:
-    """Return the keys whose values are 0 by convention, because they are averages of no label."""
+    """Return the keys whose values are 0 by convention, because they are averages of no
+    label.
+    """
     flags = _by_key(metric, group_states, metric.aggregation.not_measured)
     return frozenset(key for key, is_empty in flags.items() if is_empty)
 
 
 def tied_shares(metric: Any, states: States) -> dict[int | None, float]:
-    """Return by cut-off (None: any relevant label) the share of rows with equal scores on both sides of it."""
+    """Return by cut-off (None: any relevant label) the share of rows with equal scores
+    on both sides of it.
+    """
     tie_count = metric._tie_count
     if tie_count is None:
         return {}
     rows, *tied_rows = metric.aggregation.row_format.totals(states[tie_count.name])
     if not rows:
         return dict.fromkeys(tie_count.cuts, 0.0)
-    return {cut: tied / rows for cut, tied in zip(tie_count.cuts, tied_rows, strict=True)}
+    return {
+        cut: tied / rows for cut, tied in zip(tie_count.cuts, tied_rows, strict=True)
+    }
 
 
-def _denominators(aggregation: Aggregation, states: States) -> list[list[tuple[float, str]]]:
-    """Return by cut-off and bucket the denominator of a value, and what it counts; nothing without denominators."""
+def _denominators(
+    aggregation: Aggregation, states: States
+) -> list[list[tuple[float, str]]]:
+    """Return by cut-off and bucket the denominator of a value, and what it counts;
+    nothing without denominators.
+    """
     counted = aggregation.denominators(states)
     if counted is None:
         return []
@@ -74,9 +96,13 @@ def _denominators(aggregation: Aggregation, states: States) -> list[list[tuple[f
 
 
 def _by_key(
-    metric: Any, group_states: Sequence[States], by_cutoff: Callable[[States], Sequence[Sequence[Any]] | None]
+    metric: Any,
+    group_states: Sequence[States],
+    by_cutoff: Callable[[States], Sequence[Sequence[Any]] | None],
 ) -> dict[str, Any]:
-    """Return by key the numbers that a function of states returns by cut-off and bucket; {} if it returns None."""
+    """Return by key the numbers that a function of states returns by cut-off and
+    bucket; {} if it returns None.
+    """
     values: dict[str, Any] = {}
     for group, states in zip(metric.group_keys(), group_states, strict=True):
         flat = chain.from_iterable(by_cutoff(states) or ())

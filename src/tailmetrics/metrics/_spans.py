@@ -1,4 +1,6 @@
-"""Find the labels of a batch with equal scores: the span of places that each relevant label shares with others."""
+"""Find the labels of a batch with equal scores: the span of places that each relevant
+label shares with others.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,15 @@ from tailmetrics.ranking._orders import in_blocks, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 
 SCORES_TOGETHER = 2**22
-"""Number of scores compared at once in rows whose list ends among equal scores: 64 MB if all scores are equal."""
+"""Number of scores compared at once in rows whose list ends among equal scores: 64 MB
+if all scores are equal.
+"""
 
 
 @dataclass(frozen=True)
 class View:
-    """What is read of the list of each row: the whole list, or the labels of each bucket.
+    """What is read of the list of each row: the whole list, or the labels of each
+    bucket.
 
     Attributes:
         buckets: G buckets, or None.
@@ -51,12 +56,14 @@ class View:
 
 
 def spans_of(ranking: Ranking, view: View, everything: bool = True) -> Spans:
-    """Return the span of each relevant label: for each the numbers of labels with a higher and with its score.
+    """Return the span of each relevant label: for each the numbers of labels with a
+    higher and with its score.
 
-    With buckets, the axis after the rows is the buckets. In scope ``"bucket"`` only labels of the bucket are counted,
-    including labels below ``depth`` that tie with the last listed label: :func:`cut_span` says how many are listed.
-    Scores are read again only in rows in which a relevant label ties, or whose list ends among equal scores; in other
-    rows the number of labels above is the rank - 1.
+    With buckets, the axis after the rows is the buckets. In scope ``"bucket"`` only
+    labels of the bucket are counted, including labels below ``depth`` that tie with the
+    last listed label: :func:`cut_span` says how many are listed. Scores are read again
+    only in rows in which a relevant label ties, or whose list ends among equal scores;
+    in other rows the number of labels above is the rank - 1.
 
     Args:
         ranking: Made from scores, or from whole lists of ids or scored candidates.
@@ -85,8 +92,12 @@ def _spans_without_ties(ranking: Ranking, view: View) -> Spans:
     """Return spans of one place each, as if all scores were different."""
     ranks: TargetRanks = ranking
     if view.buckets is not None:
-        ranks = ranking.by_bucket(view.buckets, view.scope, min(view.depth, ranking.depth))
-    return Spans(ranks, above=ranks.hits.ranks - 1, equal=torch.ones_like(ranks.hits.ranks))
+        ranks = ranking.by_bucket(
+            view.buckets, view.scope, min(view.depth, ranking.depth)
+        )
+    return Spans(
+        ranks, above=ranks.hits.ranks - 1, equal=torch.ones_like(ranks.hits.ranks)
+    )
 
 
 def _with_spans_of_rows(spans: Spans, row_spans: Spans, rows: Tensor) -> Spans:
@@ -101,14 +112,22 @@ def _with_spans_of_rows(spans: Spans, row_spans: Spans, rows: Tensor) -> Spans:
         gains=gains,
     )
     return Spans(
-        ranks=TargetRanks(hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, row_ranks.deepest),
+        ranks=TargetRanks(
+            hits,
+            ranks.relevant,
+            ranks.length,
+            ranks.num_labels,
+            EVERYTHING,
+            row_ranks.deepest,
+        ),
         above=_with_rows(spans.above, row_spans.above, rows, NOT_RANKED),
         equal=_with_rows(spans.equal, row_spans.equal, rows, 1),
     )
 
 
 def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:
-    """Return the equal scores among which lists of ``depth`` labels end; None if no list does.
+    """Return the equal scores among which lists of ``depth`` labels end; None if no
+    list does.
 
     Scores are read again only for rows whose list does.
     """
@@ -140,8 +159,16 @@ def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | N
     return CutSpan(above, equal, all_equal, listed)
 
 
-def _count_equal(counts: Tensor, buckets: LabelBuckets, scores: Tensor, rows: Tensor, last_scores: Tensor) -> None:
-    """Add to ``counts`` (N, G) the labels of each bucket that have the last score (R, 1) of their row, in R rows."""
+def _count_equal(
+    counts: Tensor,
+    buckets: LabelBuckets,
+    scores: Tensor,
+    rows: Tensor,
+    last_scores: Tensor,
+) -> None:
+    """Add to ``counts`` (N, G) the labels of each bucket that have the last score (R,
+    1) of their row, in R rows.
+    """
     height = rows_at_once(SCORES_TOGETHER, scores.shape[1])
     for block_rows, block_last_scores in in_blocks(height, rows, last_scores):
         row, label = (scores[block_rows] == block_last_scores).nonzero(as_tuple=True)
@@ -152,7 +179,8 @@ def _count_equal(counts: Tensor, buckets: LabelBuckets, scores: Tensor, rows: Te
 def has_no_ties(ranking: Ranking, end: int, everything: bool) -> bool:
     """Whether it is known that equal scores change no value.
 
-    They change none if no relevant label has the score of another label, and no list ends between equal scores.
+    They change none if no relevant label has the score of another label, and no list
+    ends between equal scores.
 
     Args:
         ranking: The batch.
@@ -164,17 +192,23 @@ def has_no_ties(ranking: Ranking, end: int, everything: bool) -> bool:
 
 
 def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None:
-    """Return the rows in which equal scores may change a value; None if the list is not enough to know."""
+    """Return the rows in which equal scores may change a value; None if the list is not
+    enough to know.
+    """
     values, scores = ranking.values, ranking.scores
     if scores is not None and (everything or values is None):
         return None
     if values is None or ranking.distinct:  # ids have one order
         return ranking.ids.new_empty(0)
-    return ranking.remembered(("rows of ties", end), lambda: _tied_rows(ranking, values, end))
+    return ranking.remembered(
+        ("rows of ties", end), lambda: _tied_rows(ranking, values, end)
+    )
 
 
 def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
-    """Return the rows with a hit that ties with a neighbour, or with equal scores on both sides of ``end``."""
+    """Return the rows with a hit that ties with a neighbour, or with equal scores on
+    both sides of ``end``.
+    """
     rows = ranking.targets.kernels.rows_not_falling(values)
     row_values, ranks = values[rows], ranking.hits.ranks[rows]
     is_tied_hit = tied_with_neighbour(row_values, ranks) & (ranks < NOT_RANKED)
@@ -188,7 +222,9 @@ def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
 
 
 def tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
-    """Return whether the label at each rank (N, W) has the score of the label before or behind it, shape (N, W)."""
+    """Return whether the label at each rank (N, W) has the score of the label before or
+    behind it, shape (N, W).
+    """
     end = values.shape[1] - 1
     place = (ranks - 1).clamp(max=end)
     scores = values.gather(1, place.clamp(0, end))
@@ -208,16 +244,22 @@ def _ranking_of_rows(ranking: Ranking, rows: Tensor) -> Ranking:
     entries = ranking.targets.entries
     is_in_rows = new_row[entries.rows] >= 0
     entries = entries.at(is_in_rows & (entries.ids >= 0))
-    gains = torch.zeros(scores.shape, dtype=real_dtype(scores.device), device=scores.device)
+    gains = torch.zeros(
+        scores.shape, dtype=real_dtype(scores.device), device=scores.device
+    )
     if entries.gains is None:
         gains[new_row[entries.rows], entries.ids] = 1.0
     else:
         gains[new_row[entries.rows], entries.ids] = entries.gains
-    return Ranking.from_scores(scores, target_gains=gains, depth=max(1, ranking.depth), validate_args=False)
+    return Ranking.from_scores(
+        scores, target_gains=gains, depth=max(1, ranking.depth), validate_args=False
+    )
 
 
 def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) -> Tensor:
-    """Return values (N, …, W) with R rows replaced by values (R, …, V); the width is the larger of W and V."""
+    """Return values (N, …, W) with R rows replaced by values (R, …, V); the width is
+    the larger of W and V.
+    """
     width = max(values.shape[-1], row_values.shape[-1])
     values = F.pad(values, (0, width - values.shape[-1]), value=fill)
     row_values = F.pad(row_values, (0, width - row_values.shape[-1]), value=fill)
@@ -225,14 +267,17 @@ def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) ->
 
 
 def _spans_by_counting(ranking: Ranking, view: View) -> Spans:
-    """Return the spans of all relevant labels that are retrieved, from counts of scores in each row."""
+    """Return the spans of all relevant labels that are retrieved, from counts of scores
+    in each row.
+    """
     ranks, buckets = ranking.exact, view.buckets
     hits = ranks.hits
     above, equal, _ = _counts(ranking, hits, None)
     if buckets is None:
         return Spans(ranks, above, equal)
 
-    # within a row, hits have different ranks: the rank of a hit of a bucket shows its place among the hits of the row
+    # within a row, hits have different ranks: the rank of a hit of a bucket shows its
+    # place among the hits of the row
     bucket_hits = ranking.targets.kernels.split(hits, buckets)
     place = torch.searchsorted(hits.ranks.contiguous(), bucket_hits.ranks.flatten(1))
     place = place.clamp(max=hits.ranks.shape[1] - 1)
@@ -240,24 +285,37 @@ def _spans_by_counting(ranking: Ranking, view: View) -> Spans:
     equal = equal.gather(1, place).view(bucket_hits.ranks.shape)
     if view.scope == "bucket":
         listed_ranks = torch.where(above < view.depth, bucket_hits.ranks, NOT_RANKED)
-        above, equal, before = _counts(ranking, Hits(listed_ranks, bucket_hits.ids, None), buckets)
-        bucket_ranks = torch.where(listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED)
+        above, equal, before = _counts(
+            ranking, Hits(listed_ranks, bucket_hits.ids, None), buckets
+        )
+        bucket_ranks = torch.where(
+            listed_ranks < NOT_RANKED, above + before + 1, NOT_RANKED
+        )
         bucket_hits = Hits(bucket_ranks, bucket_hits.ids, bucket_hits.gains)
 
     by_bucket = ranking.by_bucket(buckets, view.scope, min(view.depth, ranking.depth))
     bucket_target_ranks = TargetRanks(
-        bucket_hits, by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
+        bucket_hits,
+        by_bucket.relevant,
+        by_bucket.length,
+        ranking.num_labels,
+        EVERYTHING,
+        ranks.deepest,
     )
     return Spans(bucket_target_ranks, above, equal)
 
 
 def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None) -> Tensor:
-    """Return how many labels score above each hit, tie with it, or tie at a lower id, shape (3, N, W).
+    """Return how many labels score above each hit, tie with it, or tie at a lower id,
+    shape (3, N, W).
 
-    With ``buckets``, hits are (N, G, W), and only the labels of the bucket of a hit are counted.
+    With ``buckets``, hits are (N, G, W), and only the labels of the bucket of a hit are
+    counted.
     """
     is_hit = hits.ranks < NOT_RANKED
-    counts = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=hits.ranks.device)
+    counts = torch.zeros(
+        3, *hits.ranks.shape, dtype=torch.int64, device=hits.ranks.device
+    )
     counts[1] = 1  # a place without a hit has a span of one place
     places = is_hit.flatten().nonzero()[:, 0]
     if not len(places):
@@ -265,32 +323,46 @@ def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None) -> Tenso
 
     scores = ranking.scores
     if scores is None:
-        return torch.where(is_hit, _counts_in_lists(ranking, hits.ranks, buckets), counts)
+        return torch.where(
+            is_hit, _counts_in_lists(ranking, hits.ranks, buckets), counts
+        )
     rows = places // is_hit[0].numel()
     ids = hits.ids.flatten()[places]
     own_scores = scores[rows, ids]
     if buckets is None:
-        counts_of_hits = ranking.targets.kernels.counts_above(scores, rows, own_scores, ids)
+        counts_of_hits = ranking.targets.kernels.counts_above(
+            scores, rows, own_scores, ids
+        )
     else:
         counts_of_hits = counts_by_bucket(scores, rows, own_scores, ids, buckets)
     counts.view(3, -1)[:, places] = counts_of_hits
     return counts
 
 
-def _counts_in_lists(ranking: Ranking, ranks: Tensor, buckets: LabelBuckets | None) -> Tensor:
-    """Return :func:`_counts` of lists, whose scores descend: labels with equal scores are next to each other."""
+def _counts_in_lists(
+    ranking: Ranking, ranks: Tensor, buckets: LabelBuckets | None
+) -> Tensor:
+    """Return :func:`_counts` of lists, whose scores descend: labels with equal scores
+    are next to each other.
+    """
     assert ranking.values is not None
-    negated = (-ranking.values[:, : ranking.depth]).contiguous()  # a binary search needs ascending numbers
+    # a binary search needs ascending numbers
+    negated = (-ranking.values[:, : ranking.depth]).contiguous()
     place = torch.where(ranks < NOT_RANKED, ranks - 1, 0).flatten(1)
     own = negated.gather(1, place)
     first = torch.searchsorted(negated, own)
     end = torch.searchsorted(negated, own, right=True)
-    places = torch.stack([first, end, place], dim=1).view(len(ranks), 3, *ranks.shape[1:])
-    if buckets is not None:  # count only the labels of the bucket in front of each place
+    places = torch.stack([first, end, place], dim=1).view(
+        len(ranks), 3, *ranks.shape[1:]
+    )
+    # count only the labels of the bucket in front of each place
+    if buckets is not None:
         bucket_of_place = buckets.of(ranking.ids)
         for bucket in range(len(buckets)):
             num_in_front = F.pad((bucket_of_place == bucket).cumsum(dim=1), (1, 0))
             bucket_places = places[:, :, bucket]
-            places[:, :, bucket] = num_in_front.gather(1, bucket_places.flatten(1)).view(bucket_places.shape)
+            places[:, :, bucket] = num_in_front.gather(
+                1, bucket_places.flatten(1)
+            ).view(bucket_places.shape)
     first, end, place = places.unbind(1)
     return torch.stack([first, end - first, place - first])

@@ -1,4 +1,6 @@
-"""Count the rows in which equal scores stand on both sides of a cut-off, and warn of them."""
+"""Count the rows in which equal scores stand on both sides of a cut-off, and warn of
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ from tailmetrics.ranking._device import made_once
 from tailmetrics.ranking._ranking import ExactRanks
 
 MANY_TIED = 0.01
-"""``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may decide 0.01 of a value."""
+"""``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may
+decide 0.01 of a value.
+"""
 
 
 class TieCount:
-    """Counts the rows in which equal scores stand on both sides of a cut-off, for a warning.
+    """Counts the rows in which equal scores stand on both sides of a cut-off, for a
+    warning.
 
     Attributes:
         cuts: The cut-offs; None: each relevant label is looked at.
@@ -43,7 +48,9 @@ class TieCount:
         self.name = f"tied_{digest_of((self.cuts, weighted, *identity))}"
 
     def of(self, ranking: Ranking) -> PerRow | None:
-        """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C); None if that is unknown."""
+        """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C);
+        None if that is unknown.
+        """
         memo = ranking._memo
         if self.name not in memo:
             if None in self.cuts:
@@ -59,16 +66,21 @@ class TieCount:
         relevant = reading.relevant(ranking)
         if not reading.uses_depth:
             return tied_hits(relevant, None, self._first_alone)
-        hits, across = tied_hits(relevant, reading.depth, self._first_alone), tied_across(ranking, (reading.depth,))
+        hits, across = (
+            tied_hits(relevant, reading.depth, self._first_alone),
+            tied_across(ranking, (reading.depth,)),
+        )
         if hits is None or across is None:
             return hits
         return PerRow(torch.cat([across.values, hits.values[:, 1:]], dim=1))
 
 
 def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
-    """Return whether each row lists a label, and has equal scores on both sides of each cut-off, (N, 1 + C), bool.
+    """Return whether each row lists a label, and has equal scores on both sides of each
+    cut-off, (N, 1 + C), bool.
 
-    Only the scores of the list and the next score after it are read. None for lists of ids, which have no ties.
+    Only the scores of the list and the next score after it are read. None for lists of
+    ids, which have no ties.
 
     Args:
         ranking: A ranking of any kind.
@@ -82,15 +94,19 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     inside = cuts
     if cuts[-1] >= values.shape[1]:
         inside = tuple(cut for cut in cuts if cut < values.shape[1])
-    before, behind = values.index_select(1, _sides(inside, values.device)).chunk(2, dim=1)
-    tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
+    before, behind = values.index_select(1, _sides(inside, values.device)).chunk(
+        2, dim=1
+    )
+    # -inf is not retrieved, and ties with nothing
+    tied = behind >= before.clamp(min=torch.finfo(values.dtype).min)
     if len(inside) < len(cuts):
         tied = F.pad(tied, (0, len(cuts) - len(inside)))
     return PerRow(ranking.in_counted_rows(tied))
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
-    """Return True for each row, and whether it has a relevant label with the score of another label, (N, 2), bool.
+    """Return True for each row, and whether it has a relevant label with the score of
+    another label, (N, 2), bool.
 
     None for lists of ids, which have no ties, and where the rows cannot be looked at.
 
@@ -113,19 +129,27 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
     ranks = ranking.hits.ranks
     if first:
         ranks = ranks[:, :1]
-    tied = (tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))).any(dim=1)
+    tied = (tied_with_neighbour(values, ranks) & (ranks <= (depth or EVERYTHING))).any(
+        dim=1
+    )
     flags = torch.stack([torch.ones_like(tied), tied], dim=1)
     return PerRow(ranking.in_counted_rows(flags))
 
 
 @made_once
 def _sides(cuts: tuple[int, ...]) -> Tensor:
-    """Return the first place and the last place within each cut-off, then the first place and the next after each."""
+    """Return the first place and the last place within each cut-off, then the first
+    place and the next after each.
+    """
     return torch.tensor([0, *(cut - 1 for cut in cuts), 0, *cuts], device="cpu")
 
 
-def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]) -> str:
-    """Return the text of the warning of equal scores; it proposes the other values of ``ties`` that a metric takes."""
+def ties_in_words(
+    caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]
+) -> str:
+    """Return the text of the warning of equal scores; it proposes the other values of
+    ``ties`` that a metric takes.
+    """
     place = "on both sides of a cut-off"
     if cut is None:
         place = "for a relevant label and another label"
@@ -137,6 +161,7 @@ def ties_in_words(caller: str, share: float, cut: int | None, tie_rules: tuple[T
     else:
         remedies.append("scores of more digits, such as float32")
     return (
-        f"{caller}: {share:.1%} of the rows have equal scores {place}. The list has the lower label id first there: if "
-        f"labels are numbered by frequency, that favours the head. Pass {', or '.join(remedies)}."
+        f"{caller}: {share:.1%} of the rows have equal scores {place}. The list has "
+        "the lower label id first there: if labels are numbered by frequency, that "
+        f"favours the head. Pass {', or '.join(remedies)}."
     )

@@ -1,4 +1,6 @@
-"""Areas under curves: of each label over the rows, from histograms of its scores; of each row over its labels."""
+"""Areas under curves: of each label over the rows, from histograms of its scores; of
+each row over its labels.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,29 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets, digest_of_buckets, number_of_buckets
 from tailmetrics.metrics._aggregations import Aggregation, Denominators, Values
-from tailmetrics.metrics._arguments_of_metrics import Average, LevelArguments, RelevanceArguments
-from tailmetrics.metrics._batches import dense_blocks, warn_of_partial_lists, warn_of_ranks
+from tailmetrics.metrics._arguments_of_metrics import (
+    Average,
+    LevelArguments,
+    RelevanceArguments,
+)
+from tailmetrics.metrics._batches import (
+    dense_blocks,
+    warn_of_partial_lists,
+    warn_of_ranks,
+)
 from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import counts_above_and_tied
-from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, States, divide
+from tailmetrics.metrics._states import (
+    COUNT,
+    AtCells,
+    InBlocks,
+    Increments,
+    State,
+    States,
+    divide,
+)
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._all_scores import counts_by_bucket
 from tailmetrics.ranking._device import ordered_sum
@@ -37,51 +55,72 @@ __all__ = ["CoverageError", "LabelAP", "LabelAUC", "RankingLoss", "RowAUC"]
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 NotRetrieved: TypeAlias = Literal["last", "absent"]
-"""What becomes of a label that a row does not retrieve: it is behind all others, or it is not known and left out."""
+"""What becomes of a label that a row does not retrieve: it is behind all others, or it
+is not known and left out.
+"""
 
 BLOCK_SCORES = 2**18
-"""Scores that are put into bins together: some ten tensors of 2 MB. So many bins are read together, too."""
+"""Scores that are put into bins together: some ten tensors of 2 MB. So many bins are
+read together, too.
+"""
 
 FINEST = 4096
-"""Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
+"""Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other
+octave, two for infinities.
+"""
 
 UNSTORED = 67
-"""The bin of -inf among ``FINEST``, and of nothing else: labels that are not stored tie there, and nothing is lost."""
+"""The bin of -inf among ``FINEST``, and of nothing else: labels that are not stored tie
+there, and nothing is lost.
+"""
 
 WIDE = 0.01
-"""How far a value may be off before ``compute`` warns: a point of a percentage, as papers report areas."""
+"""How far a value may be off before ``compute`` warns: a point of a percentage, as
+papers report areas.
+"""
 
 
 def _bin_of(scores: Tensor) -> Tensor:
-    """Return the bin of each score among ``FINEST``; a higher score is never in a lower bin, for any score there is.
+    """Return the bin of each score among ``FINEST``; a higher score is never in a lower
+    bin, for any score there is.
 
-    The bits of a float32 are ordered like the number: sign, exponent, then the leading bits of the fraction, more of
-    them where scores and probabilities mostly lie.
+    The bits of a float32 are ordered like the number: sign, exponent, then the leading
+    bits of the fraction, more of them where scores and probabilities mostly lie.
     """
-    bits = (scores.to(torch.float32) + 0.0).view(torch.int32)  # + 0.0 makes both zeros one
+    # + 0.0 makes both zeros one
+    bits = (scores.to(torch.float32) + 0.0).view(torch.int32)
     bits_of_size = bits & 0x7FFFFFFF
     exponent = bits_of_size >> 23
     fraction = bits_of_size & 0x7FFFFF
     quarter, sixty_fourth = fraction >> 21, fraction >> 17
 
-    # 4 bins for each octave below 2^-8, then 64 for each of 16 octaves, then 4 for each octave from 2^8 on
+    # 4 bins for each octave below 2^-8, then 64 for each of 16 octaves, then 4 for each
+    # octave from 2^8 on
     fine_octave = exponent - 119
     below = exponent * 4 + quarter
     fine = 119 * 4 + fine_octave * 64 + sixty_fourth
     above = 119 * 4 + 16 * 64 + (exponent - 135) * 4 + quarter
-    place = torch.where(fine_octave < 0, below, torch.where(fine_octave < 16, fine, above))
+    place = torch.where(
+        fine_octave < 0, below, torch.where(fine_octave < 16, fine, above)
+    )
     middle = FINEST // 2
     return torch.where(bits < 0, middle - 1 - place, middle + place).to(torch.int64)
 
 
 def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
-    """Return the scores of the relevant labels; -inf for one that a list does not hold."""
+    """Return the scores of the relevant labels; -inf for one that a list does not
+    hold.
+    """
     if ranking.scores is not None:
         return ranking.scores_of_targets
     entries = ranking.targets.entries
-    scores = torch.full(entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device)
+    scores = torch.full(
+        entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device
+    )
     for first_row, block in dense_blocks(ranking, num_labels):
-        is_in_block = (entries.rows >= first_row) & (entries.rows < first_row + len(block))
+        is_in_block = (entries.rows >= first_row) & (
+            entries.rows < first_row + len(block)
+        )
         places = (is_in_block & (entries.ids >= 0)).nonzero().squeeze(1)
         block_rows = entries.rows[places] - first_row
         scores[places] = block[block_rows, entries.ids[places]].to(scores.dtype)
@@ -89,9 +128,11 @@ def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
 
 
 def _sum_of_products(factors: Tensor, other_factors: Tensor) -> Tensor:
-    """Return the sum over the last axis of the products of whole numbers (L, B), float64 (L,), rounded once.
+    """Return the sum over the last axis of the products of whole numbers (L, B),
+    float64 (L,), rounded once.
 
-    int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them, and are added up in Python.
+    int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them,
+    and are added up in Python.
     """
     sums = (factors * other_factors).sum(dim=1).double()
     upper_bounds = factors.sum(dim=1).double() * other_factors.amax(dim=1).double()
@@ -103,20 +144,26 @@ def _sum_of_products(factors: Tensor, other_factors: Tensor) -> Tensor:
 
 
 def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
-    """Return areas under ROC curves: a lower bound, the area of scores rounded to their bins, and an upper bound.
+    """Return areas under ROC curves: a lower bound, the area of scores rounded to their
+    bins, and an upper bound.
 
-    The area is the share of pairs of a relevant and an irrelevant row in which the relevant row has the higher score;
-    a pair of equal scores counts half. In a bin of different scores, none or all of the pairs may be in order.
+    The area is the share of pairs of a relevant and an irrelevant row in which the
+    relevant row has the higher score; a pair of equal scores counts half. In a bin of
+    different scores, none or all of the pairs may be in order.
 
     Args:
-        relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, bins ascending.
+        relevant: Shape (L, B), int64: how many relevant scores of each label lie in
+            each bin, bins ascending.
         irrelevant: Shape (L, B), int64: how many other scores lie there.
-        all_equal: Shape (B,) or (L, B), bool: bins whose scores are all equal, so that rounding loses nothing.
+        all_equal: Shape (B,) or (L, B), bool: bins whose scores are all equal, so that
+            rounding loses nothing.
 
     Returns:
         Shape (3, L), float64; NaN for a label that has no area.
     """
-    pairs = _sum_of_products(relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True))
+    pairs = _sum_of_products(
+        relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
+    )
     irrelevant_below = irrelevant.cumsum(dim=1) - irrelevant
     in_order = _sum_of_products(relevant, irrelevant_below)
     in_one_bin = _sum_of_products(relevant, irrelevant)
@@ -136,12 +183,15 @@ def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) ->
     hits, hits_above = relevant[label, place], relevant_above[label, place]
     others, others_above = irrelevant[label, place], irrelevant_above[label, place]
 
-    # P of a relevant row in a bin is TP / (TP + FP) with TP from hits_above + 1 to hits_above + hits. Least: the others
-    # of the bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
+    # P of a relevant row in a bin is TP / (TP + FP) with TP from hits_above + 1 to
+    # hits_above + hits. Least: the others of the bin come first, and its relevant rows
+    # one by one. Most: they come first, and tie with one another.
     true_positives = (hits_above + hits).double()
     middle = hits * (true_positives / (true_positives + others_above + others))
     high = hits * (true_positives / (true_positives + others_above))
-    low = torch.minimum(_sum_of_precisions(hits_above, hits, others_above + others), middle)
+    low = torch.minimum(
+        _sum_of_precisions(hits_above, hits, others_above + others), middle
+    )
     is_equal = all_equal.expand(relevant.shape)[label, place]
     low = torch.where(is_equal, middle, low)
     high = torch.where(is_equal, middle, high)
@@ -152,14 +202,18 @@ def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) ->
 
 
 def _sum_of_precisions(above: Tensor, hits: Tensor, wrong: Tensor) -> Tensor:
-    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to hits, float64.
+    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to hits,
+    float64.
 
-    It is hits - wrong (H(x + hits) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
-    one by one, the others by Euler's and Maclaurin's formula around x + 1/2, exact to float64 from there on.
+    It is hits - wrong (H(x + hits) - H(x)), with x = above + wrong and harmonic numbers
+    H: their first terms are added one by one, the others by Euler's and Maclaurin's
+    formula around x + 1/2, exact to float64 from there on.
     """
     start, num_left = (above + wrong).double(), hits.double()
     first_terms = torch.zeros_like(start)
-    for _ in range(24):  # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 / x
+    # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 /
+    # x
+    for _ in range(24):
         is_left = num_left >= 1
         first_terms += torch.where(is_left, 1 / (start + 1), 0.0)
         start = start + is_left
@@ -167,7 +221,12 @@ def _sum_of_precisions(above: Tensor, hits: Tensor, wrong: Tensor) -> Tensor:
 
     low, high = start + 0.5, start + num_left + 0.5
     other_terms = torch.log1p(num_left / low)
-    for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
+    for factor, power in (
+        (1 / 24, 2),
+        (-7 / 960, 4),
+        (31 / 8064, 6),
+        (-127 / 30720, 8),
+    ):
         other_terms += factor * (high**-power - low**-power)
     return hits - wrong * (first_terms + other_terms)
 
@@ -180,23 +239,33 @@ AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
 
 
 WHOLE = replace(NO_FORMULA, optional_k=True)
-"""The formula of aggregations that read the scores of all labels themselves; formulas of pairs replace its function."""
+"""The formula of aggregations that read the scores of all labels themselves; formulas
+of pairs replace its function.
+"""
 
 
 class AllScores(Reading):
     """The scores of all labels, and which labels are relevant.
 
     Args:
-        not_retrieved: What becomes of labels with the score -inf, and of labels that are not stored.
+        not_retrieved: What becomes of labels with the score -inf, and of labels that
+            are not stored.
         other_arguments: See :class:`Reading`.
     """
 
     takes: tuple[str, ...] = ("min_gain", "not_retrieved")
     needs_scores = True
 
-    def __init__(self, *arguments: Any, not_retrieved: NotRetrieved = "last", **other_arguments: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        not_retrieved: NotRetrieved = "last",
+        **other_arguments: Any,
+    ) -> None:
         super().__init__(*arguments, **other_arguments)
-        self.not_retrieved: NotRetrieved = check_choice(self.caller, "not_retrieved", not_retrieved, NotRetrieved)
+        self.not_retrieved: NotRetrieved = check_choice(
+            self.caller, "not_retrieved", not_retrieved, NotRetrieved
+        )
         self.leaves_out = self.not_retrieved == "absent"
         """Whether labels that a row does not retrieve are left out."""
 
@@ -215,14 +284,17 @@ class AllScores(Reading):
         rows = "its rows against all others"
         if self.leaves_out:
             rows = "its rows against all others, but those that do not retrieve it"
-        return f"for each label of the bucket, {rows}; labels without a relevant row are left out; from"
+        return (
+            f"for each label of the bucket, {rows}; labels without a relevant row are "
+            "left out; from"
+        )
 
 
 class LabelAreas(Aggregation):
     """Areas under curves over the rows, with bounds of their errors.
 
-    Scores are counted in histograms. The bits of a score give its bin, so no range has to be known. Labels that are not
-    stored tie with each other below all others.
+    Scores are counted in histograms. The bits of a score give its bin, so no range has
+    to be known. Labels that are not stored tie with each other below all others.
 
     Args:
         area: Under which curve.
@@ -237,7 +309,9 @@ class LabelAreas(Aggregation):
     reading: AllScores
     can_be_weighted = False
 
-    def __init__(self, *arguments: Any, area: Area, peer: str, bins: int, **other_arguments: Any) -> None:
+    def __init__(
+        self, *arguments: Any, area: Area, peer: str, bins: int, **other_arguments: Any
+    ) -> None:
         super().__init__(*arguments, **other_arguments)
         self.area: Area = area
         self.bins = bins
@@ -245,7 +319,9 @@ class LabelAreas(Aggregation):
         self._warns_of_bins = True
 
     def states(self) -> dict[str, State]:
-        """Return the histogram of the scores of each label, over all rows and over those to which it is relevant."""
+        """Return the histogram of the scores of each label, over all rows and over
+        those to which it is relevant.
+        """
         shape = (self.reading.known_num_labels, self.bins)
         is_usual = self.reading.min_gain is None and not self.reading.leaves_out
         histogram = State(shape, shared=is_usual, key=f"_in_{self.bins}")
@@ -280,7 +356,9 @@ class LabelAreas(Aggregation):
                 if self.reading.leaves_out:
                     is_counted = is_counted & (scores > -torch.inf)
                 cells = self._cells(labels, scores)
-                yield AtCells(cells.reshape(-1), is_counted.reshape(-1), rows.reshape(-1))
+                yield AtCells(
+                    cells.reshape(-1), is_counted.reshape(-1), rows.reshape(-1)
+                )
                 start += len(scores)
 
     def _cells(self, labels: Tensor, scores: Tensor) -> Tensor:
@@ -289,7 +367,9 @@ class LabelAreas(Aggregation):
         return labels * self.bins + _bin_of(scores) // finest_per_bin
 
     def values(self, states: States) -> Values:
-        """Return the area of scores rounded to their bins; warn where bins leave much open."""
+        """Return the area of scores rounded to their bins; warn where bins leave much
+        open.
+        """
         areas = self._areas(states)
         self._warn_of_bins(areas)
         return areas[1:2]
@@ -306,18 +386,23 @@ class LabelAreas(Aggregation):
         if self.bins == FINEST:
             finer_bins = ""
         warn_outside(
-            f"{self.caller}: the value may be off by up to {largest:.2g}: scores of a label that lie in one of "
-            f"{self.bins} bins count as equal, as probabilities in a narrow range or near 1 do. Pass logits"
-            f"{finer_bins}; or, where memory holds all scores, use scikit-learn's {self._peer}. Equal scores lose "
-            "nothing."
+            f"{self.caller}: the value may be off by up to {largest:.2g}: scores of a "
+            f"label that lie in one of {self.bins} bins count as equal, as "
+            f"probabilities in a narrow range or near 1 do. Pass logits{finer_bins}; "
+            f"or, where memory holds all scores, use scikit-learn's {self._peer}. "
+            "Equal scores lose nothing."
         )
 
     @abstractmethod
     def _areas(self, states: States) -> Tensor:
-        """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
+        """Return the least, the middle and the largest area of all labels or of each
+        bucket, (3, G), or of labels.
+        """
 
     def _error(self, errors: Tensor) -> float:
-        """Return the error that is reported for the largest errors of areas (G,), or (L,) of labels."""
+        """Return the error that is reported for the largest errors of areas (G,), or
+        (L,) of labels.
+        """
         return float(errors.nan_to_num().max())
 
     def _assignment(self, num_labels: int) -> Tensor:
@@ -329,7 +414,9 @@ class LabelAreas(Aggregation):
 
     @property
     def _all_equal(self) -> Tensor:
-        """Which bins hold only equal scores, shape (B,): the bin of -inf, where it is a bin of its own."""
+        """Which bins hold only equal scores, shape (B,): the bin of -inf, where it is a
+        bin of its own.
+        """
         bins = torch.arange(self.bins, device="cpu")
         if self.bins != FINEST:
             return torch.zeros_like(bins, dtype=torch.bool)
@@ -346,16 +433,22 @@ class LabelAreas(Aggregation):
             labels = slice(start, start + height)
             block_relevant = relevant[labels].cpu()
             block_irrelevant = scores[labels].cpu() - block_relevant
-            areas[:, labels] = AREAS[self.area](block_relevant, block_irrelevant, self._all_equal)
+            areas[:, labels] = AREAS[self.area](
+                block_relevant, block_irrelevant, self._all_equal
+            )
         return areas
 
     def bounds(self, states: States) -> tuple[Tensor, Tensor]:
-        """Return the least and the largest value that scores in bins leave open, (1, G) or (1, L) each."""
+        """Return the least and the largest value that scores in bins leave open, (1, G)
+        or (1, L) each.
+        """
         areas = self._areas(states)
         return areas[0:1], areas[2:3]
 
     def errors(self, states: States) -> Sequence[float]:
-        """Return the largest error of the value of each bucket that scores in bins leave open."""
+        """Return the largest error of the value of each bucket that scores in bins
+        leave open.
+        """
         least, value, largest = self._areas(states).reshape(3, -1)
         return torch.maximum(largest - value, value - least).tolist()
 
@@ -366,11 +459,15 @@ class LabelAreas(Aggregation):
         return {"area": self.area, "average": self.average}
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for each row and label, (N, L) each: the bin of its score, whether it is relevant, and the score."""
+        """Return for each row and label, (N, L) each: the bin of its score, whether it
+        is relevant, and the score.
+        """
         num_labels = self.reading.known_num_labels
         entries = self.reading.relevant(ranking).targets.entries
         entries = entries.at(entries.ids >= 0)
-        is_relevant = torch.zeros(ranking.num_rows, num_labels, dtype=torch.bool, device="cpu")
+        is_relevant = torch.zeros(
+            ranking.num_rows, num_labels, dtype=torch.bool, device="cpu"
+        )
         is_relevant[entries.rows.cpu(), entries.ids.cpu()] = True
 
         blocks = [block.cpu() for _, block in dense_blocks(ranking, num_labels)]
@@ -406,7 +503,9 @@ class MeanOfAreas(LabelAreas):
         return torch.tensor(means, dtype=torch.float64, device="cpu").T
 
     def _weights(self, relevant: Tensor) -> Tensor:
-        """Return the weight of each label, given its histogram of relevant rows, (L, B)."""
+        """Return the weight of each label, given its histogram of relevant rows, (L,
+        B).
+        """
         return torch.ones(len(relevant), dtype=torch.float64, device="cpu")
 
     def denominators(self, states: States) -> Denominators | None:
@@ -421,7 +520,9 @@ class MeanOfAreas(LabelAreas):
 
 
 class MeanOfAreasBySupport(MeanOfAreas):
-    """The mean over labels, each weighted by its number of relevant rows: ``average="weighted"``."""
+    """The mean over labels, each weighted by its number of relevant rows:
+    ``average="weighted"``.
+    """
 
     averages = ("weighted",)
 
@@ -434,7 +535,9 @@ class MeanOfAreasBySupport(MeanOfAreas):
 
 
 class AreaOfAllCells(LabelAreas):
-    """The area of the histogram of all labels of a bucket together: ``average="micro"``."""
+    """The area of the histogram of all labels of a bucket together:
+    ``average="micro"``.
+    """
 
     averages = ("micro",)
 
@@ -444,13 +547,17 @@ class AreaOfAllCells(LabelAreas):
         return not self.reading.leaves_out
 
     def _areas(self, states: States) -> Tensor:
-        """Return the areas of the histogram of all labels of a bucket together, (3, G)."""
+        """Return the areas of the histogram of all labels of a bucket together, (3,
+        G).
+        """
         relevant = self._totals(states["relevant"])
         scores = self._totals(states["scores"])
         return AREAS[self.area](relevant, scores - relevant, self._all_equal)
 
     def _totals(self, histograms: Tensor) -> Tensor:
-        """Return the sum of the histograms of the labels of each bucket, (G, B), on the CPU."""
+        """Return the sum of the histograms of the labels of each bucket, (G, B), on the
+        CPU.
+        """
         totals = histograms.new_zeros(self.num_buckets, self.bins)
         assignment = self._assignment(len(histograms)).to(histograms.device)
         return totals.index_add_(0, assignment, histograms).cpu()
@@ -474,9 +581,15 @@ class AreaOfEachLabel(LabelAreas):
         return ()
 
     def per_label(
-        self, states: States, names: Sequence[str], with_cutoffs: bool, zero_division: float
+        self,
+        states: States,
+        names: Sequence[str],
+        with_cutoffs: bool,
+        zero_division: float,
     ) -> dict[str, Tensor]:
-        """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
+        """Return the area of each label over all rows, NaN where it has none, by its
+        key without the average.
+        """
         return {names[0]: self._areas(states)[1]}
 
     def label_terms(self) -> None:
@@ -493,22 +606,36 @@ AREA_AVERAGES: Final[dict[AreaAverage, type[LabelAreas]]] = {
 
 @dataclass(frozen=True)
 class AreasByAverage:
-    """Makes the aggregation of areas by ``average``; see :class:`LabelAreas` for the arguments."""
+    """Makes the aggregation of areas by ``average``; see :class:`LabelAreas` for the
+    arguments.
+    """
 
     area: Area
     peer: str
     bins: int
     takes: tuple[str, ...] = ("average",)
 
-    def __call__(self, caller: str, reading: Reading, weighted: bool, *, average: AreaAverage) -> LabelAreas:
+    def __call__(
+        self, caller: str, reading: Reading, weighted: bool, *, average: AreaAverage
+    ) -> LabelAreas:
         """Return the aggregation."""
         check_choice(caller, "average", average, AREA_AVERAGES, " to this metric")
         aggregation = AREA_AVERAGES[average]
-        return aggregation(caller, reading, weighted, average=average, area=self.area, peer=self.peer, bins=self.bins)
+        return aggregation(
+            caller,
+            reading,
+            weighted,
+            average=average,
+            area=self.area,
+            peer=self.peer,
+            bins=self.bins,
+        )
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
-    """Return the mean of each row of areas (3, L), at most 1 after rounding; NaN of no label."""
+    """Return the mean of each row of areas (3, L), at most 1 after rounding; NaN of no
+    label.
+    """
     total = fsum(weights.tolist())
     if not total:
         return [float("nan")] * len(areas)
@@ -523,7 +650,9 @@ def _checked_bins(caller: str, bins: int) -> int:
     """Return a number of bins if it is a power of two that there can be."""
     bins = check_count(caller, "bins", bins, minimum=2)
     if bins > FINEST or FINEST % bins:
-        raise ValueError(f"{caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
+        raise ValueError(
+            f"{caller}: bins={bins} must be a power of two from 2 to {FINEST}."
+        )
     return bins
 
 
@@ -560,7 +689,9 @@ class _LabelAreaMetric(TopKMetric):
         )
 
     def error_bounds(self) -> tuple[Tensor, Tensor]:
-        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
+        """Return bounds, of the shape of :meth:`compute`, that hold the exact value
+        over all batches and processes.
+        """
         aggregation = cast("LabelAreas", self.aggregation)
         with self.over_all_processes():
             bounds = [aggregation.bounds(states) for states in self.states_of_groups()]
@@ -571,22 +702,27 @@ class _LabelAreaMetric(TopKMetric):
 
 @final
 class LabelAUC(_LabelAreaMetric):
-    """Area under the ROC curve of each label, computed over the rows and averaged over the labels, with error bounds.
+    """Area under the ROC curve of each label, computed over the rows and averaged over
+    the labels, with error bounds.
 
-    Higher is better, in [0, 1]; random scores have 0.5. Labels without a relevant row or without an irrelevant row are
-    left out; NaN if no label remains.
+    Higher is better, in [0, 1]; random scores have 0.5. Labels without a relevant row
+    or without an irrelevant row are left out; NaN if no label remains.
 
-    Use it when you report macro or micro AUC, as in medical coding, and the scores of all rows do not fit in memory.
+    Use it when you report macro or micro AUC, as in medical coding, and the scores of
+    all rows do not fit in memory.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored share one score, below all
-    stored scores. A relevant and an irrelevant row in one bin count one half. The exact value lies within
-    ``error_bounds()``.
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not
+    stored share one score, below all stored scores. A relevant and an irrelevant row in
+    one bin count one half. The exact value lies within ``error_bounds()``.
 
     Args:
-        average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
-        bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
-        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
-            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
+        average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of
+            each label.
+        bins: Number of bins for each label, a power of two up to 4096. The states take
+            16 bytes per bin and label.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf,
+            or not stored): ``"last"``, it ties with others behind all retrieved labels;
+            ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -605,22 +741,28 @@ class LabelAUC(_LabelAreaMetric):
 
 @final
 class LabelAP(_LabelAreaMetric):
-    """Average precision of each label, computed over the rows and averaged over the labels (mAP), with error bounds.
+    """Average precision of each label, computed over the rows and averaged over the
+    labels (mAP), with error bounds.
 
-    Higher is better, in [0, 1]; random scores reach the share of relevant rows. Labels without a relevant row are left
-    out; NaN if no label remains.
+    Higher is better, in [0, 1]; random scores reach the share of relevant rows. Labels
+    without a relevant row are left out; NaN if no label remains.
 
-    Use it when labels are rare and people look at the rows with the highest scores, as in tagging or drug effects.
+    Use it when labels are rare and people look at the rows with the highest scores, as
+    in tagging or drug effects.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored share one score, below all
-    stored scores. Scores in one bin count as equal, so the value is exact if every distinct score of a label has a bin
-    of its own. The exact value lies within ``error_bounds()``.
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not
+    stored share one score, below all stored scores. Scores in one bin count as equal,
+    so the value is exact if every distinct score of a label has a bin of its own. The
+    exact value lies within ``error_bounds()``.
 
     Args:
-        average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
-        bins: Number of bins for each label, a power of two up to 4096. The states take 16 bytes per bin and label.
-        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
-            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
+        average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of
+            each label.
+        bins: Number of bins for each label, a power of two up to 4096. The states take
+            16 bytes per bin and label.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf,
+            or not stored): ``"last"``, it ties with others behind all retrieved labels;
+            ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -629,7 +771,8 @@ class LabelAP(_LabelAreaMetric):
     >>> metric.compute()
     tensor(0.8333, dtype=torch.float64)
 
-    Source: scikit-learn, ``average_precision_score``: the sum of (R_i - R_(i-1)) P_i over distinct scores.
+    Source: scikit-learn, ``average_precision_score``: the sum of (R_i - R_(i-1)) P_i
+    over distinct scores.
     """
 
     stem = "ap"
@@ -639,15 +782,16 @@ class LabelAP(_LabelAreaMetric):
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Number of (relevant, irrelevant) label pairs in each row, or in each row and bucket.
+    """Number of (relevant, irrelevant) label pairs in each row, or in each row and
+    bucket.
 
     Attributes:
         n_relevant: Shape (N, G), or (N,) without buckets, int64, as are the others.
         n_irrelevant: Number of irrelevant labels.
         wrong: Pairs in which the irrelevant label has the higher score.
         tied: Pairs of equal scores.
-        depth: Labels whose score is at least that of the worst relevant label; 0 without a
-            relevant label.
+        depth: Labels whose score is at least that of the worst relevant label; 0
+            without a relevant label.
     """
 
     n_relevant: Tensor
@@ -659,15 +803,21 @@ class PairCounts:
 
 
 def _count_pairs(
-    ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope, leaves_out: bool
+    ranking: Ranking,
+    num_labels: int,
+    buckets: LabelBuckets | None,
+    scope: Scope,
+    leaves_out: bool,
 ) -> PairCounts:
     """Count the pairs of every row.
 
     Args:
-        ranking: Of dense scores, or of complete lists with scores; labels that are not listed tie below all others.
+        ranking: Of dense scores, or of complete lists with scores; labels that are not
+            listed tie below all others.
         num_labels: L.
         buckets: G buckets; None for none.
-        scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
+        scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels
+            against all irrelevant ones.
         leaves_out: Whether labels that are not retrieved are in no pair.
     """
     targets = ranking.targets.without_void()
@@ -676,8 +826,11 @@ def _count_pairs(
     if scope == "global":
         compared_within, compared_keys = None, entries.rows
 
-    # of each relevant label: its score, how many labels of all score higher or the same, and how many relevant ones
-    own, above, tied = _scores_and_counts_above(ranking, entries, num_labels, compared_within)
+    # of each relevant label: its score, how many labels of all score higher or the
+    # same, and how many relevant ones
+    own, above, tied = _scores_and_counts_above(
+        ranking, entries, num_labels, compared_within
+    )
     relevant_above, relevant_tied = counts_above_and_tied(own, compared_keys)
     is_in_pairs = torch.ones_like(own, dtype=torch.bool)
     if leaves_out:
@@ -708,20 +861,32 @@ def _count_pairs(
         m = (sizes - n.sum(dim=1, keepdim=True)).expand(shape)
 
     if buckets is None:
-        n, m, wrong, same, depth = (counts[:, 0] for counts in (n, m, wrong, same, depth))
+        n, m, wrong, same, depth = (
+            counts[:, 0] for counts in (n, m, wrong, same, depth)
+        )
     return PairCounts(n, m, wrong, same, depth)
 
 
-def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None) -> Tensor:
-    """Return how many labels each row retrieves, (N, 1), or how many of each bucket, (N, G)."""
-    counts = [torch.zeros(0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device)]
+def _retrieved_counts(
+    ranking: Ranking, num_labels: int, buckets: LabelBuckets | None
+) -> Tensor:
+    """Return how many labels each row retrieves, (N, 1), or how many of each bucket,
+    (N, G).
+    """
+    counts = [
+        torch.zeros(
+            0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device
+        )
+    ]
     for _, block in dense_blocks(ranking, num_labels):
         is_retrieved = (block > -torch.inf).to(torch.int64)
         if buckets is None:
             counts.append(is_retrieved.sum(dim=1, keepdim=True))
         else:
             bucket_counts = is_retrieved.new_zeros(len(block), len(buckets))
-            bucket_counts.index_add_(1, buckets.assignment.to(block.device), is_retrieved)
+            bucket_counts.index_add_(
+                1, buckets.assignment.to(block.device), is_retrieved
+            )
             counts.append(bucket_counts)
     return torch.cat(counts)
 
@@ -729,13 +894,15 @@ def _retrieved_counts(ranking: Ranking, num_labels: int, buckets: LabelBuckets |
 def _scores_and_counts_above(
     ranking: Ranking, entries: Entries, num_labels: int, buckets: LabelBuckets | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the score of each relevant label, how many labels score more, and how many other labels score the same.
+    """Return the score of each relevant label, how many labels score more, and how many
+    other labels score the same.
 
     Args:
         ranking: See :func:`_count_pairs`.
         entries: T relevant labels, none of them void.
         num_labels: L.
-        buckets: Where given, a relevant label is compared with the labels of its bucket only.
+        buckets: Where given, a relevant label is compared with the labels of its bucket
+            only.
 
     Returns:
         Shape (T,) each.
@@ -743,14 +910,17 @@ def _scores_and_counts_above(
     nothing = entries.ids[:0]
     parts = [(nothing.to(torch.float32), nothing, nothing)]
     for first_row, block in dense_blocks(ranking, num_labels):
-        is_in_block = (entries.rows >= first_row) & (entries.rows < first_row + len(block))
+        is_in_block = (entries.rows >= first_row) & (
+            entries.rows < first_row + len(block)
+        )
         rows, ids = entries.rows[is_in_block] - first_row, entries.ids[is_in_block]
         own = block[rows, ids]
         if buckets is None:
             above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
         else:
             above, same, _ = counts_by_bucket(block, rows, own, ids, buckets)
-        if ranking.documents is not None:  # a row with fewer documents than columns ends in columns without a label
+        # a row with fewer documents than columns ends in columns without a label
+        if ranking.documents is not None:
             missing = num_labels - ranking.documents[rows + first_row]
             same = torch.where(own > -torch.inf, same, same - missing)
         parts.append((own, above, same - 1))
@@ -759,10 +929,12 @@ def _scores_and_counts_above(
 
 
 class Pairs(AllScores):
-    """The scores of all labels of each row, as counts of pairs of a relevant and an irrelevant label.
+    """The scores of all labels of each row, as counts of pairs of a relevant and an
+    irrelevant label.
 
-    Labels that are not stored share one score, below all stored scores. With buckets, ``scope="bucket"`` reads only the
-    bucket's labels; ``scope="global"`` reads all labels, of which only the bucket's labels can be relevant.
+    Labels that are not stored share one score, below all stored scores. With buckets,
+    ``scope="bucket"`` reads only the bucket's labels; ``scope="global"`` reads all
+    labels, of which only the bucket's labels can be relevant.
     """
 
     takes = ("min_gain", "not_retrieved", "scope")
@@ -775,13 +947,18 @@ class Pairs(AllScores):
     def check(self, ranking: Ranking, validate: bool) -> None:
         """Raise if nothing tells the number of labels."""
         if self._num_labels_of(ranking) is None:
-            raise ValueError(f"{self.caller}: candidates do not tell the number of labels; pass num_labels.")
+            raise ValueError(
+                f"{self.caller}: candidates do not tell the number of labels; pass "
+                "num_labels."
+            )
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of rows without a class, and of lists that lack labels."""
         warn_of_ranks(metric, ranking)
         if not self.leaves_out:
-            warn_of_partial_lists(self.caller, ranking, self._num_labels_of(ranking) or 0)
+            warn_of_partial_lists(
+                self.caller, ranking, self._num_labels_of(ranking) or 0
+            )
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
         if ranking.documents is not None:
@@ -794,10 +971,25 @@ class Pairs(AllScores):
 
     def of(self, ranking: Ranking) -> Any:
         """Return the counts of pairs, which all such metrics share."""
-        ranking, num_labels, buckets = self.relevant(ranking), self._num_labels_of(ranking), self.buckets
+        ranking, num_labels, buckets = (
+            self.relevant(ranking),
+            self._num_labels_of(ranking),
+            self.buckets,
+        )
         assert num_labels is not None
-        key = ("pairs", num_labels, digest_of_buckets(buckets), self.scope, self.leaves_out)
-        return ranking.remembered(key, lambda: _count_pairs(ranking, num_labels, buckets, self.scope, self.leaves_out))
+        key = (
+            "pairs",
+            num_labels,
+            digest_of_buckets(buckets),
+            self.scope,
+            self.leaves_out,
+        )
+        return ranking.remembered(
+            key,
+            lambda: _count_pairs(
+                ranking, num_labels, buckets, self.scope, self.leaves_out
+            ),
+        )
 
     def values(self, ranking: Ranking, ranks: Any) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
@@ -812,11 +1004,16 @@ class Pairs(AllScores):
         left_out = ""
         if self.leaves_out:
             left_out = "; labels that a row does not retrieve are left out"
-        return f"relevant labels of the bucket against {labels} (scope {self.scope}){left_out}"
+        return (
+            f"relevant labels of the bucket against {labels} (scope "
+            f"{self.scope}){left_out}"
+        )
 
 
 def _area_of_pairs(pairs: PairCounts) -> Tensor:
-    """Return the share of the pairs that are in the right order; a pair of equal scores counts as half."""
+    """Return the share of the pairs that are in the right order; a pair of equal scores
+    counts as half.
+    """
     twice_all = 2 * (pairs.n_relevant * pairs.n_irrelevant)
     return divide(twice_all - 2 * pairs.wrong - pairs.tied, twice_all)
 
@@ -827,31 +1024,41 @@ def _has_pairs(_: Ranking, pairs: PairCounts) -> Tensor:
 
 
 def _depth_of_pairs(pairs: PairCounts) -> Tensor:
-    """Return the number of labels that one has to read until all relevant labels are found."""
+    """Return the number of labels that one has to read until all relevant labels are
+    found.
+    """
     return pairs.depth
 
 
 def _wrong_pairs(pairs: PairCounts) -> Tensor:
-    """Return the share of the pairs that are in the wrong order; equal scores count as wrong."""
+    """Return the share of the pairs that are in the wrong order; equal scores count as
+    wrong.
+    """
     return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
 
 
 @final
 class RowAUC(TopKMetric):
-    """Area under the ROC curve of a row: the share of (relevant, irrelevant) label pairs that are in the right order.
+    """Area under the ROC curve of a row: the share of (relevant, irrelevant) label
+    pairs that are in the right order.
 
-    Higher is better, in [0, 1]; random scores have 0.5. A pair of equal scores counts one half. A row without a
-    relevant or without an irrelevant label has no area, and does not count by default.
+    Higher is better, in [0, 1]; random scores have 0.5. A pair of equal scores counts
+    one half. A row without a relevant or without an irrelevant label has no area, and
+    does not count by default.
 
-    Use it when the whole order matters and no cut-off is natural; for recommenders this metric is called GAUC.
+    Use it when the whole order matters and no cut-off is natural; for recommenders this
+    metric is called GAUC.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,),
+    (N, M) or (N, L).
 
     Args:
-        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
-            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
-        empty_target_action: Value of a row without a pair of a relevant and an irrelevant label: ``"neg"`` is 0,
-            ``"pos"`` is 1; with ``"skip"`` the row does not count; ``"error"`` raises an error. None means ``"skip"``.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf,
+            or not stored): ``"last"``, it ties with others behind all retrieved labels;
+            ``"absent"``, it is left out, as a cell that is not known.
+        empty_target_action: Value of a row without a pair of a relevant and an
+            irrelevant label: ``"neg"`` is 0, ``"pos"`` is 1; with ``"skip"`` the row
+            does not count; ``"error"`` raises an error. None means ``"skip"``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -860,12 +1067,18 @@ class RowAUC(TopKMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: scikit-learn, ``roc_auc_score(average="samples")``; Zhu et al., KDD 2017 (GAUC).
+    Source: scikit-learn, ``roc_auc_score(average="samples")``; Zhu et al., KDD 2017
+    (GAUC).
     """
 
     higher_is_better = True
 
-    def __init__(self, *, not_retrieved: NotRetrieved = "last", **kwargs: Unpack[RelevanceArguments]) -> None:
+    def __init__(
+        self,
+        *,
+        not_retrieved: NotRetrieved = "last",
+        **kwargs: Unpack[RelevanceArguments],
+    ) -> None:
         formula = replace(
             WHOLE,
             function=_area_of_pairs,
@@ -873,22 +1086,29 @@ class RowAUC(TopKMetric):
             lacking="no pair of a relevant and an irrelevant label",
             usual_action=("skip", "skip"),
         )
-        super().__init__(None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs)
+        super().__init__(
+            None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs
+        )
 
 
 @final
 class CoverageError(TopKMetric):
-    """Number of labels that one has to read, best first, until all relevant labels are found.
+    """Number of labels that one has to read, best first, until all relevant labels are
+    found.
 
-    Lower is better, in [0, inf); of equal scores, relevant labels are read last; 0 for a row without a relevant label.
+    Lower is better, in [0, inf); of equal scores, relevant labels are read last; 0 for
+    a row without a relevant label.
 
-    Use it when every relevant label has to be found, and reading one more label costs the same at any rank.
+    Use it when every relevant label has to be found, and reading one more label costs
+    the same at any rank.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,),
+    (N, M) or (N, L).
 
     Args:
-        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
-            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf,
+            or not stored): ``"last"``, it ties with others behind all retrieved labels;
+            ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -903,24 +1123,37 @@ class CoverageError(TopKMetric):
     higher_is_better = False
     bounds = (0.0, float("inf"))
 
-    def __init__(self, *, not_retrieved: NotRetrieved = "last", **kwargs: Unpack[RelevanceArguments]) -> None:
-        formula = replace(WHOLE, function=_depth_of_pairs, value_format=COUNT, unit="places")
-        super().__init__(None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs)
+    def __init__(
+        self,
+        *,
+        not_retrieved: NotRetrieved = "last",
+        **kwargs: Unpack[RelevanceArguments],
+    ) -> None:
+        formula = replace(
+            WHOLE, function=_depth_of_pairs, value_format=COUNT, unit="places"
+        )
+        super().__init__(
+            None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs
+        )
 
 
 @final
 class RankingLoss(TopKMetric):
-    """Share of (relevant, irrelevant) label pairs that are in the wrong order; equal scores count as wrong.
+    """Share of (relevant, irrelevant) label pairs that are in the wrong order; equal
+    scores count as wrong.
 
     Lower is better, in [0, 1]; 0 for a row without a pair.
 
-    Use it when the order of all labels matters and a tie is a mistake; ``RowAUC`` counts a tie as one half.
+    Use it when the order of all labels matters and a tie is a mistake; ``RowAUC``
+    counts a tie as one half.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,),
+    (N, M) or (N, L).
 
     Args:
-        not_retrieved: What becomes of a label that a row does not retrieve (score -inf, or not stored): ``"last"``, it
-            ties with others behind all retrieved labels; ``"absent"``, it is left out, as a cell that is not known.
+        not_retrieved: What becomes of a label that a row does not retrieve (score -inf,
+            or not stored): ``"last"``, it ties with others behind all retrieved labels;
+            ``"absent"``, it is left out, as a cell that is not known.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -934,6 +1167,13 @@ class RankingLoss(TopKMetric):
 
     higher_is_better = False
 
-    def __init__(self, *, not_retrieved: NotRetrieved = "last", **kwargs: Unpack[RelevanceArguments]) -> None:
+    def __init__(
+        self,
+        *,
+        not_retrieved: NotRetrieved = "last",
+        **kwargs: Unpack[RelevanceArguments],
+    ) -> None:
         formula = replace(WHOLE, function=_wrong_pairs)
-        super().__init__(None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs)
+        super().__init__(
+            None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs
+        )

@@ -1,4 +1,6 @@
-"""What is shown, whatever is relevant: coverage, evenness, popularity, novelty, overlap of lists, ties at the cut."""
+"""What is shown, whatever is relevant: coverage, evenness, popularity, novelty, overlap
+of lists, ties at the cut.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,19 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_choice, check_count
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, Denominators, RowTerms, Values, by_weight
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, TopKArguments, UnbucketedArguments
+from tailmetrics.metrics._aggregations import (
+    Aggregation,
+    Denominators,
+    RowTerms,
+    Values,
+    by_weight,
+)
+from tailmetrics.metrics._arguments_of_metrics import (
+    Cutoffs,
+    LevelArguments,
+    TopKArguments,
+    UnbucketedArguments,
+)
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import TopKHits, TopKLists
@@ -60,8 +73,12 @@ class _ListAggregation(Aggregation):
         """Return NaN for every cut-off and bucket."""
         return [[float("nan")] * self.num_buckets for _ in self.reading.ks]
 
-    def by_bucket(self, function: Callable[..., float], *counts: Tensor, **arguments: Any) -> list[float]:
-        """Return the value of a function of the counts of labels, (L,), by bucket; without buckets, of all labels."""
+    def by_bucket(
+        self, function: Callable[..., float], *counts: Tensor, **arguments: Any
+    ) -> list[float]:
+        """Return the value of a function of the counts of labels, (L,), by bucket;
+        without buckets, of all labels.
+        """
         buckets = self.reading.buckets
         if buckets is None:
             return [function(*counts, **arguments)]
@@ -76,15 +93,22 @@ class Exposure(_ListAggregation):
     """A function of how often each label is shown among the top k.
 
     Args:
-        measure: How the value is made of what rows show, as :class:`tailmetrics.significance.labels.ShownRows` names
-            it; ``"lift"`` divides the value of the labels shown by that of the relevant labels.
+        measure: How the value is made of what rows show, as
+            :class:`tailmetrics.significance.labels.ShownRows` names it; ``"lift"``
+            divides the value of the labels shown by that of the relevant labels.
         can_be_weighted: Whether rows may have weights.
         other_arguments: See :class:`Aggregation`.
     """
 
     needs = ("num_labels",)
 
-    def __init__(self, *arguments: Any, measure: str, can_be_weighted: bool = False, **other_arguments: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        measure: str,
+        can_be_weighted: bool = False,
+        **other_arguments: Any,
+    ) -> None:
         super().__init__(*arguments, **other_arguments)
         self.measure = measure
         self.can_be_weighted = can_be_weighted
@@ -95,7 +119,9 @@ class Exposure(_ListAggregation):
         return self.measure in ("coverage", "gini")
 
     def states(self) -> dict[str, State]:
-        """Return how often each label is shown, and for a lift how often it is relevant."""
+        """Return how often each label is shown, and for a lift how often it is
+        relevant.
+        """
         num_labels = self.reading.known_num_labels
         columns = (self.row_format.columns,) if self.weighted else ()
 
@@ -104,11 +130,15 @@ class Exposure(_ListAggregation):
             states[f"shown_at_{k}"] = State((num_labels, *columns), shared=not columns)
         states["rows"] = State((1, self.row_format.columns), shared=not columns)
         if self.measure == "lift":
-            states["relevant"] = State((num_labels,), shared=self.reading.min_gain is None)
+            states["relevant"] = State(
+                (num_labels,), shared=self.reading.min_gain is None
+            )
         return states
 
     def increments(self, ranking: Ranking) -> Increments:
-        """Return the labels that the rows of a batch show, and for a lift their relevant labels."""
+        """Return the labels that the rows of a batch show, and for a lift their
+        relevant labels.
+        """
         increments: dict[str, Increment] = {}
         for k in self.reading.ks:
             ids = ranking.ids[:, :k]
@@ -119,11 +149,15 @@ class Exposure(_ListAggregation):
         return increments
 
     def values(self, states: States) -> Values:
-        """Return the function of the counts of each bucket; NaN before the first row."""
+        """Return the function of the counts of each bucket; NaN before the first
+        row.
+        """
         if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
 
-        values = [self._values_by_bucket(shown) for shown in self._shown_at_cutoffs(states)]
+        values = [
+            self._values_by_bucket(shown) for shown in self._shown_at_cutoffs(states)
+        ]
         if self.measure != "lift":
             return values
 
@@ -131,32 +165,45 @@ class Exposure(_ListAggregation):
         return [ratios(shown, relevant) for shown in values]
 
     def denominators(self, states: States) -> Denominators | None:
-        """Return the labels that could be shown, or of a mean over places the labels that are shown."""
+        """Return the labels that could be shown, or of a mean over places the labels
+        that are shown.
+        """
         shown_at_cutoffs = self._shown_at_cutoffs(states)
         if self.measure == "mean":
-            places = [self.by_bucket(lambda counts: float(counts.sum()), shown) for shown in shown_at_cutoffs]
+            places = [
+                self.by_bucket(lambda counts: float(counts.sum()), shown)
+                for shown in shown_at_cutoffs
+            ]
             return by_weight("labels shown", self.weighted), places
         if self.measure in ("coverage", "gini", "entropy"):
             return "labels", [self.by_bucket(len, shown) for shown in shown_at_cutoffs]
         return None
 
     def _shown_at_cutoffs(self, states: States) -> list[Tensor]:
-        """Return, for each cut-off, how often lists show each label, by weight if rows have weights."""
+        """Return, for each cut-off, how often lists show each label, by weight if rows
+        have weights.
+        """
         counts = [states[f"shown_at_{k}"].cpu() for k in self.reading.ks]
         if not self.weighted:
             return counts
         return [self.row_format.floats(weights) for weights in counts]
 
     def _values_by_bucket(self, counts: Tensor) -> list[float]:
-        """Return the function of the counts of each bucket, with the training counts of the same labels."""
+        """Return the function of the counts of each bucket, with the training counts of
+        the same labels.
+        """
         formula = self.reading.formula
         facts = dict(formula.arguments)
         if "label_counts" not in facts:
             return self.by_bucket(formula.function, counts)
-        return self.by_bucket(formula.function, counts, facts.pop("label_counts"), **facts)
+        return self.by_bucket(
+            formula.function, counts, facts.pop("label_counts"), **facts
+        )
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return the measure, and the weight of each label in a mean over the labels shown."""
+        """Return the measure, and the weight of each label in a mean over the labels
+        shown.
+        """
         if self.weighted:
             return None
         facts = self.reading.formula.arguments
@@ -170,10 +217,15 @@ class Exposure(_ListAggregation):
         return {"exposure": self.measure, "weights": weights}
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
-        """Return for each cut-off the cells of labels that each row shows, and for a lift of its relevant labels."""
+        """Return for each cut-off the cells of labels that each row shows, and for a
+        lift of its relevant labels.
+        """
         increments = self.increments(ranking)
         relevant = increments.get("relevant")
-        return [LabelCells(predicted=increments[f"shown_at_{k}"], relevant=relevant) for k in self.reading.ks]
+        return [
+            LabelCells(predicted=increments[f"shown_at_{k}"], relevant=relevant)
+            for k in self.reading.ks
+        ]
 
 
 class Overlap(Exposure):
@@ -185,7 +237,10 @@ class Overlap(Exposure):
     def values(self, states: States) -> Values:
         """Return one minus the mean overlap, of counts, rows and k."""
         rows = int(states["rows"].sum())
-        return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.reading.ks]
+        return [
+            [personalization(states[f"shown_at_{k}"].cpu(), rows, k)]
+            for k in self.reading.ks
+        ]
 
 
 class LabelsFound(_ListAggregation):
@@ -200,14 +255,21 @@ class LabelsFound(_ListAggregation):
     is_quality = True
     can_be_weighted = False
 
-    def __init__(self, *arguments: Any, denominator: LabelDenominator, **other_arguments: Any) -> None:
+    def __init__(
+        self, *arguments: Any, denominator: LabelDenominator, **other_arguments: Any
+    ) -> None:
         super().__init__(*arguments, **other_arguments)
         self._denominator = denominator
 
     def states(self) -> dict[str, State]:
         """Return which labels were a hit, and which were relevant."""
         shared = self.reading.min_gain is None
-        flags = State((self.reading.known_num_labels,), reduce="max", dtype=torch.uint8, shared=shared)
+        flags = State(
+            (self.reading.known_num_labels,),
+            reduce="max",
+            dtype=torch.uint8,
+            shared=shared,
+        )
         names = [*(f"hit_at_{k}" for k in self.reading.ks), "observed"]
         return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
 
@@ -228,7 +290,10 @@ class LabelsFound(_ListAggregation):
         if not int(states["rows"].sum()):
             return self.no_value()
         num_labels = self._labels_to_find(states)
-        return [ratios(self.by_bucket(_total, states[f"hit_at_{k}"].cpu()), num_labels) for k in self.reading.ks]
+        return [
+            ratios(self.by_bucket(_total, states[f"hit_at_{k}"].cpu()), num_labels)
+            for k in self.reading.ks
+        ]
 
     def _labels_to_find(self, states: States) -> list[float]:
         """Return the number of labels that could be found, by bucket."""
@@ -249,13 +314,19 @@ class LabelsFound(_ListAggregation):
 
     def label_terms(self) -> dict[str, Any] | None:
         """Return over which labels the share is taken."""
-        return {"top": 0.0, "over": "present" if self._denominator == "observed" else "all"}
+        return {
+            "top": 0.0,
+            "over": "present" if self._denominator == "observed" else "all",
+        }
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
         """Return for each cut-off the cells of labels that each row hits and holds."""
         increments = self.increments(ranking)
         relevant = increments["observed"]
-        return [LabelCells(hits=increments[f"hit_at_{k}"], relevant=relevant) for k in self.reading.ks]
+        return [
+            LabelCells(hits=increments[f"hit_at_{k}"], relevant=relevant)
+            for k in self.reading.ks
+        ]
 
 
 class MeanOfLists(_ListAggregation):
@@ -270,13 +341,18 @@ class MeanOfLists(_ListAggregation):
 
     @property
     def has_value_over_all(self) -> bool:  # type: ignore[override] # decided by the formula here
-        """Whether a value over all labels says something: the shares of all buckets add up to 1."""
+        """Whether a value over all labels says something: the shares of all buckets add
+        up to 1.
+        """
         return not self.is_additive
 
     def states(self) -> dict[str, State]:
         """Return the sum of the counts, and the number of rows."""
         columns = self.row_format.columns
-        return {"sum": State((len(self.reading.cutoffs), self.num_buckets, columns)), "rows": State((1, columns))}
+        return {
+            "sum": State((len(self.reading.cutoffs), self.num_buckets, columns)),
+            "rows": State((1, columns)),
+        }
 
     def _counts(self, ranking: Ranking) -> Tensor:
         """Return the count of each row, shape (K, N, G)."""
@@ -309,12 +385,16 @@ class MeanOfLists(_ListAggregation):
     def denominators(self, states: States) -> Denominators:
         """Return the rows."""
         rows = float(self.row_format.totals(states["rows"])[0]) / self.row_format.unit
-        return by_weight("rows", self.weighted), [[rows] * self.num_buckets] * len(self.reading.ks)
+        return by_weight("rows", self.weighted), [[rows] * self.num_buckets] * len(
+            self.reading.ks
+        )
 
     def of_rows(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
         values = []
-        for k, counts in zip(self.reading.ks, self._counts(ranking).to(torch.float64), strict=True):
+        for k, counts in zip(
+            self.reading.ks, self._counts(ranking).to(torch.float64), strict=True
+        ):
             values.append(counts.T / self.reading.formula.one(k))
         row_values = torch.cat(values)
         if not self._has_value(ranking):
@@ -353,7 +433,8 @@ def catalog_coverage(shown: Tensor) -> float:
 
 
 def gini(shown: Tensor) -> float:
-    """Gini index of exposure: sum of (2i - L - 1) c_(i) over L times the sum of c, with c ascending.
+    """Gini index of exposure: sum of (2i - L - 1) c_(i) over L times the sum of c, with
+    c ascending.
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
 
@@ -371,7 +452,10 @@ def gini(shown: Tensor) -> float:
     unseen = num_labels - len(counts)
     if not counts:
         return float("nan")
-    weighted: int = sum((2 * i - num_labels - 1) * count for i, count in enumerate(counts, start=unseen + 1))
+    weighted: int = sum(
+        (2 * i - num_labels - 1) * count
+        for i, count in enumerate(counts, start=unseen + 1)
+    )
     return weighted / (num_labels * sum(counts))
 
 
@@ -387,13 +471,15 @@ def entropy(shown: Tensor) -> float:
     >>> round(entropy(torch.tensor([2, 2])), 4)
     0.6931
 
-    Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Shannon entropy".
+    Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Shannon
+    entropy".
     """
     counts = shown[shown > 0].double()
     if not len(counts):
         return float("nan")
     p = counts / _total(shown)
-    # logarithms are rounded: equal shares of L labels would have a little more than ln L
+    # logarithms are rounded: equal shares of L labels would have a little more than ln
+    # L
     return min(max(0.0, -fsum((p * p.log()).tolist())), log(len(counts)))
 
 
@@ -410,7 +496,13 @@ class _ExposureMetric(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
         exposure = partial(Exposure, measure=self._measure)
-        super().__init__(k, Formula(type(self)._function), reading=TopKLists, aggregation=exposure, **kwargs)
+        super().__init__(
+            k,
+            Formula(type(self)._function),
+            reading=TopKLists,
+            aggregation=exposure,
+            **kwargs,
+        )
 
 
 @final
@@ -421,11 +513,13 @@ class CatalogCoverageAtK(_ExposureMetric):
 
     Use it when a label that is never shown is a loss, such as an item of a shop.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
+        num_labels: Number of labels L; if not given, taken from the buckets or from
+            ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -444,17 +538,20 @@ class CatalogCoverageAtK(_ExposureMetric):
 
 @final
 class GiniAtK(_ExposureMetric):
-    """Gini index of how often each label is shown among the top k, labels never shown included.
+    """Gini index of how often each label is shown among the top k, labels never shown
+    included.
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
 
     Use it when a few labels must not take all the exposure.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
+        num_labels: Number of labels L; if not given, taken from the buckets or from
+            ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -477,13 +574,16 @@ class EntropyAtK(_ExposureMetric):
 
     Higher is more even, in [0, ln L]; NaN when nothing is shown.
 
-    Use it when exposure should be spread over many labels. exp(entropy) is the effective number of labels shown.
+    Use it when exposure should be spread over many labels. exp(entropy) is the
+    effective number of labels shown.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
+        num_labels: Number of labels L; if not given, taken from the buckets or from
+            ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -507,8 +607,8 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     Higher is more popular, in [0, inf); NaN when nothing is shown.
 
     Args:
-        shown: Shape (L,), int64, how often each label is shown; with row weights float64, the sum of the weights of the
-            rows that show it.
+        shown: Shape (L,), int64, how often each label is shown; with row weights
+            float64, the sum of the weights of the rows that show it.
         label_counts: Shape (L,), int64, how often each label occurs in training.
 
     >>> import torch
@@ -527,12 +627,16 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     if not times:
         return float("nan")
     is_shown = shown > 0
-    total: int = sum(map(mul, shown[is_shown].tolist(), label_counts[is_shown].tolist()))  # exact, however large it is
+    # exact, however large it is
+    total: int = sum(
+        map(mul, shown[is_shown].tolist(), label_counts[is_shown].tolist())
+    )
     return total / times
 
 
 def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
-    """Mean of -log2(training count / training rows) of the labels shown; an unseen label has training count 1.
+    """Mean of -log2(training count / training rows) of the labels shown; an unseen
+    label has training count 1.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
 
@@ -551,7 +655,9 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
     is_shown = shown > 0
     if not bool(is_shown.any()):
         return float("nan")
-    bits = -(label_counts[is_shown].clamp(min=1, max=num_train).double() / num_train).log2()
+    bits = -(
+        label_counts[is_shown].clamp(min=1, max=num_train).double() / num_train
+    ).log2()
     return fsum((bits * shown[is_shown]).tolist()) / _total(shown)
 
 
@@ -560,7 +666,8 @@ class _TrainingMetric(TopKMetric):
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets
+            or from ``bind``.
         kwargs: See :class:`TopKMetric`.
     """
 
@@ -576,7 +683,14 @@ class _TrainingMetric(TopKMetric):
         **kwargs: Unpack[LevelArguments],
     ) -> None:
         self.label_counts = label_counts
-        super().__init__(k, Formula(function), reading=reading, aggregation=exposure, needs=needs, **kwargs)
+        super().__init__(
+            k,
+            Formula(function),
+            reading=reading,
+            aggregation=exposure,
+            needs=needs,
+            **kwargs,
+        )
 
     def _reconcile_facts(self) -> None:
         super()._reconcile_facts()
@@ -595,11 +709,13 @@ class PopularityAtK(_TrainingMetric):
 
     Use it when the question is how much a model leans on frequent labels.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets
+            or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -614,25 +730,31 @@ class PopularityAtK(_TrainingMetric):
     higher_is_better = False
     bounds = (0.0, float("inf"))
 
-    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
+    def __init__(
+        self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]
+    ) -> None:
         exposure = partial(Exposure, measure="mean", can_be_weighted=True)
         super().__init__(k, popularity, exposure, label_counts=label_counts, **kwargs)
 
 
 @final
 class PopularityLiftAtK(_TrainingMetric):
-    """Mean training count of the labels shown, divided by the mean training count of the relevant labels.
+    """Mean training count of the labels shown, divided by the mean training count of
+    the relevant labels.
 
-    In [0, inf). Above 1, the labels shown are more frequent in training than the relevant labels; below 1, they are
-    rarer. NaN when nothing is shown, or when no relevant label occurs in training.
+    In [0, inf). Above 1, the labels shown are more frequent in training than the
+    relevant labels; below 1, they are rarer. NaN when nothing is shown, or when no
+    relevant label occurs in training.
 
     Use it when you want the popularity bias of a model as one number.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets
+            or from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -641,30 +763,44 @@ class PopularityLiftAtK(_TrainingMetric):
     >>> round(float(metric.compute()), 4)
     1.3333
 
-    Source: Abdollahpouri et al., FLAIRS 2019, with the relevant labels in place of the users' profiles.
+    Source: Abdollahpouri et al., FLAIRS 2019, with the relevant labels in place of the
+    users' profiles.
     """
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
 
-    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[LevelArguments]) -> None:
+    def __init__(
+        self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[LevelArguments]
+    ) -> None:
         exposure = partial(Exposure, measure="lift")
-        super().__init__(k, popularity, exposure, reading=TopKHits, label_counts=label_counts, **kwargs)
+        super().__init__(
+            k,
+            popularity,
+            exposure,
+            reading=TopKHits,
+            label_counts=label_counts,
+            **kwargs,
+        )
 
 
 @final
 class NoveltyAtK(_TrainingMetric):
-    """Mean of -log2(share of training rows that hold the label) over the labels shown among the top k.
+    """Mean of -log2(share of training rows that hold the label) over the labels shown
+    among the top k.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
 
-    Use it when users already know the frequent labels, so that rare labels tell them more.
+    Use it when users already know the frequent labels, so that rare labels tell them
+    more.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        label_counts: Shape (L,), training counts; if not given, taken from the buckets or from ``bind``.
+        label_counts: Shape (L,), training counts; if not given, taken from the buckets
+            or from ``bind``.
         num_train: Number of training rows; if not given, taken from ``bind``.
         kwargs: See :class:`TopKMetric`.
 
@@ -681,13 +817,25 @@ class NoveltyAtK(_TrainingMetric):
     bounds = (0.0, float("inf"))
 
     def __init__(
-        self, k: Cutoffs, *, label_counts: Any = None, num_train: int | None = None, **kwargs: Unpack[TopKArguments]
+        self,
+        k: Cutoffs,
+        *,
+        label_counts: Any = None,
+        num_train: int | None = None,
+        **kwargs: Unpack[TopKArguments],
     ) -> None:
         self.num_train: int | None = None
         if num_train is not None:
             self.num_train = check_count(self._caller, "num_train", num_train)
         exposure = partial(Exposure, measure="mean")
-        super().__init__(k, novelty, exposure, needs=("label_counts", "num_train"), label_counts=label_counts, **kwargs)
+        super().__init__(
+            k,
+            novelty,
+            exposure,
+            needs=("label_counts", "num_train"),
+            label_counts=label_counts,
+            **kwargs,
+        )
 
     def _reconcile_facts(self) -> None:
         self.num_train = self.num_train or None  # counts of no row tell nothing
@@ -695,20 +843,23 @@ class NoveltyAtK(_TrainingMetric):
 
 
 def personalization(shown: Tensor, num_rows: int, k: int) -> float:
-    """One minus the mean overlap of the top k of two rows: 1 - sum of c (c - 1) / (k R (R - 1)).
+    """One minus the mean overlap of the top k of two rows: 1 - sum of c (c - 1) / (k R
+    (R - 1)).
 
     Higher is more personal, in [0, 1]; NaN with fewer than two rows.
 
     Args:
         shown: Shape (L,), int64, c: how often each label is shown.
         num_rows: R, number of rows.
-        k: Length of the lists. The overlap of two lists is the number of labels that they share, divided by k.
+        k: Length of the lists. The overlap of two lists is the number of labels that
+            they share, divided by k.
 
     >>> import torch
     >>> personalization(torch.tensor([2, 1, 1]), num_rows=2, k=2)
     0.5
 
-    Source: the recommender library recmetrics, "personalization", with overlap in place of cosine similarity.
+    Source: the recommender library recmetrics, "personalization", with overlap in place
+    of cosine similarity.
     """
     k = check_count("personalization", "k", k)
     pairs = num_rows * (num_rows - 1)
@@ -726,11 +877,13 @@ class PersonalizationAtK(TopKMetric):
 
     Use it when you ask whether a recommender shows different labels to different users.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        num_labels: Number of labels L; needed only if ``preds`` do not show it, as with ids.
+        num_labels: Number of labels L; needed only if ``preds`` do not show it, as with
+            ids.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -745,24 +898,30 @@ class PersonalizationAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[UnbucketedArguments]) -> None:
-        super().__init__(k, NO_FORMULA, reading=TopKLists, aggregation=Overlap, **kwargs)
+        super().__init__(
+            k, NO_FORMULA, reading=TopKLists, aggregation=Overlap, **kwargs
+        )
 
 
 @final
 class PositiveCoverageAtK(TopKMetric):
-    """Share of the labels that are a hit at least once: relevant in a row, and among the top k of that row.
+    """Share of the labels that are a hit at least once: relevant in a row, and among
+    the top k of that row.
 
     Higher is better, in [0, 1]; NaN if the denominator is 0.
 
-    Use it when every label should be found at least once, as in coding with many rare classes.
+    Use it when every label should be found at least once, as in coding with many rare
+    classes.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        denominator: Labels that are counted: ``"observed"``, those in the targets; ``"known"``, all labels (of the
-            bucket).
-        num_labels: Number of labels L; if not given, taken from the buckets or from ``bind``.
+        denominator: Labels that are counted: ``"observed"``, those in the targets;
+            ``"known"``, all labels (of the bucket).
+        num_labels: Number of labels L; if not given, taken from the buckets or from
+            ``bind``.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -777,15 +936,25 @@ class PositiveCoverageAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(
-        self, k: Cutoffs, *, denominator: LabelDenominator = "observed", **kwargs: Unpack[LevelArguments]
+        self,
+        k: Cutoffs,
+        *,
+        denominator: LabelDenominator = "observed",
+        **kwargs: Unpack[LevelArguments],
     ) -> None:
-        self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, LabelDenominator)
+        self.denominator: LabelDenominator = check_choice(
+            self._caller, "denominator", denominator, LabelDenominator
+        )
         covered = partial(LabelsFound, denominator=denominator)
         super().__init__(k, NO_FORMULA, reading=TopKHits, aggregation=covered, **kwargs)
 
 
-def _places_of_buckets(ranking: Ranking, k: int, buckets: LabelBuckets | None) -> Tensor:
-    """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
+def _places_of_buckets(
+    ranking: Ranking, k: int, buckets: LabelBuckets | None
+) -> Tensor:
+    """Return how many labels of each bucket each row shows among its top k, shape (N,
+    G).
+    """
     ids = ranking.ids[:, :k]
     if buckets is None:
         return (ids >= 0).sum(dim=1, keepdim=True)
@@ -794,14 +963,17 @@ def _places_of_buckets(ranking: Ranking, k: int, buckets: LabelBuckets | None) -
 
 @final
 class PredictionProportionAtK(TopKMetric):
-    """Share of the places in all top k lists (k per row) that show a label of the bucket.
+    """Share of the places in all top k lists (k per row) that show a label of the
+    bucket.
 
-    Neither direction is better, in [0, 1]; NaN before the first row. Without buckets: the share of places that show any
-    label.
+    Neither direction is better, in [0, 1]; NaN before the first row. Without buckets:
+    the share of places that show any label.
 
-    Use it with buckets when the question is how many places head labels and tail labels take.
+    Use it with buckets when the question is how many places head labels and tail labels
+    take.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -821,12 +993,18 @@ class PredictionProportionAtK(TopKMetric):
     higher_is_better = None
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        formula = Formula(_places_of_buckets, value_format=COUNT, per_one=int, is_additive=True)
-        super().__init__(k, formula, reading=TopKLists, aggregation=MeanOfLists, **kwargs)
+        formula = Formula(
+            _places_of_buckets, value_format=COUNT, per_one=int, is_additive=True
+        )
+        super().__init__(
+            k, formula, reading=TopKLists, aggregation=MeanOfLists, **kwargs
+        )
 
 
 def _tied_at_k(ranking: Ranking, k: int, _: LabelBuckets | None) -> Tensor:
-    """Return whether the last label of the top k has the same score as the next one, shape (N, 1), bool."""
+    """Return whether the last label of the top k has the same score as the next one,
+    shape (N, 1), bool.
+    """
     return ranking.tied_at(k)[:, None]
 
 
@@ -837,16 +1015,18 @@ def _has_scores(ranking: Ranking) -> bool:
 
 @final
 class TieRateAtK(TopKMetric):
-    """Share of rows in which the last label of the top k has the same score as the next label.
+    """Share of rows in which the last label of the top k has the same score as the next
+    label.
 
-    Lower is better, in [0, 1]; NaN without a row that has scores. Of equal scores, the label with the lower id is
-    shown. If ids are sorted by frequency, a model that gives every label the same score therefore looks good on head
-    labels.
+    Lower is better, in [0, 1]; NaN without a row that has scores. Of equal scores, the
+    label with the lower id is shown. If ids are sorted by frequency, a model that gives
+    every label the same score therefore looks good on head labels.
 
-    Use it when scores may be equal, as in a model of low precision or a model that has learnt little.
+    Use it when scores may be equal, as in a model of low precision or a model that has
+    learnt little.
 
-    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L), but not ids, which have no scores; ``target`` is (N,),
-    (N, M) or (N, L), and is not read.
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L), but not ids, which
+    have no scores; ``target`` is (N,), (N, M) or (N, L), and is not read.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -858,11 +1038,14 @@ class TieRateAtK(TopKMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: defined by this library: in other libraries, a model with constant scores looks good on head labels.
+    Source: defined by this library: in other libraries, a model with constant scores
+    looks good on head labels.
     """
 
     higher_is_better = False
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[UnbucketedArguments]) -> None:
         formula = Formula(_tied_at_k, value_format=COUNT, answered=_has_scores)
-        super().__init__(k, formula, reading=TopKLists, aggregation=MeanOfLists, **kwargs)
+        super().__init__(
+            k, formula, reading=TopKLists, aggregation=MeanOfLists, **kwargs
+        )

@@ -1,4 +1,6 @@
-"""Gains of hits, discounted by rank: (normalised) cumulative gain, expected reciprocal rank, rank-biased precision."""
+"""Gains of hits, discounted by rank: (normalised) cumulative gain, expected reciprocal
+rank, rank-biased precision.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ __all__ = ["CGAtK", "DCGAtK", "ERRAtK", "NDCGAtK", "RBPAtK"]
 Gain: TypeAlias = Literal["linear", "exponential"]
 
 LARGEST_GRADE = 100
-"""Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room for sums."""
+"""Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room
+for sums.
+"""
 
 
 MAX_GAIN: Final = NumberRange("max_gain", 1e-30, LARGEST_GRADE)
@@ -39,14 +43,19 @@ LARGEST_EXPONENT = 1024
 
 def _exponential_gain(gains: Tensor) -> Tensor:
     """Return 2^gain - 1."""
-    # exact for whole grades; of others torch's exp2 depends on their place in memory, and loses digits of small ones
-    powers = _powers_of_two(gains.device)[gains.to(torch.int64).clamp(0, LARGEST_EXPONENT)]
+    # exact for whole grades; of others torch's exp2 depends on their place in memory,
+    # and loses digits of small ones
+    powers = _powers_of_two(gains.device)[
+        gains.to(torch.int64).clamp(0, LARGEST_EXPONENT)
+    ]
     return torch.where(gains == gains.floor(), powers - 1, (gains * log(2)).expm1())
 
 
 @made_once
 def _powers_of_two() -> Tensor:
-    """Return 2^e for each exponent from 0; a device's own ``exp2`` may be off by a bit."""
+    """Return 2^e for each exponent from 0; a device's own ``exp2`` may be off by a
+    bit.
+    """
     powers = [*(2.0**exponent for exponent in range(LARGEST_EXPONENT)), torch.inf]
     return torch.tensor(powers, dtype=torch.float64, device="cpu")
 
@@ -74,7 +83,9 @@ def _dcg(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
     memo = ranks._memo
     if ("dcg", k, gain) not in memo:
         worth, gains = discounts_within(ranks, k), ranks.hits.gains
-        memo["dcg", k, gain] = ordered_sum(worth if gains is None else _gained(gains, gain) * worth)
+        memo["dcg", k, gain] = ordered_sum(
+            worth if gains is None else _gained(gains, gain) * worth
+        )
     dcg: Tensor = memo["dcg", k, gain]
     return dcg
 
@@ -92,7 +103,8 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -117,7 +129,8 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -134,11 +147,13 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
 @takes_arrays
 def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
-    """DCG of the best possible ranking: the min(k, n) largest gains stand at the top, in descending order.
+    """DCG of the best possible ranking: the min(k, n) largest gains stand at the top,
+    in descending order.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -161,8 +176,10 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1. Both are equal for binary relevance.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
+        gain: How a grade g counts: ``"linear"``, g; ``"exponential"``, 2^g - 1. Both
+            are equal for binary relevance.
 
     Returns:
         Shape (...), float64.
@@ -174,14 +191,20 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
     binary = ranks.hits.gains is None
-    share = divide(_dcg(ranks, k, gain), ranks.ideal_discount(k) if binary else _ideal_dcg(ranks, k, gain))
-    # of gains of 1 no rounding makes more than 1: the j-th hit stands at j or behind, and is added in the same order
+    share = divide(
+        _dcg(ranks, k, gain),
+        ranks.ideal_discount(k) if binary else _ideal_dcg(ranks, k, gain),
+    )
+    # of gains of 1 no rounding makes more than 1: the j-th hit stands at j or behind,
+    # and is added in the same order
     if binary and not isinstance(ranks, ExpectedRanks):
         return share
     return share.clamp(max=1.0)
 
 
-def _of_gains(caller: str, function: Callable[..., Tensor], gain: Gain, number: FixedPoint) -> Formula:
+def _of_gains(
+    caller: str, function: Callable[..., Tensor], gain: Gain, number: FixedPoint
+) -> Formula:
     """Return a formula of gains, which any ``min_gain`` leaves as they are."""
     check_choice(caller, "gain", gain, Gain)
     return hit_formula(
@@ -201,8 +224,8 @@ def _check_grades(caller: str, ranking: Ranking) -> None:
     largest = _largest_gain(ranking)
     if largest > LARGEST_GRADE:
         raise ValueError(
-            f"{caller}: a gain of {largest:g} is too large for 2^g - 1; with gain='exponential' gains are "
-            f"grades of at most {LARGEST_GRADE}."
+            f"{caller}: a gain of {largest:g} is too large for 2^g - 1; with "
+            f"gain='exponential' gains are grades of at most {LARGEST_GRADE}."
         )
 
 
@@ -217,9 +240,17 @@ class _SumOfGains(TopKMetric):
     bounds = (0.0, float("inf"))
     _function: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
+    def __init__(
+        self,
+        k: Cutoffs | None = None,
+        *,
+        gain: Gain = "linear",
+        **kwargs: Unpack[RankArguments],
+    ) -> None:
         self.gain: Gain = gain
-        super().__init__(k, _of_gains(self._caller, type(self)._function, gain, REAL), **kwargs)
+        super().__init__(
+            k, _of_gains(self._caller, type(self)._function, gain, REAL), **kwargs
+        )
 
 
 @final
@@ -230,7 +261,8 @@ class CGAtK(_SumOfGains):
 
     Use it when gains add up and the order within the top k makes no difference.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
@@ -255,9 +287,11 @@ class DCGAtK(_SumOfGains):
 
     Higher is better, in [0, inf); NaN before the first row.
 
-    Use it when gains add up, early ranks count more, and rows with more relevant labels may weigh more.
+    Use it when gains add up, early ranks count more, and rows with more relevant labels
+    may weigh more.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
@@ -281,18 +315,23 @@ MANY_ROWS_OF_ONE_GRADE = 0.01
 
 
 class GradedRanks(Ranks):
-    """The ranks of the relevant labels of each row, for a metric that compares an order with the best one."""
+    """The ranks of the relevant labels of each row, for a metric that compares an order
+    with the best one.
+    """
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of rows in which all labels that are ranked have one grade, so that every order is the best."""
+        """Warn of rows in which all labels that are ranked have one grade, so that
+        every order is the best.
+        """
         super().warn_of(metric, ranking)
         number, num_rows = int(rows_of_one_grade(ranking)), ranking.num_rows
         if number > MANY_ROWS_OF_ONE_GRADE * num_rows:
             warn_once(
                 ranking,
                 "rows of one grade",
-                f"{self.caller}: in {number:,} of {num_rows:,} rows of the first batch all documents have the same "
-                "grade, so that nDCG is 1 for every order; row_mask leaves such rows out.",
+                f"{self.caller}: in {number:,} of {num_rows:,} rows of the first batch "
+                "all documents have the same grade, so that nDCG is 1 for every "
+                "order; row_mask leaves such rows out.",
             )
 
 
@@ -302,9 +341,11 @@ class NDCGAtK(TopKMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when gains are graded, or early ranks count more, and every row should weigh the same.
+    Use it when gains are graded, or early ranks count more, and every row should weigh
+    the same.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs; None reads the whole ranking.
@@ -322,26 +363,41 @@ class NDCGAtK(TopKMetric):
 
     higher_is_better = True
 
-    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RankArguments]) -> None:
+    def __init__(
+        self,
+        k: Cutoffs | None = None,
+        *,
+        gain: Gain = "linear",
+        **kwargs: Unpack[RankArguments],
+    ) -> None:
         self.gain: Gain = gain
-        super().__init__(k, _of_gains(self._caller, ndcg_at_k, gain, UNIT), reading=GradedRanks, **kwargs)
+        super().__init__(
+            k,
+            _of_gains(self._caller, ndcg_at_k, gain, UNIT),
+            reading=GradedRanks,
+            **kwargs,
+        )
 
 
-def _check_largest_gain(caller: str, ranks: TargetRanks, arguments: Mapping[str, Any]) -> None:
+def _check_largest_gain(
+    caller: str, ranks: TargetRanks, arguments: Mapping[str, Any]
+) -> None:
     """Raise unless ``max_gain`` is a number that no gain exceeds."""
     _check_gains_below(MAX_GAIN.checked(caller, arguments["max_gain"]), caller, ranks)
 
 
 @partial(takes_arrays, check=_check_largest_gain)
 def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
-    """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks i < r.
+    """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks
+    i < r.
 
-    Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the probability that the label at
-    rank i satisfies the reader.
+    Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the
+    probability that the label at rank i satisfies the reader.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         max_gain: The largest possible gain; 1 for binary relevance.
 
     Returns:
@@ -353,11 +409,19 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     Source: Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
     """
     deepest = k if isinstance(k, int) else max(k)
-    within, target_ranks = ranks.within(k)[..., :deepest], ranks.target_ranks[..., :deepest]
-    satisfies = torch.where(within, _exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain, 0.0)
+    within, target_ranks = (
+        ranks.within(k)[..., :deepest],
+        ranks.target_ranks[..., :deepest],
+    )
+    satisfies = torch.where(
+        within,
+        _exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain,
+        0.0,
+    )
     value = satisfies.new_zeros(satisfies.shape[:-1])
     reads_on = torch.ones_like(value)
-    # one rank behind the other: a scan adds and multiplies in an order that depends on the device
+    # one rank behind the other: a scan adds and multiplies in an order that depends on
+    # the device
     for rank, chance in zip(target_ranks.unbind(-1), satisfies.unbind(-1), strict=True):
         value = value + reads_on * chance / rank
         reads_on = reads_on * (1 - chance)
@@ -369,20 +433,23 @@ def _check_gains_below(max_gain: float, caller: str, ranks: TargetRanks) -> None
     largest = _largest_gain(ranks)
     if largest > max_gain:
         raise ValueError(
-            f"{caller}: target holds the gain {largest:g}, above max_gain={max_gain:g}; pass the "
-            "largest gain there can be as max_gain."
+            f"{caller}: target holds the gain {largest:g}, above "
+            f"max_gain={max_gain:g}; pass the largest gain there can be as max_gain."
         )
 
 
 @final
 class ERRAtK(TopKMetric):
-    """Expected reciprocal rank: the expected value of 1 / r, where r is the rank at which a reader is satisfied.
+    """Expected reciprocal rank: the expected value of 1 / r, where r is the rank at
+    which a reader is satisfied.
 
     Higher is better, in [0, 1); NaN before the first row.
 
-    Use it when gains are grades and one very good label makes the labels below it less useful.
+    Use it when gains are grades and one very good label makes the labels below it less
+    useful.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -400,24 +467,37 @@ class ERRAtK(TopKMetric):
 
     higher_is_better = True
 
-    def __init__(self, k: Cutoffs, *, max_gain: float | None = None, **kwargs: Unpack[RankArguments]) -> None:
+    def __init__(
+        self,
+        k: Cutoffs,
+        *,
+        max_gain: float | None = None,
+        **kwargs: Unpack[RankArguments],
+    ) -> None:
         if max_gain is not None:
             max_gain = MAX_GAIN.checked(self._caller, max_gain)
         self.max_gain = max_gain
         most = max_gain or 1.0
-        formula = hit_formula(err_at_k, {"max_gain": most}, check=partial(_check_gains_below, most), is_averaged=False)
+        formula = hit_formula(
+            err_at_k,
+            {"max_gain": most},
+            check=partial(_check_gains_below, most),
+            is_averaged=False,
+        )
         super().__init__(k, formula, **kwargs)
 
 
 @partial(takes_arrays, check=PERSISTENCE.check)
 def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
-    """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
+    """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the
+    hits within the top k.
 
     Higher is better, in [0, 1); 0 without a hit.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         persistence: p, the chance that a reader goes on to the next rank, in (0, 1).
 
     Returns:
@@ -428,31 +508,44 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
 
     Source: Moffat and Zobel, ACM TOIS 27 (2008).
     """
-    deepest = min(k if isinstance(k, int) else max(k), 1 << ranks.deepest.bit_length())  # no rank is larger
+    # no rank is larger
+    deepest = min(k if isinstance(k, int) else max(k), 1 << ranks.deepest.bit_length())
     worth = _worth(persistence, deepest, ranks.target_gains.device)
     if isinstance(ranks, ExpectedRanks):
         worth = _worth(persistence, ranks.most + 1, worth.device)
-        return ordered_sum(ranks.worth_within(k, worth, lambda: 1 - worth / (1 - persistence)))  # 1 - p^j of j ranks
-    return ordered_sum(worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)] * ranks.within(k))
+        # 1 - p^j of j ranks
+        return ordered_sum(
+            ranks.worth_within(k, worth, lambda: 1 - worth / (1 - persistence))
+        )
+    return ordered_sum(
+        worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)] * ranks.within(k)
+    )
 
 
 @made_once
 def _worth(persistence: float, k: int) -> Tensor:
-    """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``, made by Python: the same bits on every device."""
+    """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``, made by Python: the same bits
+    on every device.
+    """
     return torch.tensor(
-        [(1 - persistence) * persistence**place for place in range(k)], dtype=torch.float64, device="cpu"
+        [(1 - persistence) * persistence**place for place in range(k)],
+        dtype=torch.float64,
+        device="cpu",
     )
 
 
 @final
 class RBPAtK(TopKMetric):
-    """Rank-biased precision: the expected share of relevant labels for a reader who stops at a random rank.
+    """Rank-biased precision: the expected share of relevant labels for a reader who
+    stops at a random rank.
 
     Higher is better, in [0, 1); NaN before the first row.
 
-    Use it when users read from the top and stop at any rank. A small persistence gives weight to the first ranks only.
+    Use it when users read from the top and stop at any rank. A small persistence gives
+    weight to the first ranks only.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -470,6 +563,12 @@ class RBPAtK(TopKMetric):
 
     higher_is_better = True
 
-    def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RankArguments]) -> None:
+    def __init__(
+        self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RankArguments]
+    ) -> None:
         self.persistence = PERSISTENCE.checked(self._caller, persistence)
-        super().__init__(k, hit_formula(rbp_at_k, {"persistence": self.persistence}, is_additive=True), **kwargs)
+        super().__init__(
+            k,
+            hit_formula(rbp_at_k, {"persistence": self.persistence}, is_additive=True),
+            **kwargs,
+        )

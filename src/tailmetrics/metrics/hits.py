@@ -1,4 +1,6 @@
-"""Shares and counts of hits among the top k: precision, recall, F1, F-beta, hit rate, fall-out, R-precision."""
+"""Shares and counts of hits among the top k: precision, recall, F1, F-beta, hit rate,
+fall-out, R-precision.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import NumberRange, check_choice
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LabelArguments, MacroOf, RankArguments
+from tailmetrics.metrics._arguments_of_metrics import (
+    Cutoffs,
+    LabelArguments,
+    MacroOf,
+    RankArguments,
+)
 from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._labels import PRECISION, RECALL, ByAverage, f_beta
 from tailmetrics.metrics._metric import TopKMetric
@@ -38,16 +45,20 @@ Denominator: TypeAlias = Literal["predicted", "k"]
 
 
 @takes_arrays
-def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
+def precision_at_k(
+    ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted"
+) -> Tensor:
     """Share of the top k that is relevant: h_k / m_k, or h_k / k.
 
     Higher is better, in [0, 1]; 0 for an empty list.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        denominator: What the hits are divided by: ``"predicted"``, m_k, the number of labels in the top k of the list;
-            ``"k"``, always k, also if the list is shorter.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
+        denominator: What the hits are divided by: ``"predicted"``, m_k, the number of
+            labels in the top k of the list; ``"k"``, always k, also if the list is
+            shorter.
 
     Returns:
         Shape (...), float64.
@@ -56,12 +67,15 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     >>> precision_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [0.5]
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008),
+    8.4.
     """
     return divide(ranks.real_hits_at(k), _number_predicted(ranks, k, denominator))
 
 
-def _number_predicted(ranks: TargetRanks, k: Cutoff, denominator: Denominator) -> Tensor | int:
+def _number_predicted(
+    ranks: TargetRanks, k: Cutoff, denominator: Denominator
+) -> Tensor | int:
     """Return the number of labels in the top k, or k itself."""
     if denominator == "predicted":
         return ranks.length_at(k)
@@ -81,12 +95,13 @@ class PrecisionAtK(TopKMetric):
 
     Use it when users see all k places, and a wrong label costs the same in each place.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        denominator: What the hits are divided by: ``"predicted"``, the number of labels in the top k; ``"k"``, always
-            k, also if the list is shorter.
+        denominator: What the hits are divided by: ``"predicted"``, the number of labels
+            in the top k; ``"k"``, always k, also if the list is shorter.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -95,18 +110,32 @@ class PrecisionAtK(TopKMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008),
+    8.4.
     """
 
     higher_is_better = True
 
-    def __init__(self, k: Cutoffs, *, denominator: Denominator = "predicted", **kwargs: Unpack[LabelArguments]) -> None:
-        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
+    def __init__(
+        self,
+        k: Cutoffs,
+        *,
+        denominator: Denominator = "predicted",
+        **kwargs: Unpack[LabelArguments],
+    ) -> None:
+        self.denominator: Denominator = check_choice(
+            self._caller, "denominator", denominator, Denominator
+        )
         formula = hit_formula(
-            precision_at_k, {"denominator": denominator}, is_additive=denominator == "k", ignores_order=True
+            precision_at_k,
+            {"denominator": denominator},
+            is_additive=denominator == "k",
+            ignores_order=True,
         )
         if denominator == "k":  # whole numbers need one column of a state
-            formula = replace(formula, function=_hits_of_k, value_format=COUNT, per_one=int)
+            formula = replace(
+                formula, function=_hits_of_k, value_format=COUNT, per_one=int
+            )
         super().__init__(k, formula, aggregation=ByAverage(PRECISION), **kwargs)
 
 
@@ -118,7 +147,8 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
 
     Returns:
         Shape (...), float64.
@@ -127,20 +157,23 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     >>> recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [0.5]
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008),
+    8.3.
     """
     return ranks.real_hits_at(k) / n_or_one(ranks)
 
 
 @takes_arrays
 def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Hits among the top k, divided by the largest possible number of hits: h_k / min(k, n).
+    """Hits among the top k, divided by the largest possible number of hits: h_k /
+    min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
 
     Returns:
         Shape (...), float64.
@@ -160,9 +193,11 @@ class RecallAtK(TopKMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when a missed label is costly, and a second stage or a patient reader reads the whole list.
+    Use it when a missed label is costly, and a second stage or a patient reader reads
+    the whole list.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -174,13 +209,19 @@ class RecallAtK(TopKMetric):
     >>> metric.compute()
     tensor([0.5000, 1.0000], dtype=torch.float64)
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008),
+    8.3.
     """
 
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[LabelArguments]) -> None:
-        super().__init__(k, hit_formula(recall_at_k, ignores_order=True), aggregation=ByAverage(RECALL), **kwargs)
+        super().__init__(
+            k,
+            hit_formula(recall_at_k, ignores_order=True),
+            aggregation=ByAverage(RECALL),
+            **kwargs,
+        )
 
 
 @final
@@ -189,11 +230,14 @@ class NormalizedRecallAtK(TopKMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when rows may have more than k relevant labels, so that their recall could not reach 1.
+    Use it when rows may have more than k relevant labels, so that their recall could
+    not reach 1.
 
-    With ``average="micro"`` it is the sum of hits divided by the sum of min(k, n): rows with more labels weigh more.
+    With ``average="micro"`` it is the sum of hits divided by the sum of min(k, n): rows
+    with more labels weigh more.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -212,18 +256,27 @@ class NormalizedRecallAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
         pooled = ByAverage(RECALL, ("samples", "micro"), up_to_k=True)
-        super().__init__(k, hit_formula(normalized_recall_at_k, ignores_order=True), aggregation=pooled, **kwargs)
+        super().__init__(
+            k,
+            hit_formula(normalized_recall_at_k, ignores_order=True),
+            aggregation=pooled,
+            **kwargs,
+        )
 
 
 @takes_arrays
-def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
-    """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
+def f1_at_k(
+    ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted"
+) -> Tensor:
+    """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k +
+    n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         denominator: What precision divides by, as in :func:`precision_at_k`.
 
     Returns:
@@ -233,27 +286,35 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
     >>> f1_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [0.5]
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008),
+    8.3.
     """
-    return divide(2 * ranks.real_hits_at(k), _number_predicted(ranks, k, denominator) + ranks.n_relevant)
+    return divide(
+        2 * ranks.real_hits_at(k),
+        _number_predicted(ranks, k, denominator) + ranks.n_relevant,
+    )
 
 
 @final
 class F1AtK(TopKMetric):
     """Harmonic mean of precision and recall at k.
 
-    Higher is better, in [0, 1]; NaN before the first row. ``F1AtK(k=1, average="weighted")`` on class-index targets
-    is the weighted F1 of classification.
+    Higher is better, in [0, 1]; NaN before the first row.
+    ``F1AtK(k=1, average="weighted")`` on class-index targets is the weighted F1 of
+    classification.
 
-    Use it when you want one number in which missed labels and wrong labels weigh the same.
+    Use it when you want one number in which missed labels and wrong labels weigh the
+    same.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
         denominator: What precision divides by, as in :class:`PrecisionAtK`.
-        macro: How ``average="macro"`` is computed: None, the mean of the labels' F-scores; ``"of_averages"``, the
-            F-score of their mean precision and mean recall, as medical coding reports it.
+        macro: How ``average="macro"`` is computed: None, the mean of the labels'
+            F-scores; ``"of_averages"``, the F-score of their mean precision and mean
+            recall, as medical coding reports it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -262,8 +323,8 @@ class F1AtK(TopKMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3;
-    scikit-learn, ``f1_score``.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008),
+    8.3; scikit-learn, ``f1_score``.
     """
 
     higher_is_better = True
@@ -276,25 +337,37 @@ class F1AtK(TopKMetric):
         macro: MacroOf | None = None,
         **kwargs: Unpack[LabelArguments],
     ) -> None:
-        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
+        self.denominator: Denominator = check_choice(
+            self._caller, "denominator", denominator, Denominator
+        )
         formula = hit_formula(f1_at_k, {"denominator": denominator}, ignores_order=True)
-        super().__init__(k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs)
+        super().__init__(
+            k, formula, aggregation=ByAverage(f_beta(1.0)), macro=macro, **kwargs
+        )
 
 
 BETA: Final = NumberRange("beta", 0.0, math.inf, inside=True)
 
 
 @partial(takes_arrays, check=BETA.check)
-def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
-    """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
+def f_beta_at_k(
+    ranks: TargetRanks,
+    k: Cutoff,
+    beta: float = 2.0,
+    denominator: Denominator = "predicted",
+) -> Tensor:
+    """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 +
+    beta^2) h_k / (m_k + beta^2 n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         beta: How many times more important recall is than precision, above 0.
-        denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, always k, also if the list is shorter.
+        denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, always k,
+            also if the list is shorter.
 
     Returns:
         Shape (...), float64.
@@ -303,7 +376,8 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
     >>> float(f_beta_at_k(tensor([[0, 1]]), tensor([[0, 2]]), k=2, beta=1.0))
     0.5
 
-    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
+    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's
+    ``fbeta_score``.
     """
     predicted = _number_predicted(ranks, k, denominator)
     return divide(*f_beta(beta)(ranks.hits_at(k), predicted, ranks.n_relevant))
@@ -315,16 +389,19 @@ class FBetaAtK(TopKMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when a missed label costs more than a wrong one (beta above 1), or less (beta below 1).
+    Use it when a missed label costs more than a wrong one (beta above 1), or less (beta
+    below 1).
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
         beta: How many times more important recall is than precision, above 0; 1 is F1.
         denominator: What precision divides by, as in :class:`PrecisionAtK`.
-        macro: How ``average="macro"`` is computed: None, the mean of the labels' F-scores; ``"of_averages"``, the
-            F-score of their mean precision and mean recall, as medical coding reports it.
+        macro: How ``average="macro"`` is computed: None, the mean of the labels'
+            F-scores; ``"of_averages"``, the F-score of their mean precision and mean
+            recall, as medical coding reports it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -333,7 +410,8 @@ class FBetaAtK(TopKMetric):
     >>> metric.compute()
     tensor(0.5556, dtype=torch.float64)
 
-    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
+    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's
+    ``fbeta_score``.
     """
 
     higher_is_better = True
@@ -348,10 +426,14 @@ class FBetaAtK(TopKMetric):
         **kwargs: Unpack[LabelArguments],
     ) -> None:
         self.beta = BETA.checked(self._caller, beta)
-        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, Denominator)
+        self.denominator: Denominator = check_choice(
+            self._caller, "denominator", denominator, Denominator
+        )
         arguments = {"beta": self.beta, "denominator": denominator}
         formula = hit_formula(f_beta_at_k, arguments, ignores_order=True)
-        super().__init__(k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs)
+        super().__init__(
+            k, formula, aggregation=ByAverage(f_beta(self.beta)), macro=macro, **kwargs
+        )
 
 
 @takes_arrays
@@ -362,7 +444,8 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
 
     Returns:
         Shape (...), bool.
@@ -384,7 +467,8 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Rank, or a tuple of ranks. With a tuple, the value has a first axis with one entry per rank.
+        k: Rank, or a tuple of ranks. With a tuple, the value has a first axis with one
+            entry per rank.
 
     Returns:
         Shape (...), bool.
@@ -403,12 +487,18 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 class _HitRateMetric(TopKMetric):
-    """The share of rows with a hit: the base of two metrics that differ only in name."""
+    """The share of rows with a hit: the base of two metrics that differ only in
+    name.
+    """
 
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(k, hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True), **kwargs)
+        super().__init__(
+            k,
+            hit_formula(hit_rate_at_k, value_format=COUNT, ignores_order=True),
+            **kwargs,
+        )
 
 
 @final
@@ -417,9 +507,11 @@ class HitRateAtK(_HitRateMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when one good suggestion is enough, such as the next location or the next item.
+    Use it when one good suggestion is enough, such as the next location or the next
+    item.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -437,13 +529,16 @@ class HitRateAtK(_HitRateMetric):
 
 @final
 class AccuracyAtK(_HitRateMetric):
-    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` under its name in classification.
+    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` under
+    its name in classification.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when each row has one class, as in classification: with k=1 the value is the usual accuracy.
+    Use it when each row has one class, as in classification: with k=1 the value is the
+    usual accuracy.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -465,9 +560,11 @@ class RelevanceAtK(TopKMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when one place in the list matters most, such as the place that is shown largest.
+    Use it when one place in the list matters most, such as the place that is shown
+    largest.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Rank, or a sequence of ranks.
@@ -486,20 +583,26 @@ class RelevanceAtK(TopKMetric):
     higher_is_better = True
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[RankArguments]) -> None:
-        formula = hit_formula(relevance_at_k, value_format=COUNT, reads_one_rank=True, is_additive=True)
+        formula = hit_formula(
+            relevance_at_k, value_format=COUNT, reads_one_rank=True, is_additive=True
+        )
         super().__init__(k, formula, **kwargs)
 
 
 @takes_arrays
-def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None = None) -> Tensor:
+def fall_out_at_k(
+    ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None = None
+) -> Tensor:
     """Share of the irrelevant labels that the top k shows: (m_k - h_k) / (L - n).
 
     Lower is better, in [0, 1]; 0 where every label is relevant.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
-        num_labels: Number of labels L, or that of each bucket, shape (G,); None reads it from the scores.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
+        num_labels: Number of labels L, or that of each bucket, shape (G,); None reads
+            it from the scores.
 
     Returns:
         Shape (...), float64.
@@ -515,12 +618,17 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     """
     size = _number_of_labels(ranks, num_labels)
     if size is None:
-        raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels.")
+        raise ValueError(
+            "fall_out_at_k: ids do not tell the number of labels; pass num_labels."
+        )
     return divide(ranks.length_at(k) - ranks.hits_at(k), size - ranks.n_relevant)
 
 
-def _number_of_labels(ranks: TargetRanks, num_labels: Tensor | int | None) -> Tensor | int | None:
-    """Return the number of labels that a list ranks, or those of each bucket; None if nothing tells it.
+def _number_of_labels(
+    ranks: TargetRanks, num_labels: Tensor | int | None
+) -> Tensor | int | None:
+    """Return the number of labels that a list ranks, or those of each bucket; None if
+    nothing tells it.
 
     The documents of a flat query are all that there are.
     """
@@ -536,12 +644,14 @@ def _check_repeated(caller: str, ranking: Ranking) -> None:
     """Raise if a list shows a label twice."""
     if ranking.repeated is not None and bool(ranking.repeated.any()):
         raise ValueError(
-            f"{caller}: preds list a label twice in one row, so that it would count as two labels; "
-            "take repeated ids out of preds."
+            f"{caller}: preds list a label twice in one row, so that it would count as "
+            "two labels; take repeated ids out of preds."
         )
 
 
-def _has_irrelevant_labels(ranking: Ranking, ranks: TargetRanks, num_labels: Tensor | int | None = None) -> Tensor:
+def _has_irrelevant_labels(
+    ranking: Ranking, ranks: TargetRanks, num_labels: Tensor | int | None = None
+) -> Tensor:
     """Return whether a row has an irrelevant label."""
     size = _number_of_labels(ranking, num_labels)
     if size is None:
@@ -553,19 +663,22 @@ def _has_irrelevant_labels(ranking: Ranking, ranks: TargetRanks, num_labels: Ten
 class FallOutAtK(TopKMetric):
     """Share of the irrelevant labels that is among the top k.
 
-    Lower is better, in [0, 1]; NaN before the first row. A row without a relevant label counts with its fall-out; one
-    in which every label is relevant counts as 1, as in TorchMetrics. With ``scope="global"`` every label of another
-    bucket is irrelevant to a bucket, also one that is relevant to the row. A list that shows a label twice raises an
-    error.
+    Lower is better, in [0, 1]; NaN before the first row. A row without a relevant label
+    counts with its fall-out; one in which every label is relevant counts as 1, as in
+    TorchMetrics. With ``scope="global"`` every label of another bucket is irrelevant to
+    a bucket, also one that is relevant to the row. A list that shows a label twice
+    raises an error.
 
     Use it when showing a wrong label has a cost of its own, as in screening.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        empty_target_action: Value of a row in which every label (of the bucket) is relevant: ``"pos"`` is 1, ``"neg"``
-            is 0; with ``"skip"`` the row does not count; ``"error"`` raises an error. None means ``"pos"`` overall, and
+        empty_target_action: Value of a row in which every label (of the bucket) is
+            relevant: ``"pos"`` is 1, ``"neg"`` is 0; with ``"skip"`` the row does not
+            count; ``"error"`` raises an error. None means ``"pos"`` overall, and
             ``"skip"`` within buckets.
         kwargs: See :class:`TopKMetric`.
 
@@ -595,7 +708,8 @@ class FallOutAtK(TopKMetric):
 
     def _reconcile_facts(self) -> None:
         super()._reconcile_facts()
-        num_ranked: Tensor | int | None = self.num_labels  # the labels that a list ranks
+        # the labels that a list ranks
+        num_ranked: Tensor | int | None = self.num_labels
         if self.bound_buckets is not None and self.reading.scope == "bucket":
             num_ranked = self.bound_buckets.label_counts
         self.formula = self.formula.with_arguments(num_labels=num_ranked)
@@ -623,7 +737,12 @@ def r_precision(ranks: TargetRanks) -> Tensor:
     n = ranks.n_relevant
     if isinstance(ranks, ExpectedRanks):
         return divide(ordered_sum(ranks.share(ranks.places_within(ranks.limit(n)))), n)
-    return divide((ranks.within(EVERYTHING) & (ranks.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
+    return divide(
+        (ranks.within(EVERYTHING) & (ranks.target_ranks <= n.unsqueeze(-1))).sum(
+            dim=-1
+        ),
+        n,
+    )
 
 
 @final
@@ -632,9 +751,11 @@ class RPrecision(TopKMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when rows have very different numbers of relevant labels, and no k fits all of them.
+    Use it when rows have very different numbers of relevant labels, and no k fits all
+    of them.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         kwargs: See :class:`TopKMetric`.
@@ -651,4 +772,8 @@ class RPrecision(TopKMetric):
     higher_is_better = True
 
     def __init__(self, **kwargs: Unpack[RankArguments]) -> None:
-        super().__init__(None, hit_formula(r_precision, reads_cutoff=False, optional_k=True), **kwargs)
+        super().__init__(
+            None,
+            hit_formula(r_precision, reads_cutoff=False, optional_k=True),
+            **kwargs,
+        )

@@ -1,4 +1,6 @@
-"""What the target says of the labels shown: how many of them were judged at all, relevant or not."""
+"""What the target says of the labels shown: how many of them were judged at all,
+relevant or not.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics.metrics._aggregations import MeanOfRows
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, EmptyTargetAction, TopKArguments
+from tailmetrics.metrics._arguments_of_metrics import (
+    Cutoffs,
+    EmptyTargetAction,
+    TopKArguments,
+)
 from tailmetrics.metrics._batches import warn_once
 from tailmetrics.metrics._formulas import Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
@@ -42,39 +48,49 @@ class JudgedRanks(Ranks):
         return super().of(ranking.judged)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of a target that has no entry for a label that was judged and is not relevant."""
+        """Warn of a target that has no entry for a label that was judged and is not
+        relevant.
+        """
         super().warn_of(metric, ranking)
         if ranking.targets.judgments is None and ranking.targets.padded is None:
             warn_once(
                 ranking,
                 "no judgments",
-                f"{self.caller}: target is a matrix, which does not tell labels that were judged and are not relevant "
-                "from labels that nobody judged; the relevant labels alone count as judged. Pass CSR with stored "
-                "zeros, qrels, or target_ids with target_gains of 0.",
+                f"{self.caller}: target is a matrix, which does not tell labels that "
+                "were judged and are not relevant from labels that nobody judged; the "
+                "relevant labels alone count as judged. Pass CSR with stored zeros, "
+                "qrels, or target_ids with target_gains of 0.",
             )
 
 
 class JudgedShare(MeanOfRows):
-    """The mean over rows of the share of a list that is judged, which does not say how good the list is."""
+    """The mean over rows of the share of a list that is judged, which does not say how
+    good the list is.
+    """
 
     is_quality = False
 
 
 def _judged_share(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Return the share of the top k that is judged, given the ranks of the judged labels."""
+    """Return the share of the top k that is judged, given the ranks of the judged
+    labels.
+    """
     return divide(ranks.real_hits_at(k), ranks.length_at(k))
 
 
 @takes_arrays
 def judged_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Share of the top k that is judged: the target has an entry for the label, with a gain of 0, too.
+    """Share of the top k that is judged: the target has an entry for the label, with a
+    gain of 0, too.
 
     Higher says that values rest on more judgments, in [0, 1]; 0 for an empty list.
 
     Args:
-        ranks: A ranking whose target tells judged labels: CSR with stored zeros, or ids with gains. Or the ranks of the
-            judged labels, such as ``ranking.judged.by_bucket(buckets)``.
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        ranks: A ranking whose target tells judged labels: CSR with stored zeros, or ids
+            with gains. Or the ranks of the judged labels, such as
+            ``ranking.judged.by_bucket(buckets)``.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
 
     Returns:
         Shape (...), float64.
@@ -98,20 +114,24 @@ def _has_list(_: Ranking, ranks: TargetRanks) -> Tensor:
 
 @final
 class JudgedAtK(TopKMetric):
-    """Share of the labels among the top k that were judged: that have an entry in the target, relevant or not.
+    """Share of the labels among the top k that were judged: that have an entry in the
+    target, relevant or not.
 
-    Higher says that values rest on more judgments, in [0, 1]; NaN before the first row. A row without a list counts as
-    0, and within buckets it is left out.
+    Higher says that values rest on more judgments, in [0, 1]; NaN before the first row.
+    A row without a list counts as 0, and within buckets it is left out.
 
-    Use it when few documents were judged, as other metrics count what nobody judged as not relevant.
+    Use it when few documents were judged, as other metrics count what nobody judged as
+    not relevant.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L). ``target`` is CSR (N, L) with stored
-    zeros, qrels, or ids with gains: a matrix (N, L) does not tell which labels were judged.
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L). ``target``
+    is CSR (N, L) with stored zeros, qrels, or ids with gains: a matrix (N, L) does not
+    tell which labels were judged.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        empty_target_action: Value of a row without a list: ``"neg"`` is 0, ``"pos"`` is 1; with ``"skip"`` the row does
-            not count; ``"error"`` raises an error. None means ``"neg"`` overall, and ``"skip"`` within buckets.
+        empty_target_action: Value of a row without a list: ``"neg"`` is 0, ``"pos"`` is
+            1; with ``"skip"`` the row does not count; ``"error"`` raises an error. None
+            means ``"neg"`` overall, and ``"skip"`` within buckets.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -128,6 +148,12 @@ class JudgedAtK(TopKMetric):
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[JudgedArguments]) -> None:
         formula = Formula(
-            _judged_share, zero_without_hits=True, ignores_order=True, answered=_has_list, lacking="no listed label"
+            _judged_share,
+            zero_without_hits=True,
+            ignores_order=True,
+            answered=_has_list,
+            lacking="no listed label",
         )
-        super().__init__(k, formula, reading=JudgedRanks, aggregation=JudgedShare, **kwargs)
+        super().__init__(
+            k, formula, reading=JudgedRanks, aggregation=JudgedShare, **kwargs
+        )

@@ -1,4 +1,6 @@
-"""Metrics of probabilities, the softmax of dense scores: cross-entropy and calibration error."""
+"""Metrics of probabilities, the softmax of dense scores: cross-entropy and calibration
+error.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,25 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import Aggregation, Denominators, Facts, Values
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, RelevanceArguments
+from tailmetrics.metrics._arguments_of_metrics import (
+    Cutoffs,
+    LevelArguments,
+    RelevanceArguments,
+)
 from tailmetrics.metrics._formulas import NO_FORMULA, Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
-from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, States, divide, in_limbs, ratios
+from tailmetrics.metrics._states import (
+    REAL,
+    UNIT,
+    AtCells,
+    Increments,
+    State,
+    States,
+    divide,
+    in_limbs,
+    ratios,
+)
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, ordered_sum
 from tailmetrics.ranking._orders import row_of_each
@@ -28,11 +44,15 @@ from tailmetrics.ranking._warnings import first_rows, warn_of_batch
 __all__ = ["CalibrationErrorAtK", "CrossEntropy"]
 
 AS_PROBABILITIES = "as probabilities do, but are read as scores"
-"""What a warning of scores in [0, 1] holds, so that a comparison knows which runs it was told of."""
+"""What a warning of scores in [0, 1] holds, so that a comparison knows which runs it
+was told of.
+"""
 
 
 class Probabilities(Reading):
-    """The probabilities of the relevant labels, by the softmax of dense scores over all labels."""
+    """The probabilities of the relevant labels, by the softmax of dense scores over all
+    labels.
+    """
 
     takes: tuple[str, ...] = ("min_gain", "scope")
 
@@ -42,37 +62,54 @@ class Probabilities(Reading):
         return Depth(0, 1)
 
     def check(self, ranking: Ranking, validate: bool) -> None:
-        """Raise unless the ranking has scores of all labels, of which a softmax is defined."""
+        """Raise unless the ranking has scores of all labels, of which a softmax is
+        defined.
+        """
         if not ranking.scores_all:
             raise ValueError(
-                f"{self.caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
-                "dense scores [N, L]."
+                f"{self.caller}: preds are ids or candidates, whose probabilities over "
+                "all labels nothing tells; pass dense scores [N, L]."
             )
         if ranking.remembered(LARGEST_OF_LABELS, lambda: False):
             raise ValueError(
-                f"{self.caller}: the scores of a level of a tree are the largest of its labels, of which a softmax is "
-                "no probability; leave the metric out, or rank torch.logsumexp of the labels of each ancestor."
+                f"{self.caller}: the scores of a level of a tree are the largest of "
+                "its labels, of which a softmax is no probability; leave the metric "
+                "out, or rank torch.logsumexp of the labels of each ancestor."
             )
-        if validate and ranking.values is not None:  # no state could take an undefined softmax
+        # no state could take an undefined softmax
+        if validate and ranking.values is not None:
             is_infinite = ranking.in_counted_rows(ranking.values[:, :1] == torch.inf)
             if bool(is_infinite.any()):
-                raise ValueError(f"{self.caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
+                raise ValueError(
+                    f"{self.caller}: preds holds inf, for which softmax is undefined; "
+                    "pass finite scores."
+                )
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of scores in [0, 1], once for all members of a collection."""
-        ranking.remembered("probabilities warned of", lambda: _warn_of_probabilities(ranking, self.caller))
+        ranking.remembered(
+            "probabilities warned of",
+            lambda: _warn_of_probabilities(ranking, self.caller),
+        )
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the formula's value of each row, shape (1, N) or (1, N, G)."""
-        return self.formula.with_arguments(buckets=self.buckets).at(self.relevant(ranking), self.ks)
+        return self.formula.with_arguments(buckets=self.buckets).at(
+            self.relevant(ranking), self.ks
+        )
 
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket looks at."""
-        return "relevant labels of the bucket, under the softmax of the scores of all labels"
+        return (
+            "relevant labels of the bucket, under the softmax of the scores of "
+            "all labels"
+        )
 
 
 class ShownProbabilities(Probabilities):
-    """The top k of each list with their probabilities, and which of its labels are relevant."""
+    """The top k of each list with their probabilities, and which of its labels are
+    relevant.
+    """
 
     takes = ("min_gain",)
 
@@ -87,7 +124,8 @@ class ShownProbabilities(Probabilities):
 
 
 class CalibrationBins(Aggregation):
-    """Predictions by bins of their probability, and how far the share that is right is from it in each bin.
+    """Predictions by bins of their probability, and how far the share that is right is
+    from it in each bin.
 
     Args:
         bins: Number of bins of equal width; each bin includes its lower end.
@@ -102,9 +140,15 @@ class CalibrationBins(Aggregation):
         self._bins = bins
 
     def states(self) -> dict[str, State]:
-        """Return the number of predictions of each bin, of those that are right, and the sum of probabilities."""
+        """Return the number of predictions of each bin, of those that are right, and
+        the sum of probabilities.
+        """
         bins = len(self.reading.cutoffs), self.num_buckets, self._bins
-        return {"shown": State(bins), "right": State(bins), "confidence": State((*bins, UNIT.columns))}
+        return {
+            "shown": State(bins),
+            "right": State(bins),
+            "confidence": State((*bins, UNIT.columns)),
+        }
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return the predictions of a batch as cells of the bins."""
@@ -115,16 +159,24 @@ class CalibrationBins(Aggregation):
         ids = ranking.ids[:, :deepest]
         rows = row_of_each(ids)
 
-        probabilities = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
+        probabilities = (
+            ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows)
+            .exp()
+            .clamp(max=1)
+        )
         probabilities = torch.where(ids >= 0, probabilities, 0.0)
-        bins = torch.bucketize(probabilities, _edges(self._bins, ids.device), right=True)
+        bins = torch.bucketize(
+            probabilities, _edges(self._bins, ids.device), right=True
+        )
         if buckets is None:
             bucket = torch.zeros_like(ids)
         else:
             bucket = buckets.of(ids).clamp(max=len(buckets) - 1)
 
         # each tensor has the shape (K, N, deepest) from here on
-        numbers, cutoffs = torch.tensor([*enumerate(ks)], device=ids.device).T[..., None, None]
+        numbers, cutoffs = torch.tensor([*enumerate(ks)], device=ids.device).T[
+            ..., None, None
+        ]
         shown = (ids >= 0) & (torch.arange(ids.shape[1], device=ids.device) < cutoffs)
         hits = shown & (ranking.gains[:, :deepest] > 0)
         cells = ((numbers * self.num_buckets + bucket) * self._bins + bins).reshape(-1)
@@ -132,17 +184,28 @@ class CalibrationBins(Aggregation):
         return {
             "shown": AtCells(cells, shown.reshape(-1), row),
             "right": AtCells(cells, hits.reshape(-1), row),
-            "confidence": in_limbs(UNIT, cells, torch.where(shown, probabilities, 0.0).reshape(-1), row),
+            "confidence": in_limbs(
+                UNIT, cells, torch.where(shown, probabilities, 0.0).reshape(-1), row
+            ),
         }
 
     def values(self, states: States) -> Values:
-        """Return the mean over predictions of |accuracy - mean probability| of their bin; NaN of no prediction."""
+        """Return the mean over predictions of |accuracy - mean probability| of their
+        bin; NaN of no prediction.
+        """
         num_right = states["right"].flatten().tolist()
         sums_of_probabilities = UNIT.totals(states["confidence"])
-        predictions = [number * UNIT.unit for number in states["shown"].sum(dim=-1).flatten().tolist()]
+        predictions = [
+            number * UNIT.unit
+            for number in states["shown"].sum(dim=-1).flatten().tolist()
+        ]
         distances = [0] * len(predictions)
-        for place, (number, probabilities) in enumerate(zip(num_right, sums_of_probabilities, strict=True)):
-            distances[place // self._bins] += abs(number * UNIT.unit - int(probabilities))
+        for place, (number, probabilities) in enumerate(
+            zip(num_right, sums_of_probabilities, strict=True)
+        ):
+            distances[place // self._bins] += abs(
+                number * UNIT.unit - int(probabilities)
+            )
         return self.by_cutoff(ratios(distances, predictions))
 
     def denominators(self, states: States) -> Denominators:
@@ -150,7 +213,9 @@ class CalibrationBins(Aggregation):
         return "predictions", states["shown"].sum(dim=-1).tolist()
 
     def facts(self, states: States) -> Facts:
-        """Return the number of predictions, their mean probability, and the share that is right."""
+        """Return the number of predictions, their mean probability, and the share that
+        is right.
+        """
         shown = states["shown"].sum(dim=-1)
         confidence = UNIT.floats(states["confidence"]).sum(dim=-1) / shown
         accuracy = states["right"].sum(dim=-1) / shown
@@ -163,14 +228,17 @@ class CalibrationBins(Aggregation):
 
 @final
 class CalibrationErrorAtK(TopKMetric):
-    """Expected calibration error: the weighted mean over probability bins of |accuracy - mean probability|.
+    """Expected calibration error: the weighted mean over probability bins of |accuracy
+    - mean probability|.
 
-    Lower is better, in [0, 1]; NaN when nothing is shown. The probabilities are the softmax of a row's scores over all
-    labels; if ``preds`` are probabilities, pass their logarithm. The labels among the top k go into bins by their
-    probability. With buckets, a prediction counts in the bucket of the predicted label, not in the bucket of the
-    relevant label.
+    Lower is better, in [0, 1]; NaN when nothing is shown. The probabilities are the
+    softmax of a row's scores over all labels; if ``preds`` are probabilities, pass
+    their logarithm. The labels among the top k go into bins by their probability. With
+    buckets, a prediction counts in the bucket of the predicted label, not in the bucket
+    of the relevant label.
 
-    Use it when scores are read as probabilities, such as a confidence beside a suggestion.
+    Use it when scores are read as probabilities, such as a confidence beside a
+    suggestion.
 
     ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 
@@ -185,57 +253,75 @@ class CalibrationErrorAtK(TopKMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: Guo, Pleiss, Sun and Weinberger, ICML 2017; TorchMetrics, ``MulticlassCalibrationError(norm="l1")``.
+    Source: Guo, Pleiss, Sun and Weinberger, ICML 2017; TorchMetrics,
+    ``MulticlassCalibrationError(norm="l1")``.
     """
 
     higher_is_better = False
 
-    def __init__(self, k: Cutoffs = 1, *, bins: int = 15, **kwargs: Unpack[LevelArguments]) -> None:
+    def __init__(
+        self, k: Cutoffs = 1, *, bins: int = 15, **kwargs: Unpack[LevelArguments]
+    ) -> None:
         self.bins = check_count(self._caller, "bins", bins)
         binned = partial(CalibrationBins, bins=self.bins)
-        super().__init__(k, NO_FORMULA, reading=ShownProbabilities, aggregation=binned, **kwargs)
+        super().__init__(
+            k, NO_FORMULA, reading=ShownProbabilities, aggregation=binned, **kwargs
+        )
 
 
 @made_once
 def _edges(bins: int) -> Tensor:
     """Return the lower ends of all bins but the first."""
-    return torch.tensor([number / bins for number in range(1, bins)], dtype=torch.float64, device="cpu")
+    return torch.tensor(
+        [number / bins for number in range(1, bins)], dtype=torch.float64, device="cpu"
+    )
 
 
 def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> None:
-    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what softmax and sigmoid return."""
+    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what
+    softmax and sigmoid return.
+    """
     scores = ranking.scores
     if scores is None:
         return
     sample = first_rows(ranking.context(caller), scores)
-    if sample is None or sample.shape[1] < 2 or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any()):
+    if (
+        sample is None
+        or sample.shape[1] < 2
+        or not bool(((sample >= 0) & (sample <= 1)).all() & sample.any())
+    ):
         return
 
-    tolerance = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
+    # sums of 16-bit numbers are rough
+    tolerance = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2
     sums = sample.sum(dim=1, dtype=torch.float64)
     sums_to_one = bool(((sums - 1).abs() < tolerance).all())
     if sums_to_one:
         sign, remedy = "between 0 and 1 and add up to 1 in each row", "."
     else:
         sign, remedy = "between 0 and 1", "; otherwise pass the logits behind them."
-    highest = 1 / (1 + (sample.shape[1] - 1) / e)  # of one score of 1 beside scores of 0
+    # of one score of 1 beside scores of 0
+    highest = 1 / (1 + (sample.shape[1] - 1) / e)
     warn_of_batch(
         ranking.notes,
-        f"{caller}: preds, {shape_of(scores)}, lie {sign}, {AS_PROBABILITIES}, whose softmax are the probabilities, "
-        f"each at most {highest:.2g}. If these are probabilities, pass "
-        f"preds.log(), on the command line --probabilities{remedy}",
+        f"{caller}: preds, {shape_of(scores)}, lie {sign}, {AS_PROBABILITIES}, whose "
+        f"softmax are the probabilities, each at most {highest:.2g}. If these are "
+        f"probabilities, pass preds.log(), on the command line --probabilities{remedy}",
     )
 
 
 @partial(takes_arrays, warns=_warn_of_probabilities, row_axis=0)
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
-    """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural log, softmax over all L labels.
+    """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural
+    log, softmax over all L labels.
 
-    Lower is better, in [0, inf]; inf if the score of a relevant label is -inf, 0 without a relevant label.
+    Lower is better, in [0, inf]; inf if the score of a relevant label is -inf, 0
+    without a relevant label.
 
     Args:
         ranking: A ranking of dense scores.
-        buckets: If given, the mean is taken over the relevant labels of each of G buckets.
+        buckets: If given, the mean is taken over the relevant labels of each of G
+            buckets.
 
     Returns:
         Shape (N,), or (N, G) with buckets; float64.
@@ -248,11 +334,16 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     """
     entries = ranking.targets.entries
     if not ranking.scores_all:
-        raise ValueError("cross_entropy: the ranking was made from ids or candidates; rank dense scores [N, L].")
+        raise ValueError(
+            "cross_entropy: the ranking was made from ids or candidates; rank dense "
+            "scores [N, L]."
+        )
     scores = ranking.scores_of_targets
     # both -inf: a row without any retrieved label
     log_probabilities = ranking.log_probabilities(scores, entries.rows)
-    loss = torch.where(scores > -torch.inf, -log_probabilities, torch.inf).clamp(min=0.0)
+    loss = torch.where(scores > -torch.inf, -log_probabilities, torch.inf).clamp(
+        min=0.0
+    )
 
     shape: tuple[int, ...] = (ranking.num_rows,)
     if buckets is not None:
@@ -261,19 +352,25 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     padding = ranking.targets.kernels.padding(keys, shape, entries.width, order)
     losses = padding.place(loss, 0.0)
     n = padding.place((entries.ids >= 0).to(torch.int64), 0).sum(dim=-1)
-    return torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))
+    return torch.where(
+        losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n)
+    )
 
 
 @final
 class CrossEntropy(TopKMetric):
-    """Mean over rows of the cross-entropy of the relevant labels under the softmax of dense scores.
+    """Mean over rows of the cross-entropy of the relevant labels under the softmax of
+    dense scores.
 
-    Lower is better, in [0, inf]; NaN before the first row. A row without a relevant label, such as a padded token, is
-    left out: the value 0 would mean that the model is certain and right.
+    Lower is better, in [0, inf]; NaN before the first row. A row without a relevant
+    label, such as a padded token, is left out: the value 0 would mean that the model is
+    certain and right.
 
-    Use it when the model is trained for probabilities, or when its probabilities are used.
+    Use it when the model is trained for probabilities, or when its probabilities are
+    used.
 
-    Scores are logits: the metric takes their softmax. If ``preds`` are probabilities, pass their logarithm.
+    Scores are logits: the metric takes their softmax. If ``preds`` are probabilities,
+    pass their logarithm.
 
     ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 

@@ -1,4 +1,6 @@
-"""Metrics of labels in a tree: precision, recall and F1 of labels with their ancestors, and near misses."""
+"""Metrics of labels in a tree: precision, recall and F1 of labels with their ancestors,
+and near misses.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics.metrics._aggregations import RatioOfSums
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, LevelArguments, ListArguments
+from tailmetrics.metrics._arguments_of_metrics import (
+    Cutoffs,
+    LevelArguments,
+    ListArguments,
+)
 from tailmetrics.metrics._formulas import Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks, TopKHits
@@ -22,11 +28,17 @@ from tailmetrics.ranking._orders import neighbours, sums_by_key
 from tailmetrics.ranking._target_ranks import listed_ids
 from tailmetrics.tree import LabelTree
 
-__all__ = ["HierarchicalF1AtK", "HierarchicalPrecisionAtK", "HierarchicalRecallAtK", "NearMissAtK"]
+__all__ = [
+    "HierarchicalF1AtK",
+    "HierarchicalPrecisionAtK",
+    "HierarchicalRecallAtK",
+    "NearMissAtK",
+]
 
 
 class Nodes(NamedTuple):
-    """Numbers of nodes of each row, or of each row and bucket: labels with all their ancestors, each node once.
+    """Numbers of nodes of each row, or of each row and bucket: labels with all their
+    ancestors, each node once.
 
     Without a relevant label ``listed`` is 0, too: no value depends on it.
 
@@ -42,7 +54,9 @@ class Nodes(NamedTuple):
 
 
 def _nodes(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Nodes:
-    """Return the numbers of nodes; with several cut-offs, they have an axis of cut-offs in front."""
+    """Return the numbers of nodes; with several cut-offs, they have an axis of cut-offs
+    in front.
+    """
     ks = k if isinstance(k, tuple) else (k,)
     nodes = ranks.remembered(("nodes", ks, tree), lambda: _nodes_at(ranks, ks, tree))
     if isinstance(k, tuple):
@@ -53,9 +67,12 @@ def _nodes(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Nodes:
 def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes:
     """Return the numbers of nodes at each cut-off."""
     present, n = ranks.relevant.present, ranks.n_relevant
-    relevant = ranks.remembered(("relevant nodes", tree), lambda: _RelevantNodes(ranks, tree))
+    relevant = ranks.remembered(
+        ("relevant nodes", tree), lambda: _RelevantNodes(ranks, tree)
+    )
 
-    # the nodes of each list by number, (R, S); of equal nodes the one of the best label is first
+    # the nodes of each list by number, (R, S); of equal nodes the one of the best label
+    # is first
     nodes = tree.on(n.device).paths_to(_lists_at(ranks, max(ks), present))
     nodes_per_label = nodes.shape[-1]
     nodes, order = nodes.flatten(1).sort(dim=1, stable=True)
@@ -65,13 +82,17 @@ def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes
 
     is_listed = place < torch.tensor(ks, device=n.device)[:, None, None]
     counts = torch.zeros(2, len(ks), n.numel(), dtype=torch.int64, device=n.device)
-    counts[:, :, present] = torch.stack([is_listed & is_node, is_listed & is_shared]).sum(dim=-1)
+    counts[:, :, present] = torch.stack(
+        [is_listed & is_node, is_listed & is_shared]
+    ).sum(dim=-1)
     listed_count, shared_count = counts.view(2, len(ks), *n.shape)
     return Nodes(listed_count, relevant.count, shared_count)
 
 
 def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
-    """Return the first ``k`` labels (R, k) of lists at ``places`` (R,), flat indexes of rows, or rows and buckets."""
+    """Return the first ``k`` labels (R, k) of lists at ``places`` (R,), flat indexes of
+    rows, or rows and buckets.
+    """
     listed = listed_ids(ranks, k)
     if not len(places):
         return listed.new_empty(0, listed.shape[-1])
@@ -84,7 +105,9 @@ def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
 
 
 def _differs_from_previous(ascending: Tensor) -> Tensor:
-    """Return whether each cell of sorted rows differs from the cell before it, bool; the first one does."""
+    """Return whether each cell of sorted rows differs from the cell before it, bool;
+    the first one does.
+    """
     differs = torch.ones_like(ascending, dtype=torch.bool)
     previous, following = neighbours(ascending)
     differs[..., 1:] = following != previous
@@ -103,33 +126,45 @@ class _RelevantNodes:
         paths = tree.on(ids.device)
         self._num_nodes = paths.num_nodes
         nodes = paths.paths_to(ids)
-        numbers = torch.where(nodes >= 0, self._numbers(keys[:, None], nodes), n.numel() * self._num_nodes)
+        numbers = torch.where(
+            nodes >= 0, self._numbers(keys[:, None], nodes), n.numel() * self._num_nodes
+        )
         self._sorted = numbers.flatten().sort().values
         is_node = _differs_from_previous(self._sorted).to(torch.int64)
-        self.count = sums_by_key(is_node, self._sorted // self._num_nodes, n.numel()).view(n.shape)
+        self.count = sums_by_key(
+            is_node, self._sorted // self._num_nodes, n.numel()
+        ).view(n.shape)
 
     def _numbers(self, keys: Tensor, nodes: Tensor) -> Tensor:
         """Return a number for each node of each row, or row and bucket."""
         return keys * self._num_nodes + nodes
 
     def hold(self, keys: Tensor, nodes: Tensor) -> Tensor:
-        """Return whether nodes are among those of the relevant labels of their row, or row and bucket, bool."""
+        """Return whether nodes are among those of the relevant labels of their row, or
+        row and bucket, bool.
+        """
         if not len(self._sorted):
             return torch.zeros_like(nodes, dtype=torch.bool)
         numbers = self._numbers(keys, nodes)
-        places = torch.searchsorted(self._sorted, numbers).clamp(max=len(self._sorted) - 1)
+        places = torch.searchsorted(self._sorted, numbers).clamp(
+            max=len(self._sorted) - 1
+        )
         return looked_up(self._sorted, places) == numbers
 
 
 @takes_arrays
-def hierarchical_precision_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tensor:
-    """Share of the top k and their ancestors that are relevant labels or ancestors of these.
+def hierarchical_precision_at_k(
+    ranks: TargetRanks, k: Cutoff, tree: LabelTree
+) -> Tensor:
+    """Share of the top k and their ancestors that are relevant labels or ancestors of
+    these.
 
     Higher is better, in [0, 1]; 0 for an empty list.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         tree: The parents of the labels.
 
     Returns:
@@ -147,13 +182,15 @@ def hierarchical_precision_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) 
 
 @takes_arrays
 def hierarchical_recall_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tensor:
-    """Share of the relevant labels and their ancestors that are among the top k or ancestors of these.
+    """Share of the relevant labels and their ancestors that are among the top k or
+    ancestors of these.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         tree: The parents of the labels.
 
     Returns:
@@ -177,7 +214,8 @@ def hierarchical_f1_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tens
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
+            with one entry per cut-off.
         tree: The parents of the labels.
 
     Returns:
@@ -187,19 +225,24 @@ def hierarchical_f1_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tens
     >>> hierarchical_f1_at_k(torch.tensor([[1]]), torch.tensor([2]), k=1, tree=LabelTree([-1, 0, 0])).tolist()
     [0.5]
 
-    Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based measures.
+    Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based
+    measures.
     """
     nodes = _nodes(ranks, k, tree)
     return divide(2 * nodes.shared, nodes.listed + nodes.relevant)
 
 
 @takes_arrays
-def near_miss_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> tuple[Tensor, Tensor]:
-    """Relevant labels that are not among the top k while a sibling, the parent or a child is, and all that are not.
+def near_miss_at_k(
+    ranks: TargetRanks, k: Cutoff, tree: LabelTree
+) -> tuple[Tensor, Tensor]:
+    """Relevant labels that are not among the top k while a sibling, the parent or a
+    child is, and all that are not.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
-        k: Cut-off, or a tuple of cut-offs. With a tuple, both numbers have a first axis with one entry per cut-off.
+        k: Cut-off, or a tuple of cut-offs. With a tuple, both numbers have a first axis
+            with one entry per cut-off.
         tree: The parents of the labels.
 
     Returns:
@@ -229,16 +272,22 @@ def near_miss_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> tuple[Tens
 
 
 def _matches(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where lists (k, T) show the label of each column (T,) itself, and where a sibling, parent or child."""
+    """Return where lists (k, T) show the label of each column (T,) itself, and where a
+    sibling, parent or child.
+    """
     parent = looked_up(parents, ids.clamp(min=0))
     parent_of_listed = looked_up(parents, listed.clamp(min=0))
     is_sibling = (parent == parent_of_listed) & (parent >= 0)
-    is_relative = (listed >= 0) & ((parent == listed) | (parent_of_listed == ids) | is_sibling)
+    is_relative = (listed >= 0) & (
+        (parent == listed) | (parent_of_listed == ids) | is_sibling
+    )
     return listed == ids, is_relative
 
 
 def _first_place(mask: Tensor) -> Tensor:
-    """Return the place, from 0, of the first True in each column, and a number above any cut-off without one."""
+    """Return the place, from 0, of the first True in each column, and a number above
+    any cut-off without one.
+    """
     first = mask.new_full(mask.shape[1:], NOT_RANKED, dtype=torch.int64)
     for place in reversed(range(len(mask))):
         first = torch.where(mask[place], place, first)
@@ -246,7 +295,9 @@ def _first_place(mask: Tensor) -> Tensor:
 
 
 class ListedRanks(Ranks):
-    """The ranks of the relevant labels, beside the lists, which have no other order of equal scores."""
+    """The ranks of the relevant labels, beside the lists, which have no other order of
+    equal scores.
+    """
 
     takes = ("min_gain", "scope", "depth")
 
@@ -261,34 +312,43 @@ class _HierarchicalMetric(TopKMetric):
     higher_is_better = True
     _function: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]) -> None:
+    def __init__(
+        self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[ListArguments]
+    ) -> None:
         self.tree = _checked_tree(self._caller, tree)
         formula = Formula(type(self)._function, ignores_order=True)
         super().__init__(k, formula, reading=ListedRanks, needs=("tree",), **kwargs)
 
 
 def _checked_tree(caller: str, tree: Any) -> LabelTree | None:
-    """Return the tree; raise unless it is one, or None for a tree that is not known yet."""
+    """Return the tree; raise unless it is one, or None for a tree that is not known
+    yet.
+    """
     if tree is not None and not isinstance(tree, LabelTree):
         raise TypeError(
-            f"{caller}: tree={tree!r} is no tree; pass LabelTree(parents) or LabelTree.from_edges(edges, names)."
+            f"{caller}: tree={tree!r} is no tree; pass LabelTree(parents) or "
+            "LabelTree.from_edges(edges, names)."
         )
     return tree
 
 
 @final
 class HierarchicalPrecisionAtK(_HierarchicalMetric):
-    """Share of the top k and all their ancestors that are relevant labels or ancestors of these.
+    """Share of the top k and all their ancestors that are relevant labels or ancestors
+    of these.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when a wrong label near a relevant label is better than a far one, as with codes of diseases.
+    Use it when a wrong label near a relevant label is better than a far one, as with
+    codes of diseases.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the
+            command line gives it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -305,17 +365,21 @@ class HierarchicalPrecisionAtK(_HierarchicalMetric):
 
 @final
 class HierarchicalRecallAtK(_HierarchicalMetric):
-    """Share of the relevant labels and all their ancestors that are among the top k or ancestors of these.
+    """Share of the relevant labels and all their ancestors that are among the top k or
+    ancestors of these.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when a label near a missed label is a part of what was looked for, as with product categories.
+    Use it when a label near a missed label is a part of what was looked for, as with
+    product categories.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the
+            command line gives it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -336,13 +400,16 @@ class HierarchicalF1AtK(_HierarchicalMetric):
 
     Higher is better, in [0, 1]; NaN before the first row.
 
-    Use it when labels form a tree, and lists and sets of relevant labels have about the same length.
+    Use it when labels form a tree, and lists and sets of relevant labels have about the
+    same length.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the
+            command line gives it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -351,14 +418,17 @@ class HierarchicalF1AtK(_HierarchicalMetric):
     >>> metric.compute()
     tensor(0.7500, dtype=torch.float64)
 
-    Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based measures.
+    Source: Kosmopoulos et al., Data Mining and Knowledge Discovery 29 (2015), set-based
+    measures.
     """
 
     _function = staticmethod(hierarchical_f1_at_k)
 
 
 class OverMisses(RatioOfSums):
-    """The ratio of two sums over missed labels, to which a row without a relevant label adds nothing."""
+    """The ratio of two sums over missed labels, to which a row without a relevant label
+    adds nothing.
+    """
 
     takes = ()
     divided_by = "missed labels"
@@ -366,24 +436,29 @@ class OverMisses(RatioOfSums):
     def caption(self, k: Any) -> str:
         """Return in words what a value by bucket is of."""
         return (
-            "of the relevant labels of a bucket that are missed; near is a sibling, the parent or a child in the list"
+            "of the relevant labels of a bucket that are missed; near is a sibling, "
+            "the parent or a child in the list"
         )
 
 
 @final
 class NearMissAtK(TopKMetric):
-    """Among relevant labels that are not among the top k, the share of which a sibling, the parent or a child is.
+    """Among relevant labels that are not among the top k, the share of which a sibling,
+    the parent or a child is.
 
-    Higher is better, in [0, 1]; NaN if no label is missed. By bucket, the share of the bucket's missed labels; the list
-    is the one list of the row.
+    Higher is better, in [0, 1]; NaN if no label is missed. By bucket, the share of the
+    bucket's missed labels; the list is the one list of the row.
 
-    Use it when you ask whether a model misses a label by little, as within a chapter of codes.
+    Use it when you ask whether a model misses a label by little, as within a chapter of
+    codes.
 
-    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target``
+    is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
-        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the command line gives it.
+        tree: The parents of the labels; None if :func:`tailmetrics.evaluate` or the
+            command line gives it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -397,7 +472,19 @@ class NearMissAtK(TopKMetric):
 
     higher_is_better = True
 
-    def __init__(self, k: Cutoffs, tree: LabelTree | None = None, **kwargs: Unpack[LevelArguments]) -> None:
+    def __init__(
+        self,
+        k: Cutoffs,
+        tree: LabelTree | None = None,
+        **kwargs: Unpack[LevelArguments],
+    ) -> None:
         self.tree = _checked_tree(self._caller, tree)
         formula = Formula(near_miss_at_k, value_format=COUNT)
-        super().__init__(k, formula, reading=TopKHits, aggregation=OverMisses, needs=("tree",), **kwargs)
+        super().__init__(
+            k,
+            formula,
+            reading=TopKHits,
+            aggregation=OverMisses,
+            needs=("tree",),
+            **kwargs,
+        )

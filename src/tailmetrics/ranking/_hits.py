@@ -1,4 +1,6 @@
-"""The data of the ranking steps: relevant labels as flat entries, hits as a table with one row per list."""
+"""The data of the ranking steps: relevant labels as flat entries, hits as a table with
+one row per list.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tailmetrics.ranking._device import looked_up, once, real_dtype, whole_numbe
 from tailmetrics.ranking._orders import order_by_key
 
 NOT_RANKED = 2**62
-"""The rank of a relevant label that is not in the list. It is larger than any cut-off."""
+"""The rank of a relevant label that is not in the list. It is larger than any cut-off.
+"""
 
 EVERYTHING = NOT_RANKED - 1
 """The cut-off of ``k=None``, which cuts nothing off."""
@@ -23,14 +26,19 @@ EVERYTHING = NOT_RANKED - 1
 
 @dataclass(eq=False)
 class Hits:
-    """The hits of ranked lists: their relevant labels, sorted by rank, one row for each list.
+    """The hits of ranked lists: their relevant labels, sorted by rank, one row for each
+    list.
 
-    If the list is ``7 2 5`` and the labels 5 and 7 are relevant, the ranks are 1 3 and the ids are 7 5.
+    If the list is ``7 2 5`` and the labels 5 and 7 are relevant, the ranks are 1 3 and
+    the ids are 7 5.
 
     Attributes:
-        ranks: Shape (..., W), int64, from 1, ascending; ``NOT_RANKED`` behind the last hit. W >= 1.
-        ids: Shape (..., W), int64: the label of each hit; any number behind the last hit.
-        gains: Shape (..., W), float64: the gain of each hit; any number behind the last hit. None if every gain is 1.
+        ranks: Shape (..., W), int64, from 1, ascending; ``NOT_RANKED`` behind the last
+            hit. W >= 1.
+        ids: Shape (..., W), int64: the label of each hit; any number behind the last
+            hit.
+        gains: Shape (..., W), float64: the gain of each hit; any number behind the last
+            hit. None if every gain is 1.
     """
 
     ranks: Tensor
@@ -39,16 +47,21 @@ class Hits:
 
 
 class LazyHits(Hits):
-    """Hits whose labels and gains are looked up at first use, because most formulas read only ranks.
+    """Hits whose labels and gains are looked up at first use, because most formulas
+    read only ranks.
 
     Args:
         ranks: Shape (..., W), int64.
-        source: An object with the attributes ``ids`` and ``gains``, from which the values are looked up.
-        look_up: A function of ``source.ids`` or ``source.gains`` and a fill value. It returns the values of the hits,
-            shape (..., W). The fill value may stand where there is no hit.
+        source: An object with the attributes ``ids`` and ``gains``, from which the
+            values are looked up.
+        look_up: A function of ``source.ids`` or ``source.gains`` and a fill value. It
+            returns the values of the hits, shape (..., W). The fill value may stand
+            where there is no hit.
     """
 
-    def __init__(self, ranks: Tensor, source: Any, look_up: Callable[[Tensor, float], Tensor]) -> None:
+    def __init__(
+        self, ranks: Tensor, source: Any, look_up: Callable[[Tensor, float], Tensor]
+    ) -> None:
         self.ranks, self._source, self._look_up = ranks, source, look_up
 
     @once
@@ -65,14 +78,17 @@ class LazyHits(Hits):
 
 
 class LabelWeights:
-    """One weight per label. A ranking looks equal weights up once for all metrics that use them.
+    """One weight per label. A ranking looks equal weights up once for all metrics that
+    use them.
 
     Args:
         values: Shape (L,), float64.
-        remembered: Whether a ranking keeps the weights that it has looked up, for the next metric with equal weights.
+        remembered: Whether a ranking keeps the weights that it has looked up, for the
+            next metric with equal weights.
 
     Attributes:
-        digest: The SHA-256 of the values, which identifies the weights; "" if ``remembered`` is False.
+        digest: The SHA-256 of the values, which identifies the weights; "" if
+            ``remembered`` is False.
     """
 
     def __init__(self, values: Tensor, remembered: bool = True) -> None:
@@ -80,17 +96,23 @@ class LabelWeights:
         self._on: dict[torch.device, Tensor] = {}
         self.digest = ""
         if remembered:
-            self.digest = sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+            self.digest = sha256(
+                values.detach().cpu().contiguous().numpy().tobytes()
+            ).hexdigest()
 
     @classmethod
     def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
-        """Return a vector of weights (L,) as ``LabelWeights``, not remembered, because the vector may change."""
+        """Return a vector of weights (L,) as ``LabelWeights``, not remembered, because
+        the vector may change.
+        """
         if isinstance(weights, LabelWeights):
             return weights
         return cls(weights, remembered=False)
 
     def on(self, device: torch.device) -> Tensor:
-        """Return the weights on a device, shape (L,), float64, or float32 if the device has no float64."""
+        """Return the weights on a device, shape (L,), float64, or float32 if the device
+        has no float64.
+        """
         if device not in self._on:
             self._on[device] = self._values.detach().to(device, real_dtype(device))
         return self._on[device]
@@ -103,7 +125,8 @@ class ListCheck(NamedTuple):
         lowest: The lowest id; 0 if there are no ids.
         highest: The highest id; -1 if there are no ids.
         gap_row: The first row with an id behind a -1; None if there is no such row.
-        repeat_row: The first row that holds an id >= 0 twice; None if there is no such row.
+        repeat_row: The first row that holds an id >= 0 twice; None if there is no such
+            row.
     """
 
     lowest: int
@@ -114,15 +137,18 @@ class ListCheck(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The relevant labels of all rows as a flat list, by ascending row: label ``ids[t]`` is relevant in ``rows[t]``.
+    """The relevant labels of all rows as a flat list, by ascending row: label
+    ``ids[t]`` is relevant in ``rows[t]``.
 
-    An entry with ``ids[t] == -1`` is void: it stands for no label. The CPU kernels remove void entries. On a device
-    they stay, because the program would wait for the device to remove them.
+    An entry with ``ids[t] == -1`` is void: it stands for no label. The CPU kernels
+    remove void entries. On a device they stay, because the program would wait for the
+    device to remove them.
 
     Attributes:
         rows: Shape (T,), int64.
         ids: Shape (T,), int64.
-        gains: Shape (T,), float64 > 0; any number if the entry is void. None if every gain is 1.
+        gains: Shape (T,), float64 > 0; any number if the entry is void. None if every
+            gain is 1.
         width: An upper bound of the number of entries of a row.
     """
 
@@ -138,23 +164,32 @@ class Entries:
 
 
 class Padding:
-    """Makes a padded table of a vector of values: values with the same key become one row.
+    """Makes a padded table of a vector of values: values with the same key become one
+    row.
 
     Args:
-        keys: Shape (H,), int64: the row of each value, a flat index into ``shape``; a value with the key N or N * G
-            gets no place. Ascending unless ``order`` is given.
+        keys: Shape (H,), int64: the row of each value, a flat index into ``shape``; a
+            value with the key N or N * G gets no place. Ascending unless ``order`` is
+            given.
         shape: (N,) or (N, G).
         width: A row takes at most this many values.
-        can_read_values: Whether values may be read. If so, the table is no wider than its longest row.
-        order: Shape (H,), int64: a permutation of the values, which sets their order within a row; None keeps the order
-            of the vector.
+        can_read_values: Whether values may be read. If so, the table is no wider than
+            its longest row.
+        order: Shape (H,), int64: a permutation of the values, which sets their order
+            within a row; None keeps the order of the vector.
 
     Attributes:
-        filled: Shape (*shape, width), bool: True where the table holds a value, False where it is padded.
+        filled: Shape (*shape, width), bool: True where the table holds a value, False
+            where it is padded.
     """
 
     def __init__(
-        self, keys: Tensor, shape: tuple[int, ...], width: int, can_read_values: bool, order: Tensor | None = None
+        self,
+        keys: Tensor,
+        shape: tuple[int, ...],
+        width: int,
+        can_read_values: bool,
+        order: Tensor | None = None,
     ) -> None:
         if order is not None:
             order = order_by_key(keys, order)
@@ -165,19 +200,27 @@ class Padding:
             width = min(width, int(counts.max()))
         columns = whole_numbers(max(1, width), keys.device)
         self.filled = (columns < counts[:, None]).view(*shape, len(columns))
-        places = (first[:, None] + columns).clamp_(max=max(0, len(keys) - 1)).view(self.filled.shape)
+        places = (
+            (first[:, None] + columns)
+            .clamp_(max=max(0, len(keys) - 1))
+            .view(self.filled.shape)
+        )
         if order is not None and len(order):
             places = looked_up(order, places)
         self._places = places
 
     def place(self, values: Tensor, fill: float) -> Tensor:
-        """Return ``values`` (H,) as a table of shape (*shape, width), padded with ``fill``."""
+        """Return ``values`` (H,) as a table of shape (*shape, width), padded with
+        ``fill``.
+        """
         if not len(values):
             return values.new_full(self.filled.shape, fill)
         return torch.where(self.filled, looked_up(values, self._places), fill)
 
     def hits(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> Hits:
-        """Return flat hits (H,) as a table of hits (*shape, width). Within a key they must be in order of rank."""
+        """Return flat hits (H,) as a table of hits (*shape, width). Within a key they
+        must be in order of rank.
+        """
         if gains is not None:
             gains = self.place(gains, 0.0)
         return Hits(self.place(ranks, NOT_RANKED), self.place(ids, -1), gains)

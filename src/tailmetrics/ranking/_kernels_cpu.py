@@ -1,4 +1,6 @@
-"""The steps of a batch on the CPU. Here a step may look at values, and sizes may depend on them."""
+"""The steps of a batch on the CPU. Here a step may look at values, and sizes may depend
+on them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
-from tailmetrics.ranking._device import FORCED, is_compiling, looked_up, over_threads, whole_numbers
+from tailmetrics.ranking._device import (
+    FORCED,
+    is_compiling,
+    looked_up,
+    over_threads,
+    whole_numbers,
+)
 from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck, Padding
 from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._kernels_of_scores import true_cells
@@ -24,23 +32,35 @@ RANKED = 2**22
 """This many scores are ranked at a time. Their flags take 4 MB."""
 
 GROUPS = 512
-"""The labels of a row are divided into this many groups, or into more if the depth asks for more."""
+"""The labels of a row are divided into this many groups, or into more if the depth asks
+for more.
+"""
 
 COMPARED_EACH = 16
-"""Up to this many relevant labels of a row, each is compared with the whole list. More are found by a search."""
+"""Up to this many relevant labels of a row, each is compared with the whole list. More
+are found by a search.
+"""
 
 PADDED = 8
-"""Values are sorted in a padded table of up to this many cells for each value. A flat sort takes as much memory."""
+"""Values are sorted in a padded table of up to this many cells for each value. A flat
+sort takes as much memory.
+"""
 
 MANY_ROWS = 2**11
 FEW_COLUMNS = 8
-"""At least so many rows of at most so many values are sorted by columns: at most the time of NumPy, often a half."""
+"""At least so many rows of at most so many values are sorted by columns: at most the
+time of NumPy, often a half.
+"""
 
 MANY = 512
-"""Up to this many given labels in a row, higher scores are counted by one pass for each label, otherwise by sorting."""
+"""Up to this many given labels in a row, higher scores are counted by one pass for each
+label, otherwise by sorting.
+"""
 
 LONGEST_IN_C = 2**18
-"""Longer lists are checked by sorting: C takes 256 bytes for each id of a list, and time with the square of them."""
+"""Longer lists are checked by sorting: C takes 256 bytes for each id of a list, and
+time with the square of them.
+"""
 
 
 class CpuKernels(Kernels):
@@ -56,7 +76,9 @@ class CpuKernels(Kernels):
         height = rows_at_once(RANKED, scores.shape[1])
 
         def best_of_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
-            return [best_of_rows(rows.to(wide), depth) for rows in torch.split(part, height)]
+            return [
+                best_of_rows(rows.to(wide), depth) for rows in torch.split(part, height)
+            ]
 
         blocks = []
         for part_blocks in over_threads(best_of_part, scores):
@@ -64,7 +86,9 @@ class CpuKernels(Kernels):
         values, ids = zip(*blocks, strict=True)
         return torch.cat(values), torch.cat(ids)[:, :k], False, False
 
-    def relevant_places(self, targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    def relevant_places(
+        self, targets: Targets, ids: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         if targets.padded is None or targets.padded.shape[1] > COMPARED_EACH:
             return super().relevant_places(targets, ids)
         is_hit = torch.zeros_like(ids, dtype=torch.bool)
@@ -80,11 +104,16 @@ class CpuKernels(Kernels):
         padding = self.padding(rows, (len(ids),), max(1, ids.shape[1]))
         return padding.hits(columns + 1, ids[rows, columns], gains)
 
-    def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
-        # a stable sort by bucket; NumPy sorts numbers of a byte in a tenth of torch's time
+    def ranks_within(
+        self, ids: Tensor, buckets: LabelBuckets
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        # a stable sort by bucket; NumPy sorts numbers of a byte in a tenth of torch's
+        # time
         small_bucket = buckets.table_on(CPU_DEVICE).numpy()[ids.numpy()]
         order = torch.from_numpy(small_bucket.argsort(axis=1, kind="stable"))
-        ranks_in_order = torch.arange(1, ids.shape[1] + 1, device="cpu").expand(ids.shape)
+        ranks_in_order = torch.arange(1, ids.shape[1] + 1, device="cpu").expand(
+            ids.shape
+        )
         sorted_ranks = torch.empty_like(order).scatter_(1, order, ranks_in_order)
 
         bucket = torch.from_numpy(small_bucket).to(torch.int64)
@@ -93,7 +122,9 @@ class CpuKernels(Kernels):
         ranks = sorted_ranks - num_before_bucket.gather(1, bucket)
         return bucket, ranks, lengths
 
-    def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+    def within_buckets(
+        self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int
+    ) -> tuple[Hits, Tensor]:
         hits = places
         _, ranks, lengths = self.ranks_within(ids, buckets)
         # a hit below the cut of the list reads the last column
@@ -105,10 +136,16 @@ class CpuKernels(Kernels):
     def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(places, buckets)
 
-    def _best_of_entries(self, relevant: RelevantLabels, k: int, weights: LabelWeights | None) -> Tensor:
+    def _best_of_entries(
+        self, relevant: RelevantLabels, k: int, weights: LabelWeights | None
+    ) -> Tensor:
         targets, most = relevant.targets, relevant.most
         entries, num_rows = targets.entries, targets.num_rows
-        if relevant.buckets is not None or not len(entries.ids) or num_rows * most > PADDED * len(entries.ids):
+        if (
+            relevant.buckets is not None
+            or not len(entries.ids)
+            or num_rows * most > PADDED * len(entries.ids)
+        ):
             return super()._best_of_entries(relevant, k, weights)
         values = entries.gains
         if weights is not None:
@@ -124,7 +161,8 @@ class CpuKernels(Kernels):
         if num_rows >= MANY_ROWS and most <= FEW_COLUMNS:
             sort_columns(columns)
         else:
-            ascending = np.sort(columns.T.copy(), axis=1)  # in a quarter of the time of torch's sort
+            # in a quarter of the time of torch's sort
+            ascending = np.sort(columns.T.copy(), axis=1)
             columns = ascending.T[::-1]
         best = columns[: max(k, DEEP)].copy()
         return torch.from_numpy(best).t()
@@ -132,7 +170,9 @@ class CpuKernels(Kernels):
     # sums
 
     TERMS = 2**18
-    """This many terms are added up at a time. They take 2 MB, which stay in the cache from step to step."""
+    """This many terms are added up at a time. They take 2 MB, which stay in the cache
+    from step to step.
+    """
 
     LIMBS = 2**18
     """This many limbs are made at a time. They take 2 MB."""
@@ -145,9 +185,11 @@ class CpuKernels(Kernels):
 
 
 def sort_columns(columns: Any) -> None:
-    """Sort each row of a table, the largest value first, in place. The table is given as columns (W, N).
+    """Sort each row of a table, the largest value first, in place. The table is given
+    as columns (W, N).
 
-    An odd-even transposition sort compares neighbouring columns: W times, each time every second pair of them.
+    An odd-even transposition sort compares neighbouring columns: W times, each time
+    every second pair of them.
 
     Source: Knuth, The Art of Computer Programming 3, section 5.3.4, exercise 37.
     """
@@ -161,10 +203,12 @@ def sort_columns(columns: Any) -> None:
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-    """Return the best values of each row and their labels, both (N, depth). Of equal scores the lower label is first.
+    """Return the best values of each row and their labels, both (N, depth). Of equal
+    scores the lower label is first.
 
-    The labels of a row are divided into groups. Only the scores that reach a bar are sorted. The bar is a score that
-    the maxima of ``depth`` groups reach. Beside NaN, and if many scores reach the bar, whole rows are sorted.
+    The labels of a row are divided into groups. Only the scores that reach a bar are
+    sorted. The bar is a score that the maxima of ``depth`` groups reach. Beside NaN,
+    and if many scores reach the bar, whole rows are sorted.
 
     Args:
         scores: Shape (N, L), float32 or float64.
@@ -187,7 +231,9 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         return _first_of_sorted(scores, depth)
 
     rows, labels = np.divmod(flat, num_labels)
-    padding = Padding(torch.from_numpy(rows), (num_rows,), num_labels, can_read_values=True)
+    padding = Padding(
+        torch.from_numpy(rows), (num_rows,), num_labels, can_read_values=True
+    )
     candidates = padding.place(torch.from_numpy(cells.ravel()[flat]), -torch.inf)
     candidate_labels = padding.place(torch.from_numpy(labels), 0)
     values, order = _first_of_sorted(candidates, depth)
@@ -200,7 +246,9 @@ def _first_of_sorted(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
 
 
 class NativeKernels(CpuKernels):
-    """The steps of a batch on the CPU. Steps that read many values run in C, on the threads of the program."""
+    """The steps of a batch on the CPU. Steps that read many values run in C, on the
+    threads of the program.
+    """
 
     def look_through(self, ids: Tensor) -> ListCheck:
         if ids.shape[1] > LONGEST_IN_C:
@@ -214,7 +262,9 @@ class NativeKernels(CpuKernels):
             return super().largest(scores, groups, num_groups)
         return native.largest(scores, groups, num_groups)
 
-    def count_by_bucket(self, relevant: RelevantLabels, buckets: LabelBuckets) -> Tensor:
+    def count_by_bucket(
+        self, relevant: RelevantLabels, buckets: LabelBuckets
+    ) -> Tensor:
         targets = relevant.targets
         if targets.padded is None:
             return super().count_by_bucket(relevant, buckets)
@@ -229,23 +279,33 @@ class NativeKernels(CpuKernels):
         most = self.most(targets.n_relevant, 0)
         if targets.dense is not None and targets.binary:
             return native.hits(ids, targets.dense, most)
-        return native.hits(ids, targets.entries.ids, most, targets.starts, targets.entries.gains)
+        return native.hits(
+            ids, targets.entries.ids, most, targets.starts, targets.entries.gains
+        )
 
-    def within_buckets(self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+    def within_buckets(
+        self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int
+    ) -> tuple[Hits, Tensor]:
         bucket_of_label = buckets.table_on(CPU_DEVICE)
         return native.within_buckets(ids, bucket_of_label, len(buckets), places)
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
         bucket_of_label = buckets.table_on(CPU_DEVICE)
-        bucket_hits, _ = native.within_buckets(None, bucket_of_label, len(buckets), hits)
+        bucket_hits, _ = native.within_buckets(
+            None, bucket_of_label, len(buckets), hits
+        )
         return bucket_hits
 
-    def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
+    def add_up(
+        self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool
+    ) -> Tensor | None:
         if values.dtype != torch.float64:
             return None
         return native.add_up(values, dim, limbs, lowest, bounded)
 
-    def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    def counts_above(
+        self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor
+    ) -> Tensor:
         starts = torch.searchsorted(rows, whole_numbers(len(scores) + 1, rows.device))
         if len(rows) > MANY and int(starts.diff().max()) > MANY:
             return super().counts_above(scores, rows, own, labels)
@@ -258,8 +318,9 @@ CPU = NativeKernels() if native.available() else CpuKernels()
 def kernels_for(device: torch.device) -> Kernels:
     """Return the kernels that read a batch. They are chosen once for each batch.
 
-    The CPU kernels read values, which costs nothing on the CPU. The plain kernels never read a value: on a device the
-    program would have to wait, and while ``torch.compile`` traces, the graph would break.
+    The CPU kernels read values, which costs nothing on the CPU. The plain kernels never
+    read a value: on a device the program would have to wait, and while
+    ``torch.compile`` traces, the graph would break.
     """
     if device.type == "cpu" and not FORCED[0] and not is_compiling():
         return CPU

@@ -1,4 +1,6 @@
-"""The plain kernels that read scores and lists alone, whatever is relevant: see :mod:`tailmetrics.ranking._kernels`."""
+"""The plain kernels that read scores and lists alone, whatever is relevant: see
+:mod:`tailmetrics.ranking._kernels`.
+"""
 
 from __future__ import annotations
 
@@ -13,44 +15,62 @@ from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
 from tailmetrics.ranking._hits import Entries, ListCheck
 from tailmetrics.ranking._matrices import above, plain_top_k, tournament
-from tailmetrics.ranking._orders import neighbours, order_by_key, repeats_previous, rows_at_once, rows_of_cells
+from tailmetrics.ranking._orders import (
+    neighbours,
+    order_by_key,
+    repeats_previous,
+    rows_at_once,
+    rows_of_cells,
+)
 
 ROUND_SCORES = 2**28
-"""At most this many scores enter one tournament. It needs a third of their memory: 1/3 GB for float32."""
+"""At most this many scores enter one tournament. It needs a third of their memory: 1/3
+GB for float32.
+"""
 
 BLOCK_SCORES = 2**22
-"""A thread compares this many scores at once. Their 4 MB of flags stay in the cache for all thresholds.
+"""A thread compares this many scores at once. Their 4 MB of flags stay in the cache for
+all thresholds.
 
-The row and the label of a score that is found take 16 bytes. On a device each score has a row and a label: 64 MB.
+The row and the label of a score that is found take 16 bytes. On a device each score has
+a row and a label: 64 MB.
 """
 
 ROW_BY_ROW = 2**11
-"""A mask of at least this many labels is counted row by row: 0.3 µs more per row, a quarter of the time per label."""
+"""A mask of at least this many labels is counted row by row: 0.3 µs more per row, a
+quarter of the time per label.
+"""
 
 Result = TypeVar("Result")
 
 
 class ScoreKernels:
-    """The steps that read scores and lists. If ``can_read_values`` is False, no step reads a value."""
+    """The steps that read scores and lists. If ``can_read_values`` is False, no step
+    reads a value.
+    """
 
     can_read_values = False
     """Whether steps may read values, and sizes may depend on values."""
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
-        """Return the ``k`` best labels of each row; of equal scores, the lower label comes first.
+        """Return the ``k`` best labels of each row; of equal scores, the lower label
+        comes first.
 
-        A row is cut into chunks. Only chunks that can hold one of the best labels are kept, until the rest is narrow
-        enough to be sorted in one pass. Each choice is a stable sort, which keeps the order of ties. At [1024, 131072]
-        and k = 500 this moves 1.1 GB with 45 launches; a sort of whole rows moves 23 GB with 6 launches.
+        A row is cut into chunks. Only chunks that can hold one of the best labels are
+        kept, until the rest is narrow enough to be sorted in one pass. Each choice is a
+        stable sort, which keeps the order of ties. At [1024, 131072] and k = 500 this
+        moves 1.1 GB with 45 launches; a sort of whole rows moves 23 GB with 6 launches.
 
         Args:
             scores: Shape (N, L), floating.
             k: At most L.
 
         Returns:
-            Four values. The best scores, best first, shape (N, min(k + 1, L)): the score behind the first k shows
-            whether the cut-off falls inside a tie. The ids, shape (N, k), int64. Whether the scores are known to be
-            strictly descending. Whether the scores of the ids are known to be neither NaN nor -inf.
+            Four values. The best scores, best first, shape (N, min(k + 1, L)): the
+            score behind the first k shows whether the cut-off falls inside a tie. The
+            ids, shape (N, k), int64. Whether the scores are known to be strictly
+            descending. Whether the scores of the ids are known to be neither NaN nor
+            -inf.
         """
         if not scores.numel() or k == 0:
             return *plain_top_k(scores, k), False, False
@@ -83,7 +103,8 @@ class ScoreKernels:
         return torch.cat(self.over_rows(part_maxima, scores))
 
     def look_through(self, ids: Tensor) -> ListCheck:
-        """Return the lowest and highest id of lists (N, K), and the first rows with a gap and with a repeated id.
+        """Return the lowest and highest id of lists (N, K), and the first rows with a
+        gap and with a repeated id.
 
         The program waits for the device.
         """
@@ -91,7 +112,9 @@ class ScoreKernels:
             return ListCheck(0, -1, None, None)
         checks = self.over_rows(self._look_through, ids)
         gap_rows = [check.gap_row for check in checks if check.gap_row is not None]
-        repeat_rows = [check.repeat_row for check in checks if check.repeat_row is not None]
+        repeat_rows = [
+            check.repeat_row for check in checks if check.repeat_row is not None
+        ]
         return ListCheck(
             lowest=min(check.lowest for check in checks),
             highest=max(check.highest for check in checks),
@@ -100,9 +123,12 @@ class ScoreKernels:
         )
 
     def _look_through(self, ids: Tensor, first_row: int) -> ListCheck:
-        """Check a part of the rows, like :meth:`look_through`; ``first_row`` is the number of its first row."""
+        """Check a part of the rows, like :meth:`look_through`; ``first_row`` is the
+        number of its first row.
+        """
         if self.can_read_values:
-            ordered = torch.from_numpy(np.sort(ids.numpy(), axis=1))  # in a tenth of torch's time
+            # in a tenth of torch's time
+            ordered = torch.from_numpy(np.sort(ids.numpy(), axis=1))
         else:
             ordered = ids.sort(dim=1).values
         previous, following = neighbours(ids)
@@ -115,14 +141,18 @@ class ScoreKernels:
         )
 
     def repeated(self, ids: Tensor) -> Tensor:
-        """Return True for each id that already occurs at an earlier place of its row, for ids (N, K), bool (N, K)."""
+        """Return True for each id that already occurs at an earlier place of its row,
+        for ids (N, K), bool (N, K).
+        """
         ordered, order = ids.sort(dim=1, stable=True)
         repeats_in_order = torch.zeros_like(ids, dtype=torch.bool)
         repeats_in_order[:, 1:] = repeats_previous(ordered)
         return torch.zeros_like(repeats_in_order).scatter_(1, order, repeats_in_order)
 
     def rows_not_falling(self, values: Tensor) -> Tensor:
-        """Return the rows of values (N, C) in which a value is not above the next one, and the next one is not -inf."""
+        """Return the rows of values (N, C) in which a value is not above the next one,
+        and the next one is not -inf.
+        """
         if self.can_read_values:
             return _rows_not_falling_on_cpu(values)
         value, next_value = neighbours(values)
@@ -130,26 +160,35 @@ class ScoreKernels:
         return (~falls).any(dim=1).nonzero()[:, 0]
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
-        """Return the scores and ids of candidates (N, C), sorted: the best first, of equal scores the lower id first.
+        """Return the scores and ids of candidates (N, C), sorted: the best first, of
+        equal scores the lower id first.
 
-        The third value is True if each row is known to have a candidate and no equal scores. Candidates that are in
-        order already are returned unchanged.
+        The third value is True if each row is known to have a candidate and no equal
+        scores. Candidates that are in order already are returned unchanged.
         """
-        if self.can_read_values:  # most files and indexes give sorted lists: only rows that are out of order are sorted
+        # most files and indexes give sorted lists: only rows that are out of order are
+        # sorted
+        if self.can_read_values:
             rows = self.rows_not_falling(scores)
             if not len(rows):
                 has_candidate = scores[:, :1] > -torch.inf
                 return scores, ids, scores.shape[1] > 0 and bool(has_candidate.all())
             if len(rows) < len(scores):
                 row_scores, row_ids, _ = self.best_first(scores[rows], ids[rows])
-                return scores.index_copy(0, rows, row_scores), ids.index_copy(0, rows, row_ids), False
+                return (
+                    scores.index_copy(0, rows, row_scores),
+                    ids.index_copy(0, rows, row_ids),
+                    False,
+                )
         order = order_by_key(scores, ids.argsort(dim=1, stable=True), descending=True)
         return scores.gather(1, order), ids.gather(1, order), False
 
     def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
-        """Return the cells above 0 of a matrix (N, L), bool or gains, in the rows that count, as entries.
+        """Return the cells above 0 of a matrix (N, L), bool or gains, in the rows that
+        count, as entries.
 
-        On a device each cell has an entry, void if the cell is not relevant, because no size may depend on a value.
+        On a device each cell has an entry, void if the cell is not relevant, because no
+        size may depend on a value.
         """
         if self.can_read_values:
             return filled_entries(matrix, row_mask)
@@ -173,42 +212,68 @@ class ScoreKernels:
         rows = mask.numpy()  # torch's sum takes 20 times as long
         if mask.shape[1] < ROW_BY_ROW:
             return torch.from_numpy(np.count_nonzero(rows, axis=1))
-        return torch.from_numpy(np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows)))
+        return torch.from_numpy(
+            np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows))
+        )
 
     TERMS = 2**22
-    """This many exponentials of scores are added up at a time: 32 MB. Large steps are few."""
+    """This many exponentials of scores are added up at a time: 32 MB. Large steps are
+    few.
+    """
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
-        """Add up terms (N, C) from 0 to 1 exactly, as whole numbers of their binary digits.
+        """Add up terms (N, C) from 0 to 1 exactly, as whole numbers of their binary
+        digits.
 
-        On a device the number of steps costs most, so the steps are few, though slower. Division by a power of two,
-        rounding down and the remainder are exact, so the bits equal the bits of the CPU.
+        On a device the number of steps costs most, so the steps are few, though slower.
+        Division by a power of two, rounding down and the remainder are exact, so the
+        bits equal the bits of the CPU.
 
         Args:
             terms: Floating; they are overwritten.
-            bits: The first whole number holds this many digits behind the point, the second the next ``bits`` digits.
+            bits: The first whole number holds this many digits behind the point, the
+                second the next ``bits`` digits.
             added: Receives the two sums of each row, shape (2, N).
         """
         unit = 2.0**-bits
-        torch.sum(terms.div(unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
+        torch.sum(
+            terms.div(unit, rounding_mode="floor"),
+            dim=1,
+            dtype=added.dtype,
+            out=added[0],
+        )
         rest = terms.remainder_(unit)
-        torch.sum(rest.div_(unit**2, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[1])
+        torch.sum(
+            rest.div_(unit**2, rounding_mode="floor"),
+            dim=1,
+            dtype=added.dtype,
+            out=added[1],
+        )
 
     LIMBS = 5 * 2**20
     """This many limbs are made at a time: 40 MB. Large steps are few."""
 
-    def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
-        """Return the sums of ``native.add_up``; None if no native code adds these values."""
+    def add_up(
+        self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool
+    ) -> Tensor | None:
+        """Return the sums of ``native.add_up``; None if no native code adds these
+        values.
+        """
         return None
 
-    def over_rows(self, work: Callable[[Tensor, int], Result], matrix: Tensor) -> list[Result]:
-        """Call ``work`` on parts of the rows of a matrix and the number of their first row; return the results."""
+    def over_rows(
+        self, work: Callable[[Tensor, int], Result], matrix: Tensor
+    ) -> list[Result]:
+        """Call ``work`` on parts of the rows of a matrix and the number of their first
+        row; return the results.
+        """
         if self.can_read_values:
             return over_threads(work, matrix)
         return [work(matrix, 0)]
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
-        """Return the number of scores (N, L) of each row above a limit, shape (N,), int64.
+        """Return the number of scores (N, L) of each row above a limit, shape (N,),
+        int64.
 
         The limit is one number, or one per label (L,).
         """
@@ -216,21 +281,31 @@ class ScoreKernels:
         if self.can_read_values:
             cells = BLOCK_SCORES
         height = rows_at_once(cells, scores.shape[1])
-        return torch.cat([self.count_true(above(rows, limit)) for rows in torch.split(scores, height)])
+        return torch.cat(
+            [
+                self.count_true(above(rows, limit))
+                for rows in torch.split(scores, height)
+            ]
+        )
 
-    def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def above(
+        self, scores: Tensor, limits: list[float | Tensor]
+    ) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield the cells of scores (N, L) above each limit, some rows at a time.
 
         A limit is a number, or one number per label (L,).
 
         Yields:
-            The index of the limit, rows (S,) and labels (S,), int64; an entry with label -1 is void.
+            The index of the limit, rows (S,) and labels (S,), int64; an entry with
+            label -1 is void.
         """
         height = rows_at_once(BLOCK_SCORES, scores.shape[1])
         if self.can_read_values:
             height *= num_threads()
 
-        def cells_of_part(part: Tensor, first_row: int) -> list[tuple[int, Tensor, Tensor]]:
+        def cells_of_part(
+            part: Tensor, first_row: int
+        ) -> list[tuple[int, Tensor, Tensor]]:
             cells = []
             for number, limit in enumerate(limits):
                 entries = self.entries_of(above(part, limit), None)
@@ -244,7 +319,9 @@ class ScoreKernels:
 
 
 def _first_row(flags: Tensor, first_row: int) -> int | None:
-    """Return the number of the first row with a flag (N,), counted from ``first_row``; None if no row has one."""
+    """Return the number of the first row with a flag (N,), counted from ``first_row``;
+    None if no row has one.
+    """
     rows = flags.nonzero()
     if not len(rows):
         return None
@@ -252,7 +329,9 @@ def _first_row(flags: Tensor, first_row: int) -> int | None:
 
 
 def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:
-    """Return :meth:`ScoreKernels.rows_not_falling`. All rows are compared as one: in a tenth of torch's time."""
+    """Return :meth:`ScoreKernels.rows_not_falling`. All rows are compared as one: in a
+    tenth of torch's time.
+    """
     width = values.shape[1]
     wide = torch.promote_types(values.dtype, torch.float32)  # NumPy has no bfloat16
     flat = values.to(wide).numpy().reshape(-1)
@@ -265,7 +344,9 @@ def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:
 
 
 def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of the True cells of a mask (N, L), both (H,), row by row; a device waits."""
+    """Return the rows and the columns of the True cells of a mask (N, L), both (H,),
+    row by row; a device waits.
+    """
     if not mask.is_cpu:
         rows, columns = mask.nonzero().unbind(1)
         return rows, columns
@@ -275,7 +356,9 @@ def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def filled_entries(matrix: Tensor, row_mask: Tensor | None) -> Entries:
-    """Return the cells of :meth:`ScoreKernels.entries_of`, none of which is void; a device waits."""
+    """Return the cells of :meth:`ScoreKernels.entries_of`, none of which is void; a
+    device waits.
+    """
     num_labels = matrix.shape[1]
     rows, ids = true_cells(matrix if matrix.dtype == torch.bool else matrix > 0)
     if row_mask is not None:

@@ -1,4 +1,6 @@
-"""Steps on whole matrices on a device, where no size may depend on a value: rank scores, count labels by bucket."""
+"""Steps on whole matrices on a device, where no size may depend on a value: rank
+scores, count labels by bucket.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,24 @@ from tailmetrics.ranking._orders import in_blocks, order_by_key, rows_at_once
 # the order of scores: compare and sort whole rows
 
 SORTED = 2**12
-"""A device sorts a row of up to this width in one pass. A wider row takes a pass for each byte of a score, and more."""
+"""A device sorts a row of up to this width in one pass. A wider row takes a pass for
+each byte of a score, and more.
+"""
 
 FLAGGED = 2**26
-"""This many scores are compared at a time. On a device the flag of each score takes a byte: 64 MB."""
+"""This many scores are compared at a time. On a device the flag of each score takes a
+byte: 64 MB.
+"""
 
 SORTED_TOGETHER = 2**23
-"""This many scores are copied or sorted at a time. A copy takes 32 MB, a sort a quarter of a gigabyte."""
+"""This many scores are copied or sorted at a time. A copy takes 32 MB, a sort a quarter
+of a gigabyte.
+"""
 
 
 def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W): sort the scores, which is faster for large W.
+    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W): sort the
+    scores, which is faster for large W.
 
     ``own`` and ``labels`` are tables (N, W).
     """
@@ -43,19 +52,24 @@ def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
     num_up_to_equal = torch.searchsorted(ascending, own_negated, right=True)
     num_equal = num_up_to_equal - num_above
 
-    # behind the last column all equal scores come before the label, in front of column 0 none
+    # behind the last column all equal scores come before the label, in front of column
+    # 0 none
     num_equal_before = torch.where(labels < num_columns, 0, num_equal)
     if num_columns:
         places = torch.arange(num_columns, device=order.device).expand_as(order)
         place_of_column = torch.empty_like(order).scatter_(1, order, places)
         place_of_label = place_of_column.gather(1, labels.clamp(0, num_columns - 1))
         is_column = (labels >= 0) & (labels < num_columns)
-        num_equal_before = torch.where(is_column, place_of_label - num_above, num_equal_before)
+        num_equal_before = torch.where(
+            is_column, place_of_label - num_above, num_equal_before
+        )
     return torch.stack([num_above, num_equal, num_equal_before])
 
 
 def above(scores: Tensor, limit: float | Tensor) -> Tensor:
-    """Return a mask of the scores (N, L) above a limit, one number or one per label (L,); decisions are the mask."""
+    """Return a mask of the scores (N, L) above a limit, one number or one per label
+    (L,); decisions are the mask.
+    """
     if scores.dtype == torch.bool:
         return scores
     if isinstance(limit, Tensor):
@@ -64,20 +78,24 @@ def above(scores: Tensor, limit: float | Tensor) -> Tensor:
 
 
 def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` + 1 best values and the ``k`` best labels of each row, by sorting whole rows.
+    """Return the ``k`` + 1 best values and the ``k`` best labels of each row, by
+    sorting whole rows.
 
-    A stable descending sort keeps equal scores in the order of their ids. See :meth:`Kernels.top_k`.
+    A stable descending sort keeps equal scores in the order of their ids. See
+    :meth:`Kernels.top_k`.
     """
     values, ids = torch.sort(scores, dim=1, descending=True, stable=True)
     return values[:, : k + 1], ids[:, :k]
 
 
 def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best values and their places in the row, both (N, k); they may be views of wider tables.
+    """Return the ``k`` best values and their places in the row, both (N, k); they may
+    be views of wider tables.
 
-    The ``k`` best chunks are the chunks with the largest maxima, of equal maxima the first. They hold the ``k`` best
-    values of all chunks: a value in another chunk has the maxima of ``k`` chunks before it. The chunks are chosen in
-    the same way, and so are the values among the chosen chunks and the columns behind the last chunk.
+    The ``k`` best chunks are the chunks with the largest maxima, of equal maxima the
+    first. They hold the ``k`` best values of all chunks: a value in another chunk has
+    the maxima of ``k`` chunks before it. The chunks are chosen in the same way, and so
+    are the values among the chosen chunks and the columns behind the last chunk.
     """
     num_rows, width = scores.shape
     size = _chunk_size(width, k, SORTED)
@@ -87,7 +105,8 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     end_of_chunks = width - width % size
     chunks = scores[:, :end_of_chunks].view(num_rows, -1, size)
-    best_chunks = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # ascending: of ties the lower label is first
+    # ascending: of ties the lower label is first
+    best_chunks = tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values
     rows = whole_numbers(num_rows, scores.device)[:, None]
     candidates = chunks[rows, best_chunks].flatten(1)
     if end_of_chunks == width:
@@ -97,24 +116,32 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     num_in_chunks = k * size
     candidates = torch.cat([candidates, scores[:, end_of_chunks:]], dim=1)
     values, places = tournament(candidates, k)
-    columns_in_chunks = _columns_of_candidates(places.clamp(max=num_in_chunks - 1), best_chunks, size)
+    columns_in_chunks = _columns_of_candidates(
+        places.clamp(max=num_in_chunks - 1), best_chunks, size
+    )
     columns_behind = places + (end_of_chunks - num_in_chunks)
-    return values, torch.where(places < num_in_chunks, columns_in_chunks, columns_behind)
+    return values, torch.where(
+        places < num_in_chunks, columns_in_chunks, columns_behind
+    )
 
 
 def _columns_of_candidates(places: Tensor, chunks: Tensor, size: int) -> Tensor:
-    """Return the columns (N, k) of candidates, which stand at ``places`` (N, k) in the row of chosen chunks (N, k)."""
+    """Return the columns (N, k) of candidates, which stand at ``places`` (N, k) in the
+    row of chosen chunks (N, k).
+    """
     chunk = chunks.gather(1, places // size)
     return torch.add(places % size, chunk, alpha=size)
 
 
 @cache
 def _chunk_size(width: int, k: int, at_once: int) -> int:
-    """Return the size of the chunks of a row; less than 2 if the row is sorted without chunks.
+    """Return the size of the chunks of a row; less than 2 if the row is sorted without
+    chunks.
 
-    With the best size, the number of chunks about equals the number of labels in the ``k`` chosen chunks. There are at
-    most ``at_once`` chunks, and at least 4 * k. A size up to twice as large or half as large is preferred if it divides
-    the width, because the rest of a row takes five more calls.
+    With the best size, the number of chunks about equals the number of labels in the
+    ``k`` chosen chunks. There are at most ``at_once`` chunks, and at least 4 * k. A
+    size up to twice as large or half as large is preferred if it divides the width,
+    because the rest of a row takes five more calls.
     """
     if width <= at_once:
         return 1
@@ -129,41 +156,55 @@ def _chunk_size(width: int, k: int, at_once: int) -> int:
 
 
 def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
-    """Return whether some flag (T,) of each row is set, shape (N,), bool; ``rows`` (T,) holds the row of each flag."""
+    """Return whether some flag (T,) of each row is set, shape (N,), bool; ``rows`` (T,)
+    holds the row of each flag.
+    """
     num_flags = torch.zeros(num_rows, dtype=torch.int64, device=flags.device)
     num_flags.scatter_add_(0, rows, flags.to(torch.int64))
     return num_flags > 0
 
 
 def ranks_of_all(scores: Tensor) -> Tensor:
-    """Return the rank of each label in its row, shape (N, L), int32; a few rows are sorted at a time."""
+    """Return the rank of each label in its row, shape (N, L), int32; a few rows are
+    sorted at a time.
+    """
     num_labels = scores.shape[1]
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
-    ranks_in_order = torch.arange(1, num_labels + 1, dtype=torch.int32, device=scores.device)
-    for block, block_ranks in in_blocks(rows_at_once(SORTED_TOGETHER, num_labels), scores, ranks):
+    ranks_in_order = torch.arange(
+        1, num_labels + 1, dtype=torch.int32, device=scores.device
+    )
+    for block, block_ranks in in_blocks(
+        rows_at_once(SORTED_TOGETHER, num_labels), scores, ranks
+    ):
         order = torch.sort(block, dim=1, descending=True, stable=True).indices
         block_ranks.scatter_(1, order, ranks_in_order.expand_as(order))
     return ranks
 
 
-# relevant labels of a dense matrix by bucket: count them and find the best without an entry for each cell
+# relevant labels of a dense matrix by bucket: count them and find the best without an
+# entry for each cell
 
 CHUNK = 64
-"""A chunk has this many columns of one bucket. The sum of their flags fits in a byte."""
+"""A chunk has this many columns of one bucket. The sum of their flags fits in a byte.
+"""
 
 COPIED = 3 * 2**26
 """This many bytes of a matrix are put in the order of the buckets at a time: 200 MB."""
 
 CHOSEN = 2**23
-"""This many cells of chosen chunks are sorted at a time: 200 MB with the memory of the sort."""
+"""This many cells of chosen chunks are sorted at a time: 200 MB with the memory of the
+sort.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnChunks:
-    """The columns of a matrix (N, L) in C chunks of one bucket each, and behind them a chunk without columns.
+    """The columns of a matrix (N, L) in C chunks of one bucket each, and behind them a
+    chunk without columns.
 
     Attributes:
-        columns: Shape (C + 1, CHUNK), int64: columns by bucket; 0 as padding behind the last column of a bucket.
+        columns: Shape (C + 1, CHUNK), int64: columns by bucket; 0 as padding behind the
+            last column of a bucket.
         filled: Shape (C + 1, CHUNK), bool: True for padding.
         bucket: Shape (C,), int64, ascending: the bucket of each chunk.
         sizes: The number of labels of each of G buckets.
@@ -175,25 +216,36 @@ class ColumnChunks:
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, buckets: LabelBuckets | None, num_labels: int, device: torch.device) -> ColumnChunks:
-        """Return the chunks, made once for each device. If ``buckets`` is None, one bucket holds all labels."""
+    def of(
+        cls, buckets: LabelBuckets | None, num_labels: int, device: torch.device
+    ) -> ColumnChunks:
+        """Return the chunks, made once for each device. If ``buckets`` is None, one
+        bucket holds all labels.
+        """
         if buckets is None:
             return _one_bucket(num_labels, device)
-        chunks = buckets.kept(("chunks", device), lambda: _chunks(buckets.assignment, buckets.sizes, device))
+        chunks = buckets.kept(
+            ("chunks", device),
+            lambda: _chunks(buckets.assignment, buckets.sizes, device),
+        )
         assert isinstance(chunks, cls)
         return chunks
 
-    def look_over(self, matrix: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
-        """Count the cells above 0 of a matrix (N, L) by bucket, and find the maximum of each chunk, in one reading.
+    def look_over(
+        self, matrix: Tensor, weights: LabelWeights | None, maxima: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Count the cells above 0 of a matrix (N, L) by bucket, and find the maximum of
+        each chunk, in one reading.
 
         Args:
             matrix: Bool or gains.
-            weights: Weights by label, which replace the values of the cells above 0; None keeps the values.
+            weights: Weights by label, which replace the values of the cells above 0;
+                None keeps the values.
             maxima: Whether to find the maxima.
 
         Returns:
-            The number of cells above 0 of each row and bucket, shape (N, G), int64; and the largest cell of each chunk,
-            shape (N, C), None if ``maxima`` is False.
+            The number of cells above 0 of each row and bucket, shape (N, G), int64; and
+            the largest cell of each chunk, shape (N, C), None if ``maxima`` is False.
         """
         cell_size = matrix.element_size()
         if weights is not None:
@@ -213,15 +265,20 @@ class ColumnChunks:
             return counts, None
         return counts, torch.cat(chunk_maxima)
 
-    def _look_over_rows(self, rows: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
-        """Return the number of cells above 0 of each chunk of rows (R, L), uint8, and the maxima, both (R, C)."""
+    def _look_over_rows(
+        self, rows: Tensor, weights: LabelWeights | None, maxima: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the number of cells above 0 of each chunk of rows (R, L), uint8, and
+        the maxima, both (R, C).
+        """
         columns = self.columns[:-1]  # without the chunk that has no columns
         cells = rows.index_select(1, columns.view(-1)).view(len(rows), *columns.shape)
         cells.masked_fill_(self.filled[:-1], 0)
         flags = cells
         if cells.dtype != torch.bool:
             flags = cells > 0
-        # flags are added up in bytes; for a wider type, torch would first copy each flag to eight bytes
+        # flags are added up in bytes; for a wider type, torch would first copy each
+        # flag to eight bytes
         counts = flags.view(torch.uint8).sum(dim=2, dtype=torch.uint8)
         if not maxima:
             return counts, None
@@ -229,31 +286,44 @@ class ColumnChunks:
             cells = flags * weights.on(rows.device)[columns]
         return counts, cells.amax(dim=2)
 
-    def best(self, matrix: Tensor, maxima: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
-        """Return the ``k`` largest cells of each row and bucket, or weights of cells above 0, descending, then 0.
+    def best(
+        self, matrix: Tensor, maxima: Tensor, k: int, weights: LabelWeights | None
+    ) -> Tensor:
+        """Return the ``k`` largest cells of each row and bucket, or weights of cells
+        above 0, descending, then 0.
 
-        Only the ``k`` chunks of a bucket with the largest maxima are read, because they contain its ``k`` largest
-        values. Ties do not matter, because only values are returned, not labels.
+        Only the ``k`` chunks of a bucket with the largest maxima are read, because they
+        contain its ``k`` largest values. Ties do not matter, because only values are
+        returned, not labels.
 
         Returns:
             Shape (N, G, k), float64.
         """
         # the chunks of each row by bucket, the chunk with the largest maximum first
-        order = order_by_key(self.bucket.expand_as(maxima), maxima.argsort(dim=1, descending=True, stable=True))
+        order = order_by_key(
+            self.bucket.expand_as(maxima),
+            maxima.argsort(dim=1, descending=True, stable=True),
+        )
         without_columns = len(self.bucket)
         order = F.pad(order, (0, 1), value=without_columns)
 
         places = chosen_chunks(self.sizes, k, matrix.device)
         chunks = order.index_select(1, places.view(-1))
         best = []
-        for rows, row_chunks in in_blocks(rows_at_once(CHOSEN, places.numel() * CHUNK), matrix, chunks):
+        for rows, row_chunks in in_blocks(
+            rows_at_once(CHOSEN, places.numel() * CHUNK), matrix, chunks
+        ):
             best.append(self._best_of_rows(rows, row_chunks, k, weights))
         if len(best) == 1:
             return best[0]
         return torch.cat(best)
 
-    def _best_of_rows(self, rows: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None) -> Tensor:
-        """Return the ``k`` largest cells of rows (R, L) in the chosen chunks (R, G * k), shape (R, G, k)."""
+    def _best_of_rows(
+        self, rows: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None
+    ) -> Tensor:
+        """Return the ``k`` largest cells of rows (R, L) in the chosen chunks (R, G *
+        k), shape (R, G, k).
+        """
         columns = self.columns[chunks].flatten(1)
         cells = rows.gather(1, columns)
         if weights is not None:
@@ -275,12 +345,15 @@ def _chunks_by_bucket(sizes: tuple[int, ...]) -> list[range]:
     return chunks
 
 
-def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) -> ColumnChunks:
+def _chunks(
+    assignment: Tensor, sizes: tuple[int, ...], device: torch.device
+) -> ColumnChunks:
     """Return the chunks of columns, from the bucket of each column (L,)."""
     chunks_of_bucket = _chunks_by_bucket(sizes)
     num_chunks = sum(map(len, chunks_of_bucket))
 
-    # each bucket begins with a new chunk: the columns of a bucket move behind the padding of the buckets before it
+    # each bucket begins with a new chunk: the columns of a bucket move behind the
+    # padding of the buckets before it
     shifts = []
     num_before = 0
     for size, chunks in zip(sizes, chunks_of_bucket, strict=True):
@@ -293,7 +366,9 @@ def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) ->
     padding = -1
     columns = torch.full(((num_chunks + 1) * CHUNK,), padding, device="cpu")
     columns = columns.scatter_(0, places, order).view(-1, CHUNK)
-    chunk_counts = torch.tensor([len(chunks) for chunks in chunks_of_bucket], device="cpu")
+    chunk_counts = torch.tensor(
+        [len(chunks) for chunks in chunks_of_bucket], device="cpu"
+    )
     bucket = torch.arange(len(sizes), device="cpu").repeat_interleave(chunk_counts)
     return ColumnChunks(
         columns=columns.clamp(min=0).to(device),
@@ -311,7 +386,9 @@ def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
 
 @made_once
 def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
-    """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k); C, the empty chunk, as padding."""
+    """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k); C, the
+    empty chunk, as padding.
+    """
     chunks_of_bucket = _chunks_by_bucket(sizes)
     empty_chunk = sum(map(len, chunks_of_bucket))
     places = []

@@ -1,4 +1,5 @@
-"""Read the tensors of a batch, in all their forms: ranked lists, relevant labels, row groups and row weights.
+"""Read the tensors of a batch, in all their forms: ranked lists, relevant labels, row
+groups and row weights.
 
 The checks of values stand behind; each reads values, so that a device waits.
 """
@@ -11,7 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import INTEGERS, LARGEST_GAIN, check_ends, check_ids_in_range, shape_of
+from tailmetrics._arguments import (
+    INTEGERS,
+    LARGEST_GAIN,
+    check_ends,
+    check_ids_in_range,
+    shape_of,
+)
 from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import EVERYTHING, Entries
 from tailmetrics.ranking._inputs import Batch, Context
@@ -19,10 +26,13 @@ from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._orders import rows_of_cells
 
 LARGEST_WEIGHT = 2.0**40
-"""The largest row weight. Weights up to it add up exactly in the states of the metrics."""
+"""The largest row weight. Weights up to it add up exactly in the states of the metrics.
+"""
 
 SMALLEST_WEIGHT = 2.0**-40
-"""The smallest row weight above 0. With it, states with digits down to 2^-78 keep 38 binary digits of a value."""
+"""The smallest row weight above 0. With it, states with digits down to 2^-78 keep 38
+binary digits of a value.
+"""
 
 
 class Lists(NamedTuple):
@@ -30,13 +40,14 @@ class Lists(NamedTuple):
 
     Attributes:
         ids: Shape (N, K), int64, -1 behind the end of a list.
-        values: Shape (N, K) or (N, K + 1): the scores in the order of the list, and the score of the first label behind
-            it; None if ids were given.
+        values: Shape (N, K) or (N, K + 1): the scores in the order of the list, and the
+            score of the first label behind it; None if ids were given.
         complete: Whether the lists hold all retrieved labels.
-        repeated: Shape (N, K), bool: True for an id that already stands at an earlier place of its row; None if ids
-            cannot repeat.
+        repeated: Shape (N, K), bool: True for an id that already stands at an earlier
+            place of its row; None if ids cannot repeat.
         scores: Shape (N, L): the dense scores that were ranked; None for other forms.
-        distinct: Whether it is known that no list is empty and no two values of a row are equal.
+        distinct: Whether it is known that no list is empty and no two values of a row
+            are equal.
         filled: Whether every place is known to hold a label.
     """
 
@@ -73,7 +84,8 @@ class BatchRows:
     """Row groups and row weights of N rows.
 
     Attributes:
-        groups: Shape (N,), int64: the row group of each row, -1 for none; None if no groups were given.
+        groups: Shape (N,), int64: the row group of each row, -1 for none; None if no
+            groups were given.
         weights: Shape (N,), float64, >= 0; None if every row weighs 1.
     """
 
@@ -85,8 +97,11 @@ PLAIN_ROWS = BatchRows()
 """Rows of weight 1 without row groups."""
 
 
-def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Targets, BatchRows]:
-    """Read and rank tensors with one axis of rows. If L was unknown, set ``context.num_labels`` where they tell it.
+def read_batch(
+    context: Context, batch: Batch, depth: Depth
+) -> tuple[Lists, Targets, BatchRows]:
+    """Read and rank tensors with one axis of rows. If L was unknown, set
+    ``context.num_labels`` where they tell it.
 
     Args:
         context: The settings of the batch.
@@ -104,7 +119,9 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
         targets = read_target(context, batch, scores.shape[0], None, scores.device)
         lists = _lists_from_candidates(context, scores, ids, depth)
     elif _are_ids(context, batch, depth.decisions):
-        context.has_tokens = batch.form == "target" and preds.shape == batch.target.shape
+        context.has_tokens = (
+            batch.form == "target" and preds.shape == batch.target.shape
+        )
         targets = read_target(context, batch, preds.shape[0], None, preds.device)
         lists = _lists_from_ids(context, preds, depth)
     else:  # one column per label
@@ -120,7 +137,9 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Tar
     return lists, targets, _read_rows(context, batch.row_groups, batch.row_weights)
 
 
-def _read_rows(context: Context, groups: Tensor | None, weights: Tensor | None) -> BatchRows:
+def _read_rows(
+    context: Context, groups: Tensor | None, weights: Tensor | None
+) -> BatchRows:
     """Return the row groups and row weights of a batch.
 
     Raises:
@@ -131,14 +150,19 @@ def _read_rows(context: Context, groups: Tensor | None, weights: Tensor | None) 
     if context.validate and groups is not None and groups.numel():
         lowest = int(groups.min())
         if lowest < -1:
-            raise ValueError(f"{context.caller}: row_groups holds {lowest}; numbers start at 0, and -1 is none.")
+            raise ValueError(
+                f"{context.caller}: row_groups holds {lowest}; numbers start at 0, "
+                "and -1 is none."
+            )
     if context.validate and weights is not None:
-        is_wrong = (weights != 0) & ~((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
+        is_wrong = (weights != 0) & ~(
+            (weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT)
+        )
         if bool(is_wrong.any()):
             raise ValueError(
-                f"{context.caller}: row_weights holds {float(weights[is_wrong][0]):g}; weights must be 0 or from "
-                f"{SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Only their ratios matter: multiply all of them by one "
-                "number."
+                f"{context.caller}: row_weights holds {float(weights[is_wrong][0]):g}; "
+                f"weights must be 0 or from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. "
+                "Only their ratios matter: multiply all of them by one number."
             )
     return BatchRows(groups, weights)
 
@@ -147,7 +171,9 @@ def _read_rows(context: Context, groups: Tensor | None, weights: Tensor | None) 
 
 
 def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
-    """Return whether ``preds`` are ids rather than one column per label; raise if type or shape fits neither."""
+    """Return whether ``preds`` are ids rather than one column per label; raise if type
+    or shape fits neither.
+    """
     caller = context.caller
     preds = batch.preds
     if decisions and preds.dtype == torch.bool and preds.ndim == 2:
@@ -156,7 +182,8 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
     is_floating = preds.is_floating_point()
     if preds.dtype not in INTEGERS and not is_floating:
         raise TypeError(
-            f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer ids. Decisions go to a metric with "
+            f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer "
+            "ids. Decisions go to a metric with "
             "a threshold, and a target comes second."
         )
     if preds.ndim != 2:
@@ -165,8 +192,8 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
         return True
     if context.num_labels not in (None, preds.shape[1]):
         raise ValueError(
-            f"{caller}: preds has {preds.shape[1]} columns, but there are {context.num_labels} labels; pass one per "
-            "label."
+            f"{caller}: preds has {preds.shape[1]} columns, but there are "
+            f"{context.num_labels} labels; pass one per label."
         )
     return False
 
@@ -174,13 +201,22 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
 def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
     """Raise if ids were passed as scores, or scores as ids."""
     is_scored = isinstance(preds, tuple) or preds.is_floating_point()
-    if context.scored and isinstance(preds, Tensor) and not is_scored and preds.dtype != torch.bool:
+    if (
+        context.scored
+        and isinstance(preds, Tensor)
+        and not is_scored
+        and preds.dtype != torch.bool
+    ):
         raise TypeError(
-            f"{context.caller}: scores is {shape_of(preds)}; scores are floating. Ids go to Ranking.from_ids."
+            f"{context.caller}: scores is {shape_of(preds)}; scores are floating. Ids "
+            "go to Ranking.from_ids."
         )
     if is_scored and not context.scored:
         kind = "a pair" if isinstance(preds, tuple) else shape_of(preds)
-        raise TypeError(f"{context.caller}: ids is {kind}; label ids are integers. Scores go to Ranking.from_scores.")
+        raise TypeError(
+            f"{context.caller}: ids is {kind}; label ids are integers. Scores go to "
+            "Ranking.from_scores."
+        )
 
 
 def wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
@@ -188,12 +224,13 @@ def wrong_axes(caller: str, preds: Tensor, target: Tensor) -> ValueError:
     are_whole_numbers = not preds.is_floating_point() and not target.is_floating_point()
     if are_whole_numbers and preds.ndim == 1 and preds.shape == target.shape[:1]:
         return ValueError(
-            f"{caller}: preds is {shape_of(preds)}, and target {shape_of(target)}; one predicted class of each row is "
-            "a list of one label: pass preds[:, None]."
+            f"{caller}: preds is {shape_of(preds)}, and target {shape_of(target)}; one "
+            "predicted class of each row is a list of one label: pass preds[:, None]."
         )
     return ValueError(
-        f"{caller}: preds is {shape_of(preds)}; pass shape [N, L] for scores or [N, K] for ranked ids "
-        "(a single row needs a row axis: preds[None]; a target, such as class indices, comes second)."
+        f"{caller}: preds is {shape_of(preds)}; pass shape [N, L] for scores or [N, K] "
+        "for ranked ids (a single row needs a row axis: preds[None]; a target, such "
+        "as class indices, comes second)."
     )
 
 
@@ -203,8 +240,8 @@ def _first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
     Args:
         lists: The lists.
         kept: At most this many places are returned.
-        next_value: Whether to keep the score behind the last place. Of lists that were merged from parts it may be the
-            score of a label that is not the next one.
+        next_value: Whether to keep the score behind the last place. Of lists that were
+            merged from parts it may be the score of a label that is not the next one.
     """
     if lists.ids.shape[1] <= kept:
         return lists
@@ -213,7 +250,9 @@ def _first_places(lists: Lists, kept: int, next_value: bool) -> Lists:
         values = values[:, : kept + next_value]
     if repeated is not None:
         repeated = repeated[:, :kept]
-    return Lists(lists.ids[:, :kept], values, False, repeated, lists.scores, lists.distinct)
+    return Lists(
+        lists.ids[:, :kept], values, False, repeated, lists.scores, lists.distinct
+    )
 
 
 def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
@@ -228,14 +267,23 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     if filled and context.row_mask is None:
         return Lists(ids, values, complete, None, scores, distinct, filled=True)
     if context.validate:
-        # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its bits
-        best = values[:, :1] if context.kernels.can_read_values else scores.amax(dim=1, keepdim=True)
+        # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its
+        # bits
+        best = (
+            values[:, :1]
+            if context.kernels.can_read_values
+            else scores.amax(dim=1, keepdim=True)
+        )
         _check_not_nan(context, best)
-    return Lists(_retrieved(context, values[:, :depth], ids), values, complete, None, scores)
+    return Lists(
+        _retrieved(context, values[:, :depth], ids), values, complete, None, scores
+    )
 
 
 def _unranked(context: Context, scores: Tensor) -> Lists:
-    """Return empty lists, for metrics that read scores only; the first label behind an empty list is the best one."""
+    """Return empty lists, for metrics that read scores only; the first label behind an
+    empty list is the best one.
+    """
     values = None
     if context.validate and scores.dtype != torch.bool:
         values = scores.amax(dim=1, keepdim=True)
@@ -249,7 +297,13 @@ def _lists_from_ids(context: Context, ids: Tensor, depth: Depth) -> Lists:
     ids = context.counted(ids.to(torch.int64))
     filled = False
     if context.validate:
-        lowest = _check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
+        lowest = _check_lists(
+            context,
+            "preds",
+            ids,
+            distinct=context.duplicates == "error",
+            padded_behind=True,
+        )
         filled = lowest >= 0
     repeated = None
     if context.duplicates == "first":
@@ -258,12 +312,21 @@ def _lists_from_ids(context: Context, ids: Tensor, depth: Depth) -> Lists:
     return _first_places(lists, depth.kept, next_value=depth.complete)
 
 
-def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, depth: Depth) -> Lists:
-    """Rank scored candidates, scores (N, C) and ids (N, C), in any order; id -1 or score -inf is no candidate."""
+def _lists_from_candidates(
+    context: Context, scores: Tensor, ids: Tensor, depth: Depth
+) -> Lists:
+    """Rank scored candidates, scores (N, C) and ids (N, C), in any order; id -1 or
+    score -inf is no candidate.
+    """
     kernels, row_mask = context.kernels, context.row_mask
     ids, lowest = ids.to(torch.int64), -1
     if context.validate:
-        lowest = _check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
+        lowest = _check_lists(
+            context,
+            "ids in preds",
+            context.counted(ids),
+            distinct=context.duplicates == "error",
+        )
     elif kernels.can_read_values and row_mask is None and ids.numel():
         lowest = int(ids.min())
 
@@ -271,7 +334,8 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, depth:
     if lowest < 0:
         values = torch.where(ids >= 0, scores, -torch.inf)
     values, ids, distinct = kernels.best_first(values, ids)
-    if context.validate and not (distinct and lowest >= 0):  # NaN is neither above nor below another score
+    # NaN is neither above nor below another score
+    if context.validate and not (distinct and lowest >= 0):
         _check_not_nan(context, scores)
 
     repeated = None
@@ -281,18 +345,24 @@ def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, depth:
     if not filled:
         ids = _retrieved(context, values, ids)
     distinct = distinct and row_mask is None
-    lists = Lists(ids, values, depth.complete, repeated, distinct=distinct, filled=filled)
-    return _first_places(lists, min(depth.kept, depth.candidates), next_value=depth.complete)
+    lists = Lists(
+        ids, values, depth.complete, repeated, distinct=distinct, filled=filled
+    )
+    return _first_places(
+        lists, min(depth.kept, depth.candidates), next_value=depth.complete
+    )
 
 
 def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
-    """Rank the stored entries of a CSR matrix (N, L); a stored zero is a score like any other."""
+    """Rank the stored entries of a CSR matrix (N, L); a stored zero is a score like any
+    other.
+    """
     stored = _csr_entries(context, "preds", matrix)
     ids, scores = stored.columns, stored.values
     if not scores.is_floating_point():
         raise TypeError(
-            f"{context.caller}: the CSR preds store {shape_of(scores)}; pass floating scores as preds, and "
-            "the target behind them."
+            f"{context.caller}: the CSR preds store {shape_of(scores)}; pass floating "
+            "scores as preds, and the target behind them."
         )
     if context.validate:
         _check_not_nan(context, scores[:, None], stored.rows)
@@ -303,12 +373,16 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
     width = min(kept + 1, matrix.shape[1])
     padding = context.kernels.padding(stored.rows, matrix.shape[:1], width, order)
     values = padding.place(scores, -torch.inf)
-    lists = Lists(_retrieved(context, values, padding.place(ids, -1)), values, complete=True)
+    lists = Lists(
+        _retrieved(context, values, padding.place(ids, -1)), values, complete=True
+    )
     return _first_places(lists, kept, next_value=depth.complete)
 
 
 def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
-    """Return ``ids`` with -1 where the score is -inf (not retrieved), and in rows that do not count."""
+    """Return ``ids`` with -1 where the score is -inf (not retrieved), and in rows that
+    do not count.
+    """
     is_retrieved = values > -torch.inf
     if context.row_mask is not None:
         is_retrieved = is_retrieved & context.row_mask[:, None]
@@ -319,38 +393,53 @@ def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
 
 
 def read_target(
-    context: Context, batch: Batch, num_rows: int, scores_shape: torch.Size | None, device: torch.device
+    context: Context,
+    batch: Batch,
+    num_rows: int,
+    scores_shape: torch.Size | None,
+    device: torch.device,
 ) -> Targets:
-    """Tell the form of the target of a batch, check it against ``preds``, and return the relevant labels.
+    """Tell the form of the target of a batch, check it against ``preds``, and return
+    the relevant labels.
 
     Args:
         context: The settings of the batch.
         batch: Tensors.
         num_rows: N.
-        scores_shape: The shape of ``preds`` if they have a column for each label; None otherwise.
+        scores_shape: The shape of ``preds`` if they have a column for each label; None
+            otherwise.
         device: The device of ``preds``.
     """
     caller, form = context.caller, batch.form
     target = batch.target
     if target.device != device:
-        raise ValueError(f"{caller}: {form} is on {target.device}, preds on {device}; move both to one device.")
+        raise ValueError(
+            f"{caller}: {form} is on {target.device}, preds on {device}; move both to "
+            "one device."
+        )
     if target.ndim not in (1, 2) or target.shape[0] != num_rows:
         raise ValueError(
-            f"{caller}: {form} is {shape_of(target)}, but preds has {num_rows} rows; pass one row of target per "
-            "row of preds: [N], [N, M] or [N, L]."
+            f"{caller}: {form} is {shape_of(target)}, but preds has {num_rows} rows; "
+            "pass one row of target per row of preds: [N], [N, M] or [N, L]."
         )
     is_matrix = form in ("target_mask", "target_gains") or target.is_sparse_csr
     if form == "target" and target.ndim == 2:
-        is_matrix = is_matrix or target.dtype not in INTEGERS or target.shape == scores_shape
+        is_matrix = (
+            is_matrix or target.dtype not in INTEGERS or target.shape == scores_shape
+        )
     if not is_matrix:
         return _targets_from_ids(context, form, target, batch.gains)
 
     if target.ndim != 2:
-        raise ValueError(f"{caller}: {form} is {shape_of(target)}; pass shape [N, L], one column per label.")
+        raise ValueError(
+            f"{caller}: {form} is {shape_of(target)}; pass shape [N, L], one "
+            "column per label."
+        )
     if context.num_labels not in (None, target.shape[1]):
         raise ValueError(
-            f"{caller}: {form} has {target.shape[1]} columns, but there are {context.num_labels} labels; "
-            "pass one column per label, or label ids, which are integers."
+            f"{caller}: {form} has {target.shape[1]} columns, but there are "
+            f"{context.num_labels} labels; pass one column per label, or label ids, "
+            "which are integers."
         )
     context.num_labels = target.shape[1]
     if target.is_sparse_csr:
@@ -358,15 +447,19 @@ def read_target(
     return _targets_from_matrix(context, form, target)
 
 
-def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | None) -> Targets:
-    """Return the targets of label ids: shape (N,), one per row, -1 for none; or (N, M), padded with -1."""
+def _targets_from_ids(
+    context: Context, form: str, ids: Tensor, gains: Tensor | None
+) -> Targets:
+    """Return the targets of label ids: shape (N,), one per row, -1 for none; or (N, M),
+    padded with -1.
+    """
     row_mask = context.row_mask
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
         raise _no_label_ids(context.caller, form, ids)
     if gains is not None and gains.shape != ids.shape:
         raise ValueError(
-            f"{context.caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain "
-            "per id."
+            f"{context.caller}: target_gains is {shape_of(gains)}, but target_ids is "
+            f"{shape_of(ids)}; pass one gain per id."
         )
     one_per_row = ids.ndim == 1
     ids = ids.to(torch.int64)
@@ -378,28 +471,52 @@ def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | 
     filled = False
     if context.validate:
         distinct = not (context.counts_repeats or context.has_documents)
-        lowest = _check_lists(context, form, ids, distinct=distinct, one_per_row=one_per_row)
+        lowest = _check_lists(
+            context, form, ids, distinct=distinct, one_per_row=one_per_row
+        )
         filled = lowest >= 0 and row_mask is None and ids.shape[1] > 0
     if gains is not None:
         return _targets_with_gains(context, form, ids, gains)
-    return Targets(ids.shape[0], context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
+    return Targets(
+        ids.shape[0],
+        context.num_labels,
+        row_mask,
+        context.kernels,
+        padded=ids,
+        filled=filled,
+    )
 
 
-def _targets_with_gains(context: Context, form: str, ids: Tensor, gains: Tensor) -> Targets:
+def _targets_with_gains(
+    context: Context, form: str, ids: Tensor, gains: Tensor
+) -> Targets:
     """Return the targets of label ids (N, M) with a gain for each."""
     gain_dtype = _floating_type(gains)
     gains = gains.to(torch.float64).reshape(ids.shape)
     if context.validate:
-        _check_gains(context, "target_gains" if form == "target_ids" else "target", gains, context.row_mask)
+        _check_gains(
+            context,
+            "target_gains" if form == "target_ids" else "target",
+            gains,
+            context.row_mask,
+        )
     num_rows, width = ids.shape
-    targets = _targets_from_entries(context, num_rows, width, rows_of_cells(ids), ids.reshape(-1), gains.reshape(-1))
+    targets = _targets_from_entries(
+        context, num_rows, width, rows_of_cells(ids), ids.reshape(-1), gains.reshape(-1)
+    )
     return replace(targets, gain_dtype=gain_dtype)
 
 
 def _targets_from_entries(
-    context: Context, num_rows: int, width: int, rows: Tensor, ids: Tensor, values: Tensor
+    context: Context,
+    num_rows: int,
+    width: int,
+    rows: Tensor,
+    ids: Tensor,
+    values: Tensor,
 ) -> Targets:
-    """Return the targets of entries with a gain each; a gain of 0 is judged, but not relevant.
+    """Return the targets of entries with a gain each; a gain of 0 is judged, but not
+    relevant.
 
     Args:
         context: The settings of the batch.
@@ -425,31 +542,42 @@ def _targets_from_entries(
 
 
 def _floating_type(gains: Tensor) -> torch.dtype:
-    """Return the type of gains; float64 of whole numbers and flags, which it holds without rounding."""
+    """Return the type of gains; float64 of whole numbers and flags, which it holds
+    without rounding.
+    """
     if gains.is_floating_point():
         return gains.dtype
     return torch.float64
 
 
 def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
-    """Return the error for a target that holds neither label ids nor a column for each label."""
+    """Return the error for a target that holds neither label ids nor a column for each
+    label.
+    """
     if target.dtype == torch.bool and target.ndim == 1:
         return TypeError(
-            f"{caller}: {form} is {shape_of(target)}, one column of a multi-hot target; pass target[:, None] beside "
-            "scores of one label, or the whole multi-hot [N, L]."
+            f"{caller}: {form} is {shape_of(target)}, one column of a multi-hot "
+            "target; pass target[:, None] beside scores of one label, or the whole "
+            "multi-hot [N, L]."
         )
     return TypeError(
-        f"{caller}: {form} is {shape_of(target)}; label ids are integers of shape [N] (one per row) "
-        "or [N, M] padded with -1: pass target.long()."
+        f"{caller}: {form} is {shape_of(target)}; label ids are integers of shape [N] "
+        "(one per row) or [N, M] padded with -1: pass target.long()."
     )
 
 
 def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets:
-    """Return the targets of a dense matrix (N, L): bool multi-hot, or gains of any number type."""
-    targets = Targets(len(matrix), matrix.shape[1], context.row_mask, context.kernels, dense=matrix)
+    """Return the targets of a dense matrix (N, L): bool multi-hot, or gains of any
+    number type.
+    """
+    targets = Targets(
+        len(matrix), matrix.shape[1], context.row_mask, context.kernels, dense=matrix
+    )
     if matrix.dtype == torch.bool:
         return targets
-    targets = context.kernels.form_of_gains(replace(targets, gain_dtype=_floating_type(matrix)))
+    targets = context.kernels.form_of_gains(
+        replace(targets, gain_dtype=_floating_type(matrix))
+    )
     if context.validate:
         positive = None if targets.flat is None else targets.flat.gains
         _check_gains(context, form, matrix, context.row_mask, positive)
@@ -457,7 +585,9 @@ def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets
 
 
 def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
-    """Return the targets of a CSR matrix (N, L) of gains; a stored zero is not relevant."""
+    """Return the targets of a CSR matrix (N, L) of gains; a stored zero is not
+    relevant.
+    """
     stored = _csr_entries(context, form, matrix)
     ids, is_counted = stored.columns, None
     if context.row_mask is not None:
@@ -466,27 +596,32 @@ def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
     if context.validate:
         _check_gains(context, form, stored.values, is_counted)
     num_rows, num_labels = matrix.shape
-    return _targets_from_entries(context, num_rows, num_labels, stored.rows, ids, stored.values)
+    return _targets_from_entries(
+        context, num_rows, num_labels, stored.rows, ids, stored.values
+    )
 
 
 # checks of values
 
 REMEDIES = {
     "preds": (
-        ", or pass duplicates='first' to count later places as misses. Integers are ids here: pass scores as floats, "
-        "preds.float(), and a target second"
+        ", or pass duplicates='first' to count later places as misses. Integers are "
+        "ids here: pass scores as floats, preds.float(), and a target second"
     ),
     "target": (
-        ": remove the repetition; if it pads, write -1, target.masked_fill(target == {label}, -1), or make the metrics "
-        "with ignore_index={label}. Integers are ids here: pass a multi-hot target as bool, target.bool(), and grades "
-        "as floats, target.float(), beside preds.float()"
+        ": remove the repetition; if it pads, write -1, target.masked_fill(target == "
+        "{label}, -1), or make the metrics with ignore_index={label}. Integers are ids "
+        "here: pass a multi-hot target as bool, target.bool(), and grades as floats, "
+        "target.float(), beside preds.float()"
     ),
 }
 """The remedies for a repeated id that the error message suggests, by argument."""
 
 
 class StoredEntries(NamedTuple):
-    """The stored entries of a CSR matrix: their rows, columns and values, shape (nnz,) each."""
+    """The stored entries of a CSR matrix: their rows, columns and values, shape (nnz,)
+    each.
+    """
 
     rows: Tensor
     columns: Tensor
@@ -497,13 +632,16 @@ def _csr_entries(context: Context, argument: str, matrix: Tensor) -> StoredEntri
     """Return the stored entries of a CSR matrix.
 
     Raises:
-        ValueError: If the matrix is invalid, or a column is out of range or stored twice in a row.
+        ValueError: If the matrix is invalid, or a column is out of range or stored
+            twice in a row.
     """
     values = matrix.values().detach()
     if context.validate:
         _check_row_pointers(context.caller, argument, matrix)
     rows = torch.arange(matrix.shape[0], device=matrix.device)
-    rows = rows.repeat_interleave(matrix.crow_indices().diff().to(torch.int64), output_size=values.numel())
+    rows = rows.repeat_interleave(
+        matrix.crow_indices().diff().to(torch.int64), output_size=values.numel()
+    )
     columns = matrix.col_indices().to(torch.int64)
     if context.validate:
         _check_columns(context.caller, argument, rows, columns, matrix.shape[1])
@@ -511,26 +649,40 @@ def _csr_entries(context: Context, argument: str, matrix: Tensor) -> StoredEntri
 
 
 def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
-    """Raise unless the row pointers of a CSR matrix ascend from 0 to the number of its entries."""
+    """Raise unless the row pointers of a CSR matrix ascend from 0 to the number of its
+    entries.
+    """
     pointers, values = matrix.crow_indices(), matrix.values()
     stored = values.numel()
-    if matrix.ndim == 2 and values.ndim == 1 and pointers.numel() == matrix.shape[0] + 1:
+    if (
+        matrix.ndim == 2
+        and values.ndim == 1
+        and pointers.numel() == matrix.shape[0] + 1
+    ):
         starts_and_ends = int(pointers[0]) == 0 and int(pointers[-1]) == stored
         if starts_and_ends and not bool((pointers.diff() < 0).any()):
             return
     raise ValueError(
-        f"{caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend from 0 to the "
-        f"number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., check_invariants=True)."
+        f"{caller}: {argument} is no valid CSR matrix of shape [N, L]: its row "
+        f"pointers must ascend from 0 to the number of stored entries, {stored}; "
+        "rebuild it with torch.sparse_csr_tensor(..., check_invariants=True)."
     )
 
 
-def _check_columns(caller: str, argument: str, rows: Tensor, columns: Tensor, num_columns: int) -> None:
-    """Raise if a column of the entries of a CSR matrix is out of range, or stored twice in a row."""
+def _check_columns(
+    caller: str, argument: str, rows: Tensor, columns: Tensor, num_columns: int
+) -> None:
+    """Raise if a column of the entries of a CSR matrix is out of range, or stored twice
+    in a row.
+    """
     lowest = check_ids_in_range(caller, argument, columns, num_columns)
     if lowest < 0:
-        raise ValueError(f"{caller}: {argument} stores the column {lowest}; columns start at 0.")
+        raise ValueError(
+            f"{caller}: {argument} stores the column {lowest}; columns start at 0."
+        )
     cells = rows * num_columns + columns
-    if bool((cells.diff() > 0).all()):  # most matrices are in order, and then no column repeats
+    # most matrices are in order, and then no column repeats
+    if bool((cells.diff() > 0).all()):
         return
     cells = cells.sort().values
     repeated = cells[1:][cells.diff() == 0]
@@ -542,9 +694,14 @@ def _check_columns(caller: str, argument: str, rows: Tensor, columns: Tensor, nu
         )
 
 
-def _check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
-    """Raise if a row that counts has a score NaN. If ``scores`` (N, ...) are entries, ``rows`` (N,) are their rows."""
-    if not scores.numel() or not bool(scores.amax().isnan()):  # amax passes NaN on, and is 30 times as fast as isnan
+def _check_not_nan(
+    context: Context, scores: Tensor, rows: Tensor | None = None
+) -> None:
+    """Raise if a row that counts has a score NaN. If ``scores`` (N, ...) are entries,
+    ``rows`` (N,) are their rows.
+    """
+    # amax passes NaN on, and is 30 times as fast as isnan
+    if not scores.numel() or not bool(scores.amax().isnan()):
         return
     is_wrong = scores.isnan().flatten(1).any(dim=1)
     if rows is None:
@@ -554,13 +711,17 @@ def _check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None)
     if bool(is_wrong.any()):
         row = int(rows[is_wrong.nonzero()[0, 0]])
         raise ValueError(
-            f"{context.caller}: preds holds NaN in row {row}; a score must be a number (-inf for a label that is not "
-            "retrieved)."
+            f"{context.caller}: preds holds NaN in row {row}; a score must be a number "
+            "(-inf for a label that is not retrieved)."
         )
 
 
 def _check_gains(
-    context: Context, argument: str, gains: Tensor, row_mask: Tensor | None, positive: Tensor | None = None
+    context: Context,
+    argument: str,
+    gains: Tensor,
+    row_mask: Tensor | None,
+    positive: Tensor | None = None,
 ) -> None:
     """Raise unless all gains are numbers that add up exactly.
 
@@ -569,7 +730,8 @@ def _check_gains(
         argument: The name of the gains in error messages.
         gains: Shape (N, ...).
         row_mask: Shape (N,), bool: the gains that count; None for all.
-        positive: Shape (T,): the gains above 0 of the rows that count, if known. They are few, so the check is faster.
+        positive: Shape (T,): the gains above 0 of the rows that count, if known. They
+            are few, so the check is faster.
     """
     if row_mask is not None:
         gains = gains[row_mask]
@@ -578,20 +740,22 @@ def _check_gains(
     low, high = (float(bound) for bound in torch.aminmax(gains))
     if low < 0:
         raise ValueError(
-            f"{context.caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; "
+            f"{context.caller}: {argument} of this shape holds gains, and one is "
+            f"{low:g}; a gain cannot be negative; "
             f"{_remedy_for_negative_gains(context, gains, low)}."
         )
     if not high <= LARGEST_GAIN:  # True also for NaN, which aminmax passes on
         raise ValueError(
-            f"{context.caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}."
+            f"{context.caller}: {argument} holds the gain {high}; gains are numbers "
+            f"of at most {LARGEST_GAIN:g}."
         )
     if low < 1 / LARGEST_GAIN and gains.is_floating_point():
         if positive is None:
             positive = gains[gains > 0]
         if bool((positive < 1 / LARGEST_GAIN).any()):
             raise ValueError(
-                f"{context.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains "
-                "up."
+                f"{context.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} "
+                "that is not 0; scale the gains up."
             )
 
 
@@ -601,11 +765,19 @@ def _remedy_for_negative_gains(context: Context, gains: Tensor, low: float) -> s
         return f"documents that do not count are left out by ignore_index={low:g}"
     remedy = "look whether preds and target are swapped"
     if not gains.is_floating_point():
-        remedy = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
-    if low == -1 and bool((gains == 0).any()) and bool(((gains == 0) | (gains.abs() == 1)).all()):
+        remedy = (
+            "label ids of this width go to Ranking.from_scores(..., target_ids=) "
+            "or from_ids"
+        )
+    if (
+        low == -1
+        and bool((gains == 0).any())
+        and bool(((gains == 0) | (gains.abs() == 1)).all())
+    ):
         return (
-            "if -1 marks not known cells of a multi-hot target, leave them out: preds.masked_fill(target < 0, "
-            f"-torch.inf) beside target.clamp(min=0); else {remedy}"
+            "if -1 marks not known cells of a multi-hot target, leave them out: "
+            "preds.masked_fill(target < 0, -torch.inf) beside target.clamp(min=0); "
+            f"else {remedy}"
         )
     return remedy
 
@@ -619,7 +791,8 @@ def _check_lists(
     padded_behind: bool = False,
     one_per_row: bool = False,
 ) -> int:
-    """Raise unless lists of ids (N, K) hold only labels and -1; return the lowest id, or 0 if there are no ids.
+    """Raise unless lists of ids (N, K) hold only labels and -1; return the lowest id,
+    or 0 if there are no ids.
 
     Args:
         context: The settings of the batch.
@@ -631,16 +804,27 @@ def _check_lists(
     """
     caller = context.caller
     list_check = context.kernels.look_through(ids)
-    if list_check.lowest < -1 or (context.num_labels is not None and list_check.highest >= context.num_labels):
-        check_ends(caller, argument, list_check.lowest, list_check.highest, context.num_labels, one_per_row=one_per_row)
+    if list_check.lowest < -1 or (
+        context.num_labels is not None and list_check.highest >= context.num_labels
+    ):
+        check_ends(
+            caller,
+            argument,
+            list_check.lowest,
+            list_check.highest,
+            context.num_labels,
+            one_per_row=one_per_row,
+        )
     if padded_behind and list_check.gap_row is not None:
         raise ValueError(
-            f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "
-            "keeps its place under an id of its own: num_labels=L + 1, the id L, and duplicates='first' where it "
-            "may repeat."
+            f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a "
+            "row. An answer that is no label keeps its place under an id of its own: "
+            "num_labels=L + 1, the id L, and duplicates='first' where it may repeat."
         )
     if distinct and list_check.repeat_row is not None:
-        raise _repetition(context, argument.removeprefix("ids in "), ids, list_check.repeat_row)
+        raise _repetition(
+            context, argument.removeprefix("ids in "), ids, list_check.repeat_row
+        )
     return list_check.lowest
 
 
@@ -651,10 +835,11 @@ def _repetition(context: Context, argument: str, ids: Tensor, row: int) -> Value
     remedy = REMEDIES.get(argument, "").format(label=label)
     if context.has_tokens:
         remedy = (
-            ". If preds and target are one predicted and one true label of each token, pass preds[..., None]: then "
-            f"each token is a row. If they are lists{remedy}"
+            ". If preds and target are one predicted and one true label of each "
+            "token, pass preds[..., None]: then each token is a row. If they are "
+            f"lists{remedy}"
         )
     return ValueError(
-        f"{context.caller}: {argument} names the label {label} twice in row {row}; each label can stand in a row "
-        f"once{remedy}."
+        f"{context.caller}: {argument} names the label {label} twice in row {row}; "
+        f"each label can stand in a row once{remedy}."
     )

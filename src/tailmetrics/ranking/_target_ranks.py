@@ -9,18 +9,35 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import looked_up, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights, LazyHits
+from tailmetrics.ranking._device import (
+    looked_up,
+    made_once,
+    once,
+    ordered_prefix_sums,
+    real_dtype,
+    whole_numbers,
+)
+from tailmetrics.ranking._hits import (
+    EVERYTHING,
+    NOT_RANKED,
+    Hits,
+    LabelWeights,
+    LazyHits,
+)
 from tailmetrics.ranking._kernels import RelevantLabels
 
 Cutoff: TypeAlias = int | tuple[int, ...]
-"""A cut-off, or several cut-offs. With several, values have an axis of cut-offs in front."""
+"""A cut-off, or several cut-offs. With several, values have an axis of cut-offs in
+front.
+"""
 
 Value = TypeVar("Value")
 
 
 def by_cutoff(make: Callable[[Any, Cutoff], Tensor]) -> Callable[[Any, Cutoff], Tensor]:
-    """Decorate a method of a cut-off: its value is computed once for each cut-off, as that of ``once`` is."""
+    """Decorate a method of a cut-off: its value is computed once for each cut-off, as
+    that of ``once`` is.
+    """
     name = make.__name__
 
     @wraps(make)
@@ -35,30 +52,38 @@ def by_cutoff(make: Callable[[Any, Cutoff], Tensor]) -> Callable[[Any, Cutoff], 
 
 
 class TargetRanks:
-    """The ranks of the relevant labels of each row, shape (N,), or of each row and bucket, shape (N, G).
+    """The ranks of the relevant labels of each row, shape (N,), or of each row and
+    bucket, shape (N, G).
 
-    A formula reads only these ranks, so the same formula works for whole rows and for the labels of a bucket. A
-    relevant label that is not in the list has the rank ``NOT_RANKED``, or is left out.
+    A formula reads only these ranks, so the same formula works for whole rows and for
+    the labels of a bucket. A relevant label that is not in the list has the rank
+    ``NOT_RANKED``, or is left out.
 
-    Example: a row lists the labels ``7 2 5 0 9``, and the labels 5, 7 and 3 are relevant. Then ``target_ranks`` are 1
-    and 3, ``target_ids`` are 7 and 5, ``n_relevant`` is 3, ``length`` is 5, and ``hits_at(2)`` is 1.
+    Example: a row lists the labels ``7 2 5 0 9``, and the labels 5, 7 and 3 are
+    relevant. Then ``target_ranks`` are 1 and 3, ``target_ids`` are 7 and 5,
+    ``n_relevant`` is 3, ``length`` is 5, and ``hits_at(2)`` is 1.
 
     Args:
         hits: The relevant labels in the list.
         relevant: All relevant labels, found or not.
         length: Shape (...), int64: number of labels in the list.
         num_labels: L; None if unknown.
-        max_k: The largest cut-off that the list can answer: its depth if it was cut, else ``EVERYTHING``.
+        max_k: The largest cut-off that the list can answer: its depth if it was cut,
+            else ``EVERYTHING``.
         deepest: An upper bound of all ranks but ``NOT_RANKED``.
-        documents: Shape (N,), int64: the number of documents of each row, for flat queries without ids; else None.
-        listed: Returns what :func:`listed_ids` returns; None if the lists are not known.
+        documents: Shape (N,), int64: the number of documents of each row, for flat
+            queries without ids; else None.
+        listed: Returns what :func:`listed_ids` returns; None if the lists are not
+            known.
 
     Attributes:
-        target_ranks: Shape (..., W), int64: the ranks, from 1, of the relevant labels found, ascending, ``NOT_RANKED``
-            behind the last. The j-th place belongs to the j-th hit; the order of additions depends on this.
-            W is at least the number of labels found; labels that are not found need no place. Formulas that depend on
-            all relevant labels read ``n_relevant`` and :meth:`best`.
-        target_ids: Shape (..., W), int64: the labels at ``target_ranks``; any number where the rank is ``NOT_RANKED``.
+        target_ranks: Shape (..., W), int64: the ranks, from 1, of the relevant labels
+            found, ascending, ``NOT_RANKED`` behind the last. The j-th place belongs to
+            the j-th hit; the order of additions depends on this. W is at least the
+            number of labels found; labels that are not found need no place. Formulas
+            that depend on all relevant labels read ``n_relevant`` and :meth:`best`.
+        target_ids: Shape (..., W), int64: the labels at ``target_ranks``; any number
+            where the rank is ``NOT_RANKED``.
         target_gains: Shape (..., W), float64: the gains at ``target_ranks``.
         n_relevant: Shape (...), int64: number of relevant labels, found or not.
         binary: Whether every gain is 1.
@@ -126,22 +151,37 @@ class TargetRanks:
 
     @property
     def exact(self) -> TargetRanks:
-        """The ranks for metrics without a cut-off: these ranks, or exact ranks among all scores if the list was cut."""
+        """The ranks for metrics without a cut-off: these ranks, or exact ranks among
+        all scores if the list was cut.
+        """
         return self
 
     def first(self, depth: int) -> TargetRanks:
-        """Return the ranks that a list of this ``depth`` would give: larger ranks become ``NOT_RANKED``."""
+        """Return the ranks that a list of this ``depth`` would give: larger ranks
+        become ``NOT_RANKED``.
+        """
         ranks, ids, gains = self.hits.ranks, self.hits.ids, self.hits.gains
         inside = ranks <= depth
         if gains is not None:
             gains = gains * inside
         hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, gains)
-        rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
-        return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest, self.listed))
+        rest = (
+            self.relevant,
+            self.length,
+            self.num_labels,
+            self.max_k,
+            min(depth, self.deepest),
+            self.documents,
+        )
+        return self.remembered(
+            ("first", depth), lambda: TargetRanks(hits, *rest, self.listed)
+        )
 
     @once
     def with_hits(self) -> TargetRanks | None:
-        """The target ranks of the rows with a hit, if few rows have one, else None; formulas are 0 for other rows."""
+        """The target ranks of the rows with a hit, if few rows have one, else None;
+        formulas are 0 for other rows.
+        """
         rows = self.relevant.rows_with_hits(self.hits)
         if rows is None:
             return None
@@ -150,20 +190,25 @@ class TargetRanks:
     # methods for one cut-off, or for several cut-offs along an axis in front
 
     def cutoffs(self, k: Cutoff, axes: int = 0) -> int | Tensor:
-        """Return ``k`` in a form that broadcasts with values of shape (...): a number, or shape (len(k), 1, ...).
+        """Return ``k`` in a form that broadcasts with values of shape (...): a number,
+        or shape (len(k), 1, ...).
 
         The values may have further ``axes``, such as one of ``target_ranks``.
         """
         if isinstance(k, int):
             return k
-        return _numbers(k, self.n_relevant.device).view(-1, *[1] * (self.n_relevant.ndim + axes))
+        return _numbers(k, self.n_relevant.device).view(
+            -1, *[1] * (self.n_relevant.ndim + axes)
+        )
 
     @by_cutoff
     def within(self, k: Cutoff) -> Tensor:
-        """Return a mask of the ``target_ranks`` within the top ``k``, shape (..., W), bool.
+        """Return a mask of the ``target_ranks`` within the top ``k``, shape (..., W),
+        bool.
 
         Raises:
-            ValueError: If the list was cut above ``k``. Labels behind the cut would wrongly count as not found.
+            ValueError: If the list was cut above ``k``. Labels behind the cut would
+                wrongly count as not found.
         """
         if (k if isinstance(k, int) else max(k)) > self.max_k:
             check_deep_enough(k, self.max_k)
@@ -171,18 +216,24 @@ class TargetRanks:
 
     @by_cutoff
     def first_within(self, k: Cutoff) -> Tensor:
-        """Return whether the first hit is within the top ``k``, shape (...), bool. It raises like :meth:`within`."""
+        """Return whether the first hit is within the top ``k``, shape (...), bool. It
+        raises like :meth:`within`.
+        """
         if (k if isinstance(k, int) else max(k)) > self.max_k:
             check_deep_enough(k, self.max_k)
         return self.first_rank <= (k if isinstance(k, int) else self.cutoffs(k))
 
     def at(self, k: Cutoff) -> Tensor:
-        """Return a mask of the ``target_ranks`` that equal ``k``, shape (..., W), bool."""
+        """Return a mask of the ``target_ranks`` that equal ``k``, shape (..., W),
+        bool.
+        """
         return self.within(k) & (self.target_ranks == self.cutoffs(k, 1))
 
     @by_cutoff
     def hits_at(self, k: Cutoff) -> Tensor:
-        """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
+        """Return the number of relevant labels among the first ``k``, h_k, shape (...),
+        int64.
+        """
         return self.real_hits_at(k).to(torch.int64)
 
     @by_cutoff
@@ -192,18 +243,24 @@ class TargetRanks:
 
     @by_cutoff
     def real_within(self, k: Cutoff) -> Tensor:
-        """Return :meth:`within` as float64. A product with it takes a third of the time of a product with bools."""
+        """Return :meth:`within` as float64. A product with it takes a third of the time
+        of a product with bools.
+        """
         within = self.within(k)
         return within.to(real_dtype(within.device))
 
     @by_cutoff
     def length_at(self, k: Cutoff) -> Tensor:
-        """Return the number of labels among the first ``k``, m_k, shape (...), int64."""
+        """Return the number of labels among the first ``k``, m_k, shape (...),
+        int64.
+        """
         return self.length.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
 
     @by_cutoff
     def attainable_at(self, k: Cutoff) -> Tensor:
-        """Return the largest possible number of hits among the first ``k``, min(k, n), shape (...), int64."""
+        """Return the largest possible number of hits among the first ``k``, min(k, n),
+        shape (...), int64.
+        """
         return self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
 
     @once
@@ -213,18 +270,23 @@ class TargetRanks:
 
     @once
     def discounts(self) -> Tensor:
-        """1 / log2(rank + 1) for each of ``target_ranks``, 0 for ``NOT_RANKED``, shape (..., W), float64."""
+        """1 / log2(rank + 1) for each of ``target_ranks``, 0 for ``NOT_RANKED``, shape
+        (..., W), float64.
+        """
         ranks, size = self.hits.ranks, 1 << self.deepest.bit_length()
         return looked_up(_by_rank(size, ranks.device), ranks.clamp(max=size))
 
     def ideal_discount(self, k: Cutoff) -> Tensor:
-        """Return the ideal DCG for binary relevance: the sum of the first min(k, n) discounts, shape (...), float64."""
+        """Return the ideal DCG for binary relevance: the sum of the first min(k, n)
+        discounts, shape (...), float64.
+        """
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
         attainable = self.attainable_at(k)
         return looked_up(_sums(1 << most.bit_length(), attainable.device), attainable)
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
-        """Return the ``k`` largest gains of the relevant labels of each row, found or not, descending, then zeros.
+        """Return the ``k`` largest gains of the relevant labels of each row, found or
+        not, descending, then zeros.
 
         Args:
             k: The number of gains, or several numbers.
@@ -246,33 +308,43 @@ def check_deep_enough(k: Cutoff, max_k: int) -> None:
     if largest > max_k:
         cutoff = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
         raise ValueError(
-            f"Ranking: {cutoff} is deeper than the ranking ({max_k} ids per row); rank again with a greater depth, or "
-            "read ranking.exact, which has exact ranks among all scores."
+            f"Ranking: {cutoff} is deeper than the ranking ({max_k} ids per row); rank "
+            "again with a greater depth, or read ranking.exact, which has exact ranks "
+            "among all scores."
         )
 
 
 def listed_ids(ranks: TargetRanks, k: int) -> Tensor:
-    """Return the first ``k`` labels of each list, -1 behind its end, shape (..., k) or less, int64.
+    """Return the first ``k`` labels of each list, -1 behind its end, shape (..., k) or
+    less, int64.
 
     The axis of buckets is 1 if each row has one list, with ``scope="global"``.
 
     Raises:
-        ValueError: If the list was cut above ``k``, or the ranks are those of other orders of equal scores.
+        ValueError: If the list was cut above ``k``, or the ranks are those of other
+            orders of equal scores.
     """
     if k > ranks.max_k:
         check_deep_enough(k, ranks.max_k)
     if ranks.listed is None:
-        raise ValueError("Ranking: there are no lists of other orders of equal scores; use ties='id'.")
+        raise ValueError(
+            "Ranking: there are no lists of other orders of equal scores; "
+            "use ties='id'."
+        )
     return ranks.remembered(("listed", k), partial(ranks.listed, k))
 
 
 def first_of_lists(ids: Tensor, k: int) -> Tensor:
-    """Return the first ``k`` labels of lists (N, D), which are the same ones for each bucket, shape (N, 1, k)."""
+    """Return the first ``k`` labels of lists (N, D), which are the same ones for each
+    bucket, shape (N, 1, k).
+    """
     return ids[:, None, :k]
 
 
 def n_or_one(ranks: TargetRanks) -> Tensor:
-    """Return ``n_relevant``, but 1 for 0: the denominator of shares of the relevant labels."""
+    """Return ``n_relevant``, but 1 for 0: the denominator of shares of the relevant
+    labels.
+    """
     return ranks.remembered("n or one", lambda: ranks.n_relevant.clamp(min=1))
 
 
@@ -282,7 +354,9 @@ def weights_at_targets(ranks: TargetRanks, weights: LabelWeights) -> Tensor:
     if not weights.digest:
         return looked_up(weights.on(ids.device), ids.clamp(min=0))
     key = ("at targets", weights.digest)
-    return ranks.remembered(key, lambda: looked_up(weights.on(ids.device), ids.clamp(min=0)))
+    return ranks.remembered(
+        key, lambda: looked_up(weights.on(ids.device), ids.clamp(min=0))
+    )
 
 
 class RanksOfRows(TargetRanks):
@@ -294,18 +368,29 @@ class RanksOfRows(TargetRanks):
     """
 
     def __init__(self, whole: TargetRanks, rows: Tensor) -> None:
-        def chosen(values: Tensor, _: float) -> Tensor:  # its columns are contiguous, as formulas read columns
+        # its columns are contiguous, as formulas read columns
+        def chosen(values: Tensor, _: float) -> Tensor:
             return values.movedim(-1, 0).index_select(1, rows).movedim(0, -1)
 
         hits = LazyHits(chosen(whole.hits.ranks, NOT_RANKED), whole.hits, chosen)
         documents = None if whole.documents is None else whole.documents[rows]
         length = whole.length[rows]
-        super().__init__(hits, whole.relevant, length, whole.num_labels, whole.max_k, whole.deepest, documents)
+        super().__init__(
+            hits,
+            whole.relevant,
+            length,
+            whole.num_labels,
+            whole.max_k,
+            whole.deepest,
+            documents,
+        )
         self._rows, self.n_relevant = rows, whole.n_relevant[rows]
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
         """Return the largest gains of the relevant labels of each chosen row."""
-        return super().best(k, weights).index_select(-1 - self.n_relevant.ndim, self._rows)
+        return (
+            super().best(k, weights).index_select(-1 - self.n_relevant.ndim, self._rows)
+        )
 
 
 @made_once
@@ -318,7 +403,8 @@ def _one() -> Tensor:
     return torch.ones((), dtype=torch.float64, device="cpu")
 
 
-# The discount of each rank, from tables made on the CPU: log2 of a device may differ in the last bit.
+# The discount of each rank, from tables made on the CPU: log2 of a device may differ in
+# the last bit.
 
 
 def discounts(width: int, device: torch.device) -> Tensor:
@@ -335,11 +421,15 @@ def _size(width: int) -> int:
 def _by_rank(size: int) -> Tensor:
     """Return the discounts of the ranks 0 to ``size``; the first and the last are 0."""
     table = torch.zeros(size + 1, dtype=torch.float64, device="cpu")
-    table[1:size] = 1 / torch.arange(2, size + 1, dtype=torch.float64, device="cpu").log2()
+    table[1:size] = (
+        1 / torch.arange(2, size + 1, dtype=torch.float64, device="cpu").log2()
+    )
     return table
 
 
 @made_once
 def _sums(size: int) -> Tensor:
-    """Return the sums of the first 0 to ``size`` - 1 discounts, added in the same order as the discounts of hits."""
+    """Return the sums of the first 0 to ``size`` - 1 discounts, added in the same order
+    as the discounts of hits.
+    """
     return ordered_prefix_sums(_by_rank(size, torch.device("cpu"))[1:size])

@@ -1,7 +1,9 @@
-"""Warnings that point at the caller's code: of the speed of batches, and of what is probably a mistake in a first one.
+"""Warnings that point at the caller's code: of the speed of batches, and of what is
+probably a mistake in a first one.
 
-Each ``looks_at_`` function looks at values for one likely mistake, and returns the sentence of a warning, or None. It
-reads a sample of the rows, and nothing where reading would make a device wait.
+Each ``looks_at_`` function looks at values for one likely mistake, and returns the
+sentence of a warning, or None. It reads a sample of the rows, and nothing where reading
+would make a device wait.
 """
 
 from __future__ import annotations
@@ -25,32 +27,44 @@ INSIDE = ("tailmetrics.", "torch", "functools")
 
 
 class SpeedWarning(UserWarning):
-    """Batches are read more slowly than they could be. The values are the same, so reports do not repeat it."""
+    """Batches are read more slowly than they could be. The values are the same, so
+    reports do not repeat it.
+    """
 
 
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points at the first caller outside of the library, torch and functools."""
+    """Issue a warning that points at the first caller outside of the library, torch and
+    functools.
+    """
     frame, levels = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        INSIDE
+    ):
         frame, levels = frame.f_back, levels + 1
     warn(text, category, stacklevel=levels)
 
 
 def warn_of_batch(notes: list[str], text: str) -> None:
-    """Issue a warning about a batch, and add it to the ``notes`` of the batch, which a report shows."""
+    """Issue a warning about a batch, and add it to the ``notes`` of the batch, which a
+    report shows.
+    """
     notes.append(text)
     warn_outside(text)
 
 
 @cache
 def warn_of_speed() -> None:
-    """Warn, once in a process, if torch reads batches on the CPU although nobody asked for it."""
+    """Warn, once in a process, if torch reads batches on the CPU although nobody asked
+    for it.
+    """
     if native.is_missing():
         warn_outside(
-            f"tailmetrics: batches on the CPU are read in {native.description()}. The C file of the library gives the "
-            "same values up to 8 times as fast. Install a C compiler (on Windows: gcc of MinGW), then tailmetrics "
-            "again: pip install --force-reinstall --no-deps --no-binary tailmetrics tailmetrics, or in a clone make "
-            "native. To stay with torch, set TAILMETRICS_NATIVE=0 in the environment.",
+            f"tailmetrics: batches on the CPU are read in {native.description()}. The "
+            "C file of the library gives the same values up to 8 times as fast. "
+            "Install a C compiler (on Windows: gcc of MinGW), then tailmetrics again: "
+            "pip install --force-reinstall --no-deps --no-binary tailmetrics "
+            "tailmetrics, or in a clone make native. To stay with torch, set "
+            "TAILMETRICS_NATIVE=0 in the environment.",
             SpeedWarning,
         )
 
@@ -60,38 +74,60 @@ def warn_of_speed() -> None:
 PADDED = "make the metrics with ignore_index={label}"
 """The remedy for target lists that seem to be padded by a label."""
 PADDED_BY_NAME = "take the name of this label out of the lists"
-"""The remedy where labels have names: the number of a label is its place among the names."""
+"""The remedy where labels have names: the number of a label is its place among the
+names.
+"""
 
 SAMPLED_CELLS = 2**16
-"""At most this many cells are read, in whole rows, but at least one row. This takes a tenth of a millisecond."""
+"""At most this many cells are read, in whole rows, but at least one row. This takes a
+tenth of a millisecond.
+"""
 
 FEWEST_ROWS, CANDIDATES = 20, range(20, 1002)
-"""Sampled negatives are 19 to 1,000. Of 20 shuffled rows of so many classes hardly all have one and the same class."""
+"""Sampled negatives are 19 to 1,000. Of 20 shuffled rows of so many classes hardly all
+have one and the same class.
+"""
 
 FEWEST_RISES = 16
-"""Steps of scores that all go up say that rows are in ascending order; by chance, once in 65,536."""
+"""Steps of scores that all go up say that rows are in ascending order; by chance, once
+in 65,536.
+"""
 
 FEWEST_QUERIES = 5
 """Of so many rows hardly all have the label of their own number first."""
 
 SAME_PLACE = 0.8
-"""The share of equal ids that stand at the same place of preds and target where both are tokens."""
+"""The share of equal ids that stand at the same place of preds and target where both
+are tokens.
+"""
 
 LEAST_ODDS = 1000
-"""In rankings of K places, n equal ids all stand at the same place in one of K ** n batches; so rare is no chance."""
+"""In rankings of K places, n equal ids all stand at the same place in one of K ** n
+batches; so rare is no chance.
+"""
 
 FIRST_TRY = 4
-"""A batch of so few rows is probably a first try: there more than half of the equal ids are enough."""
+"""A batch of so few rows is probably a first try: there more than half of the equal ids
+are enough.
+"""
 
-SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
+SWAPPED = (
+    "if preds and target are swapped, pass the scores first: update(preds, target)"
+)
 
 
 def first_rows(context: Context, value: Tensor) -> Tensor | None:
-    """Return the first rows that count, as a sample for checks of values. A vector is one row.
+    """Return the first rows that count, as a sample for checks of values. A vector is
+    one row.
 
-    The sample is None if no row counts, if the value is not dense, or if reading it would make a device wait.
+    The sample is None if no row counts, if the value is not dense, or if reading it
+    would make a device wait.
     """
-    if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.can_read_values:
+    if (
+        value.ndim not in (1, 2)
+        or value.layout != torch.strided
+        or not context.kernels.can_read_values
+    ):
         return None
     if value.ndim == 1:
         value = value[None]
@@ -102,8 +138,11 @@ def first_rows(context: Context, value: Tensor) -> Tensor | None:
     return sample if sample.numel() else None
 
 
-def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth) -> None:
-    """Warn of what a first batch looks like, where it is probably a mistake, and of slow steps.
+def warn_of_first_batch(
+    context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth
+) -> None:
+    """Warn of what a first batch looks like, where it is probably a mistake, and of
+    slow steps.
 
     Args:
         context: The settings of the batch.
@@ -116,7 +155,9 @@ def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: T
         warn_of_speed()
     if not context.validate:
         return
-    texts = [looks_at_padding(context.caller, batch.target, batch.tokens, batch.row_mask)]
+    texts = [
+        looks_at_padding(context.caller, batch.target, batch.tokens, batch.row_mask)
+    ]
     if batch.documents is not None:
         texts.append(looks_at_scores(context, *batch.documents))
     else:
@@ -132,7 +173,9 @@ def warn_of_first_batch(context: Context, batch: Batch, lists: Lists, targets: T
 
 
 def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str | None]:
-    """Return what ``preds`` look like, where they are probably something else than they are taken for."""
+    """Return what ``preds`` look like, where they are probably something else than they
+    are taken for.
+    """
     preds, target = batch.preds, batch.target
     if isinstance(preds, tuple):
         return [looks_at_distances(context, *preds)]
@@ -154,7 +197,9 @@ def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str |
 
 
 def _layout(values: Tensor) -> str:
-    """Return the type and the width of a batch; its number of rows would make another text of other batches."""
+    """Return the type and the width of a batch; its number of rows would make another
+    text of other batches.
+    """
     axes = ", ".join(["N", *map(str, values.shape[1:])])
     return f"{str(values.dtype).removeprefix('torch.')} [{axes}]"
 
@@ -163,7 +208,8 @@ def _layout(values: Tensor) -> str:
 
 
 def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | None:
-    """Say that dense scores look like decisions or a target (only 0 and 1), or like ranks (0 to L - 1 or 1 to L).
+    """Say that dense scores look like decisions or a target (only 0 and 1), or like
+    ranks (0 to L - 1 or 1 to L).
 
     Args:
         context: The settings of the batch.
@@ -177,26 +223,35 @@ def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | N
     are_decisions = torch.unique(sample[sample > -torch.inf]).tolist() == [0, 1]
     if are_decisions:
         target_sample = first_rows(context, target)
-        if target_sample is not None and torch.equal(sample, target_sample.to(sample.dtype)):  # a perfect prediction
+        # a perfect prediction
+        if target_sample is not None and torch.equal(
+            sample, target_sample.to(sample.dtype)
+        ):
             return None
         return (
-            f"{context.caller}: preds, {_layout(scores)}, hold only 0 and 1, so that the labels of a row are tied "
-            "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
-            f"preds.bool() to a metric with a threshold, such as F1AtThreshold; {SWAPPED}."
+            f"{context.caller}: preds, {_layout(scores)}, hold only 0 and 1, so that "
+            "the labels of a row are tied and the lower id is ranked first. If these "
+            "are decisions, pass the scores behind them, or preds.bool() to a metric "
+            f"with a threshold, such as F1AtThreshold; {SWAPPED}."
         )
 
     if scores.ndim == 2 and _is_permutation(sample):
         return (
-            f"{context.caller}: preds, {_layout(scores)}, hold each number from {int(sample.min())} to "
-            f"{int(sample.max())} once in a row, as ranks do, and are read as scores: the largest is best. If these "
-            "are ranks of the labels, pass -preds; if they are label ids, best first, pass preds.long(); if they are "
-            "scores, Ranking.from_scores(preds, ...) takes them as such."
+            f"{context.caller}: preds, {_layout(scores)}, hold each number from "
+            f"{int(sample.min())} to {int(sample.max())} once in a row, as ranks do, "
+            "and are read as scores: the largest is best. If these are ranks of the "
+            "labels, pass -preds; if they are label ids, best first, pass "
+            "preds.long(); if they are scores, Ranking.from_scores(preds, ...) takes "
+            "them as such."
         )
     return None
 
 
-def looks_at_sampled_negatives(context: Context, scores: Tensor, target: Tensor) -> str | None:
-    """Say that the relevant label of every row is the first or the last of few columns, as beside sampled negatives.
+def looks_at_sampled_negatives(
+    context: Context, scores: Tensor, target: Tensor
+) -> str | None:
+    """Say that the relevant label of every row is the first or the last of few columns,
+    as beside sampled negatives.
 
     Args:
         context: The settings of the batch.
@@ -204,24 +259,36 @@ def looks_at_sampled_negatives(context: Context, scores: Tensor, target: Tensor)
         target: Shape (N,) or (N, 1), label ids; or (N, L), a matrix.
     """
     sample = first_rows(context, target)
-    if scores.ndim != 2 or scores.shape[1] not in CANDIDATES or sample is None or target.shape[:1] != scores.shape[:1]:
+    if (
+        scores.ndim != 2
+        or scores.shape[1] not in CANDIDATES
+        or sample is None
+        or target.shape[:1] != scores.shape[:1]
+    ):
         return None
     if target.ndim == 1 or target.shape[1] == 1:
         labels = sample.reshape(-1)
     elif target.shape == scores.shape:
         relevant = sample > 0
-        labels = relevant.to(torch.uint8).argmax(dim=1).where(relevant.sum(dim=1) == 1, -1)
+        labels = (
+            relevant.to(torch.uint8).argmax(dim=1).where(relevant.sum(dim=1) == 1, -1)
+        )
     else:
         return None
 
     label, last = int(labels[0]), scores.shape[1] - 1
-    if len(labels) < FEWEST_ROWS or label not in (0, last) or bool((labels != label).any()):
+    if (
+        len(labels) < FEWEST_ROWS
+        or label not in (0, last)
+        or bool((labels != label).any())
+    ):
         return None
     place = "0" if label == 0 else f"the last, {last}"
     return (
-        f"{context.caller}: the relevant label of each row is {place}, as where it stands beside {last} sampled "
-        "negatives. Such values are higher than among all labels, and may turn the order of two models around: pass "
-        "the scores of all labels. If rows are sorted by class, nothing is wrong."
+        f"{context.caller}: the relevant label of each row is {place}, as where it "
+        f"stands beside {last} sampled negatives. Such values are higher than among "
+        "all labels, and may turn the order of two models around: pass the scores of "
+        "all labels. If rows are sorted by class, nothing is wrong."
     )
 
 
@@ -229,7 +296,9 @@ def looks_at_sampled_negatives(context: Context, scores: Tensor, target: Tensor)
 
 
 def looks_at_ids(context: Context, ids: Tensor) -> str | None:
-    """Say that each row of ids holds the numbers 0 to K - 1 or 1 to K, as the ranks of all labels would."""
+    """Say that each row of ids holds the numbers 0 to K - 1 or 1 to K, as the ranks of
+    all labels would.
+    """
     if ids.shape[1] < 2 or context.num_labels not in (None, ids.shape[1]):
         return None
     sample = first_rows(context, ids)
@@ -238,19 +307,25 @@ def looks_at_ids(context: Context, ids: Tensor) -> str | None:
     if context.num_labels is None and not bool((sample != sample[0]).any()):
         return None
     return (
-        f"{context.caller}: preds, {_layout(ids)}, hold each number from {int(sample.min())} to "
-        f"{int(sample.max())} once in a row and are read as label ids, best first. If these are ranks of the "
-        "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
+        f"{context.caller}: preds, {_layout(ids)}, hold each number from "
+        f"{int(sample.min())} to {int(sample.max())} once in a row and are read as "
+        "label ids, best first. If these are ranks of the labels, pass "
+        "-preds.float(); if they are scores, pass preds.float(); if they are ids, "
         "Ranking.from_ids(preds, ...) takes them as such."
     )
 
 
-def looks_at_ids_on_both_sides(context: Context, ids: Tensor, target: Tensor) -> str | None:
-    """Say that whole numbers of one shape (N, K) look like labels of tokens, or like scores and grades.
+def looks_at_ids_on_both_sides(
+    context: Context, ids: Tensor, target: Tensor
+) -> str | None:
+    """Say that whole numbers of one shape (N, K) look like labels of tokens, or like
+    scores and grades.
 
-    Of labels of tokens nearly all ids that a row of both sides has in common stand at the same place. In ranked lists
-    beside sets of K labels, one in K does. Where all ids agree, both readings give the same value. Scores and grades of
-    all labels have no id in common in any row. Where the number of labels is known and is not K, they cannot be.
+    Of labels of tokens nearly all ids that a row of both sides has in common stand at
+    the same place. In ranked lists beside sets of K labels, one in K does. Where all
+    ids agree, both readings give the same value. Scores and grades of all labels have
+    no id in common in any row. Where the number of labels is known and is not K, they
+    cannot be.
     """
     if ids.shape != target.shape or ids.shape[1] < 2 or target.is_floating_point():
         return None
@@ -263,24 +338,29 @@ def looks_at_ids_on_both_sides(context: Context, ids: Tensor, target: Tensor) ->
         if not _are_tokens(sample, target_sample, num_common):
             return None
         return (
-            f"{context.caller}: preds and target, {_layout(ids)}, are read as a ranked list and a set of relevant "
-            "labels in each row, but equal ids stand at the same place of both, as labels of tokens do. If they are "
-            "one predicted and one true label of each token, pass preds[..., None]: then each token is a row. If they "
-            "are lists and sets, ignore this warning."
+            f"{context.caller}: preds and target, {_layout(ids)}, are read as a ranked "
+            "list and a set of relevant labels in each row, but equal ids stand at "
+            "the same place of both, as labels of tokens do. If they are one "
+            "predicted and one true label of each token, pass preds[..., None]: then "
+            "each token is a row. If they are lists and sets, ignore this warning."
         )
 
-    is_padded = bool((sample < 0).any()) or bool((target_sample < 0).any())  # padded lists are ids
+    # padded lists are ids
+    is_padded = bool((sample < 0).any()) or bool((target_sample < 0).any())
     if is_padded or context.num_labels not in (None, ids.shape[1]):
         return None
     return (
-        f"{context.caller}: preds and target, {_layout(ids)}, are both read as label ids, and no row has an id in "
-        "common. If these are scores and grades of all labels, pass preds.float() and target.float(); if they are "
-        "ids, look whether both number the same labels."
+        f"{context.caller}: preds and target, {_layout(ids)}, are both read as label "
+        "ids, and no row has an id in common. If these are scores and grades of all "
+        "labels, pass preds.float() and target.float(); if they are ids, look whether "
+        "both number the same labels."
     )
 
 
 def _are_tokens(ids: Tensor, other_ids: Tensor, num_common: int) -> bool:
-    """Whether so many of the common ids of two tables (N, K) stand at the same place that it is hardly chance."""
+    """Whether so many of the common ids of two tables (N, K) stand at the same place
+    that it is hardly chance.
+    """
     num_rows, width = ids.shape
     same_place = int(((ids == other_ids) & (ids >= 0)).sum())
     if width < 3 or same_place < 3 or torch.equal(ids, other_ids):
@@ -291,13 +371,18 @@ def _are_tokens(ids: Tensor, other_ids: Tensor, num_common: int) -> bool:
 
 
 def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
-    """Return the number of ids that a row of both tables (N, K) has in common; each holds an id once in a row."""
+    """Return the number of ids that a row of both tables (N, K) has in common; each
+    holds an id once in a row.
+    """
     ordered = torch.cat([ids, other_ids], dim=1).sort(dim=1).values
     return int(repeats_previous(ordered).sum())
 
 
-def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> str | None:
-    """Say that the scores of each row are in ascending order and its ids are not, as in the result of a search.
+def looks_at_distances(
+    context: Context, scores: Tensor, ids: Tensor | None
+) -> str | None:
+    """Say that the scores of each row are in ascending order and its ids are not, as in
+    the result of a search.
 
     Args:
         context: The settings of the batch.
@@ -307,7 +392,10 @@ def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> 
     if ids is None:
         if not context.kernels.can_read_values:
             return None
-        values, labels = scores.values()[:SAMPLED_CELLS], scores.col_indices()[:SAMPLED_CELLS]
+        values, labels = (
+            scores.values()[:SAMPLED_CELLS],
+            scores.col_indices()[:SAMPLED_CELLS],
+        )
         place = torch.arange(len(values), device=values.device)
         row = torch.searchsorted(scores.crow_indices()[1:], place, right=True)
         inside = row.diff() == 0
@@ -323,16 +411,21 @@ def looks_at_distances(context: Context, scores: Tensor, ids: Tensor | None) -> 
     if not rises or not bool((turns < 0).any()):
         return None
     return (
-        f"{context.caller}: the scores of preds, {_layout(scores)}, rise from the first place of each row to the "
-        "last, as distances do, and are read as scores: the largest is best. If they are distances, pass their "
-        "negative; columns=Columns(rank=NAME) reads those of a file."
+        f"{context.caller}: the scores of preds, {_layout(scores)}, rise from the "
+        "first place of each row to the last, as distances do, and are read as "
+        "scores: the largest is best. If they are distances, pass their negative; "
+        "columns=Columns(rank=NAME) reads those of a file."
     )
 
 
-def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> str | None:
-    """Say that the best label of each row is the row itself, as where embeddings are searched in themselves.
+def looks_at_self_retrieval(
+    context: Context, ids: Tensor, targets: Targets
+) -> str | None:
+    """Say that the best label of each row is the row itself, as where embeddings are
+    searched in themselves.
 
-    Rows whose only relevant label is their own number are pairs, such as images and their captions.
+    Rows whose only relevant label is their own number are pairs, such as images and
+    their captions.
 
     Args:
         context: The settings of the batch.
@@ -350,10 +443,12 @@ def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> 
     if bool((entries.ids == entries.rows).all()):
         return None
     return (
-        f"{context.caller}: the first label of each row is the row itself, as where each query is searched in a "
-        "collection that holds it. It counts as a miss, or, where it is relevant, as a hit of any model. Leave it out: "
-        "set the score of each row for itself to -inf, in this batch with scores.fill_diagonal_(-torch.inf), or pass "
-        "ids[:, 1:] for ids. If rows and labels are different things, ignore this warning."
+        f"{context.caller}: the first label of each row is the row itself, as where "
+        "each query is searched in a collection that holds it. It counts as a miss, "
+        "or, where it is relevant, as a hit of any model. Leave it out: set the score "
+        "of each row for itself to -inf, in this batch with "
+        "scores.fill_diagonal_(-torch.inf), or pass ids[:, 1:] for ids. If rows and "
+        "labels are different things, ignore this warning."
     )
 
 
@@ -361,7 +456,8 @@ def looks_at_self_retrieval(context: Context, ids: Tensor, targets: Targets) -> 
 
 
 def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | None:
-    """Say that integer gains of all labels may be lists of ids: padded by 0, or with every label once.
+    """Say that integer gains of all labels may be lists of ids: padded by 0, or with
+    every label once.
 
     Args:
         context: The settings of the batch.
@@ -375,10 +471,11 @@ def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | No
     if sample is None or not bool((sample > 0).any()):
         return None
     text = (
-        f"{context.caller}: target, {_layout(target)}, is read as a gain for each label, because it is as wide as the "
-        "scores, but each row may also be a list of label ids, {looks}. If these are ids, pass "
-        "Ranking.from_scores(preds, target_ids={ids}); if they are gains or a multi-hot, pass target.float() or "
-        "target.bool()."
+        f"{context.caller}: target, {_layout(target)}, is read as a gain for each "
+        "label, because it is as wide as the scores, but each row may also be a list "
+        "of label ids, {looks}. If these are ids, pass Ranking.from_scores(preds, "
+        "target_ids={ids}); if they are gains or a multi-hot, pass target.float() "
+        "or target.bool()."
     )
     if sample.shape[1] > 2 and _is_permutation(sample) and int(sample.min()) == 0:
         return text.format(looks="with every label once", ids="target")
@@ -387,7 +484,11 @@ def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | No
     behind_padding = is_id[:, 1:] & ~is_id[:, :-1]
     ordered = sample.sort(dim=1).values
     repeats = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0)
-    if bool(behind_padding.any()) or bool(repeats.any()) or int(sample.max()) >= sample.shape[1]:
+    if (
+        bool(behind_padding.any())
+        or bool(repeats.any())
+        or int(sample.max()) >= sample.shape[1]
+    ):
         return None
     return text.format(looks="padded by 0", ids="target.masked_fill(target == 0, -1)")
 
@@ -396,57 +497,83 @@ def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | No
 
 
 def looks_at_padding(
-    caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None, ignored: int | None = None
+    caller: str,
+    labels: Tensor,
+    tokens: int,
+    row_mask: Tensor | None,
+    ignored: int | None = None,
 ) -> str | None:
-    """Say that a label looks like padding: most sequences end in a run of it, and it is rare elsewhere.
+    """Say that a label looks like padding: most sequences end in a run of it, and it is
+    rare elsewhere.
 
     Args:
         caller: The name that the warning begins with.
-        labels: Shape (B·T,), the label of each token. Other shapes, and labels on a GPU, are not checked.
+        labels: Shape (B·T,), the label of each token. Other shapes, and labels on a
+            GPU, are not checked.
         tokens: T.
         row_mask: Shape (B·T,), bool: the tokens that count; None for all.
         ignored: The label of tokens that do not count.
     """
     on_cpu = labels.is_cpu and (row_mask is None or row_mask.is_cpu)
-    if labels.ndim != 1 or labels.is_floating_point() or not on_cpu or is_compiling() or tokens < 2:
+    if (
+        labels.ndim != 1
+        or labels.is_floating_point()
+        or not on_cpu
+        or is_compiling()
+        or tokens < 2
+    ):
         return None
     if row_mask is not None:
         labels = labels.where(row_mask, -1)
-    label = _label_at_ends(labels[: len(labels) // tokens * tokens].reshape(-1, tokens), shortest=2)
+    label = _label_at_ends(
+        labels[: len(labels) // tokens * tokens].reshape(-1, tokens), shortest=2
+    )
     if label is None or label == ignored:
         return None
     return (
-        f"{caller}: most sequences end in a run of label {label}, which is hardly anywhere else, as padding is. It "
-        "counts as a label that was to be predicted. If it is padding, write -100 there (padding_value=-100) and "
-        f"make the metrics with ignore_index=-100; ignore_index={label} would leave out every row of label {label}."
+        f"{caller}: most sequences end in a run of label {label}, which is hardly "
+        "anywhere else, as padding is. It counts as a label that was to be predicted. "
+        "If it is padding, write -100 there (padding_value=-100) and make the metrics "
+        f"with ignore_index=-100; ignore_index={label} would leave out every row of "
+        f"label {label}."
     )
 
 
 def looks_at_padded_lists(caller: str, lists: Tensor, remedy: str) -> str | None:
-    """Say that a label looks like padding of lists (N, M): most lists end in it, and it is rare elsewhere.
+    """Say that a label looks like padding of lists (N, M): most lists end in it, and it
+    is rare elsewhere.
 
     Args:
         caller: The name that the warning begins with.
         lists: Label ids, -1 for none. Lists on a GPU are not checked.
         remedy: Says what to do if the label ``{label}`` is padding.
     """
-    if lists.ndim != 2 or lists.shape[1] < 2 or len(lists) < FEWEST_ROWS or not lists.is_cpu or is_compiling():
+    if (
+        lists.ndim != 2
+        or lists.shape[1] < 2
+        or len(lists) < FEWEST_ROWS
+        or not lists.is_cpu
+        or is_compiling()
+    ):
         return None
     if bool((lists < 0).any()):  # padded by -1
         return None
-    if lists.shape[1] > 2 and not bool((lists[:, -1] == lists[:, -2]).any()):  # padding would stand twice in a row
+    # padding would stand twice in a row
+    if lists.shape[1] > 2 and not bool((lists[:, -1] == lists[:, -2]).any()):
         return None
     label = _label_at_ends(lists, shortest=1)
     if label is None:
         return None
     return (
-        f"{caller}: most rows of target end in label {label}, which is hardly anywhere else, as padding is. It "
-        f"counts as a label. If it is padding, {remedy.format(label=label)}. If it is a label, nothing is wrong."
+        f"{caller}: most rows of target end in label {label}, which is hardly anywhere "
+        "else, as padding is. It counts as a label. If it is padding, "
+        f"{remedy.format(label=label)}. If it is a label, nothing is wrong."
     )
 
 
 def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
-    """Return the label of which most sequences end in a run, if it is rare elsewhere; None if there is none.
+    """Return the label of which most sequences end in a run, if it is rare elsewhere;
+    None if there is none.
 
     Args:
         sequences: Shape (N, T), whole numbers.
@@ -457,11 +584,13 @@ def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
         return None
     label = int(sequences[:, -1].mode().values)
     same = sequences == label
-    run = same.flip(1).cumprod(1).sum(1)  # the length of the run at the end of each sequence
+    # the length of the run at the end of each sequence
+    run = same.flip(1).cumprod(1).sum(1)
 
     inside = int(same.sum() - run.sum())
     others = int(sequences.numel() - run.sum())
-    is_rare = 100 * inside <= others  # at most 1 % of all others: a frequent class, such as "no entity", is everywhere
+    # at most 1 % of all others: a frequent class, such as "no entity", is everywhere
+    is_rare = 100 * inside <= others
     are_most = 2 * int((run >= shortest).sum()) > len(run)
     return label if label >= 0 and are_most and is_rare and others else None
 
@@ -470,9 +599,13 @@ def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
 
 
 def _is_permutation(sample: Tensor) -> bool:
-    """Whether there are two columns or more, and all rows hold the numbers 0 to L - 1, or all rows 1 to L."""
+    """Whether there are two columns or more, and all rows hold the numbers 0 to L - 1,
+    or all rows 1 to L.
+    """
     if sample.shape[1] < 2:
         return False
     ordered = sample.sort(dim=1).values.to(torch.int64)
     numbers = torch.arange(sample.shape[1], device=sample.device)
-    return bool((ordered - ordered[:1, :1] == numbers).all()) and int(ordered[0, 0]) in (0, 1)
+    return bool((ordered - ordered[:1, :1] == numbers).all()) and int(
+        ordered[0, 0]
+    ) in (0, 1)

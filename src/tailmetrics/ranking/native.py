@@ -1,9 +1,11 @@
-"""The steps of a ranking on the CPU that read many values, in C: each call runs on threads, without Python's lock.
+"""The steps of a ranking on the CPU that read many values, in C: each call runs on
+threads, without Python's lock.
 
-``_native.c`` is compiled when the package is installed, if there is a C compiler. Without it, or with
-``TAILMETRICS_NATIVE=0`` in the environment, steps in torch give the same results. All tensors are on the CPU. N is the
-number of rows, L of labels, K of places of a list, M of relevant labels of a row, T of relevant labels of all rows, G
-of buckets, W of cells for the hits of a row.
+``_native.c`` is compiled when the package is installed, if there is a C compiler.
+Without it, or with ``TAILMETRICS_NATIVE=0`` in the environment, steps in torch give the
+same results. All tensors are on the CPU. N is the number of rows, L of labels, K of
+places of a list, M of relevant labels of a row, T of relevant labels of all rows, G of
+buckets, W of cells for the hits of a row.
 """
 
 from __future__ import annotations
@@ -25,10 +27,14 @@ from tailmetrics.ranking._hits import Hits, ListCheck
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
 SCORE_TYPES |= {torch.float32: (2, "float"), torch.float64: (3, "double")}
-"""For each type of scores, its number in the C file, and the C type in which scores are compared."""
+"""For each type of scores, its number in the C file, and the C type in which scores are
+compared.
+"""
 
 NO_MEMORY = 1
-"""The return code of a C function if a thread gets no memory. The code 2 says that an id is no label."""
+"""The return code of a C function if a thread gets no memory. The code 2 says that an
+id is no label.
+"""
 
 NONE = 2**63 - 1
 """The number that the C file writes if there is no row or no id to report."""
@@ -57,21 +63,35 @@ FUNCTIONS = (
     "within_buckets",
     "add_up",
 )
-"""The functions of the C file; each takes the address of a task and a number of threads."""
+"""The functions of the C file; each takes the address of a task and a number of
+threads.
+"""
 
 
 def load(path: Path) -> tuple[CDLL | None, str]:
-    """Return the library at ``path``, or None if it cannot be used, and a description of the code that runs.
+    """Return the library at ``path``, or None if it cannot be used, and a description
+    of the code that runs.
 
-    The build has left a digest of the library and its source beside it: half a library would end the process.
+    The build has left a digest of the library and its source beside it: half a library
+    would end the process.
     """
     if not path.exists():
         return None, "torch (installed without a C compiler)"
     digest = path.with_suffix(".sha256")
     try:
-        found_digest = sha256(path.read_bytes() + (FOLDER / "_native.c").read_bytes()).hexdigest().encode()
+        found_digest = (
+            sha256(path.read_bytes() + (FOLDER / "_native.c").read_bytes())
+            .hexdigest()
+            .encode()
+        )
         if not digest.exists() or digest.read_bytes() != found_digest:
-            return None, f"torch ({path.name} is damaged, or of another _native.c: install again, or make native)"
+            return (
+                None,
+                (
+                    f"torch ({path.name} is damaged, or of another _native.c: install "
+                    "again, or make native)"
+                ),
+            )
         library = CDLL(str(path))
     except OSError as error:
         return None, f"torch ({error})"
@@ -86,22 +106,27 @@ def available() -> bool:
 
 
 def is_missing() -> bool:
-    """Whether the compiled library cannot be used, although the environment does not ask for torch."""
+    """Whether the compiled library cannot be used, although the environment does not
+    ask for torch.
+    """
     return not available() and os.environ.get("TAILMETRICS_NATIVE") != "0"
 
 
 def description() -> str:
-    """Return a description of the code that runs on the CPU, C or torch, and the reason for torch."""
+    """Return a description of the code that runs on the CPU, C or torch, and the reason
+    for torch.
+    """
     return _loaded()[1]
 
 
 def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
-    """Call a C function, which takes up to as many threads as the program gave to torch.
+    """Call a C function, which takes up to as many threads as the program gave to
+    torch.
 
     Args:
         name: The function.
-        task: The fields of its struct in order: numbers, tensors and arrays, of which the address is passed; None for
-            no tensor.
+        task: The fields of its struct in order: numbers, tensors and arrays, of which
+            the address is passed; None for no tensor.
     """
     fields = array("q")
     for field in task:
@@ -116,13 +141,20 @@ def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
         fields.buffer_info()[0], PROGRAM_THREADS.number or torch.get_num_threads()
     )
     if code == NO_MEMORY:
-        raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
+        raise MemoryError(
+            f"{name}: no memory for what a thread needs beside its rows; rank fewer "
+            "rows at once."
+        )
     if code:
-        raise IndexError(f"{name}: an id is larger than the labels that there are; check ids, or leave validate=True.")
+        raise IndexError(
+            f"{name}: an id is larger than the labels that there are; check ids, or "
+            "leave validate=True."
+        )
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
-    """Return the ``k`` best labels of each row, in about one reading of the scores; ties go to the lower id.
+    """Return the ``k`` best labels of each row, in about one reading of the scores;
+    ties go to the lower id.
 
     NaN counts as the largest score. Labels with -inf are behind all others, by id.
 
@@ -131,9 +163,10 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         k: At most L.
 
     Returns:
-        Four values. The best scores, best first, shape (N, min(k + 1, L)), float64 for float64 and float32 otherwise,
-        0.0 for -0.0. The ids, shape (N, k), int64. Whether the scores of each row are strictly descending, so that
-        there are no ties and no NaN. Whether the scores of the ids hold neither NaN nor -inf.
+        Four values. The best scores, best first, shape (N, min(k + 1, L)), float64 for
+        float64 and float32 otherwise, 0.0 for -0.0. The ids, shape (N, k), int64.
+        Whether the scores of each row are strictly descending, so that there are no
+        ties and no NaN. Whether the scores of the ids hold neither NaN nor -inf.
     """
     if scores.stride(1) != 1:
         scores = scores.contiguous()
@@ -150,23 +183,32 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
     return values, ids, not flags[0] & 1, not flags[0] & 2
 
 
-def hits(ids: Tensor, target: Tensor, most: int, starts: Tensor | None = None, gains: Tensor | None = None) -> Hits:
+def hits(
+    ids: Tensor,
+    target: Tensor,
+    most: int,
+    starts: Tensor | None = None,
+    gains: Tensor | None = None,
+) -> Hits:
     """Return the hits of each list, in one pass over the lists.
 
     Args:
-        ids: Shape (N, K), int64: lists, -1 for no label. If an id repeats, its first place is the hit; if ``target`` is
-            a mask, each of its places is a hit.
-        target: Labels (N, M), int64, -1 for no label; or labels (T,), int64, of rows that begin at ``starts``; or a
-            mask (N, L), bool.
+        ids: Shape (N, K), int64: lists, -1 for no label. If an id repeats, its first
+            place is the hit; if ``target`` is a mask, each of its places is a hit.
+        target: Labels (N, M), int64, -1 for no label; or labels (T,), int64, of rows
+            that begin at ``starts``; or a mask (N, L), bool.
         most: No row has more relevant labels.
         starts: Shape (N + 1,), int64, ascending from 0 to T.
-        gains: Gains of labels, float64, in the shape of ``target``; None if each gain is 1.
+        gains: Gains of labels, float64, in the shape of ``target``; None if each gain
+            is 1.
 
     Returns:
-        Hits of shape (N, W); W is the largest number of hits of a list, and at least 1. Columns are contiguous.
+        Hits of shape (N, W); W is the largest number of hits of a list, and at least 1.
+        Columns are contiguous.
 
     Raises:
-        IndexError: If an id is no column of the mask, or a row has more than ``most`` labels.
+        IndexError: If an id is no column of the mask, or a row has more than ``most``
+            labels.
     """
     ids, target = ids.contiguous(), target.contiguous()
     num_rows, length = ids.shape
@@ -193,15 +235,16 @@ def _written_hits(
     with_gains: bool,
     *task: int | Tensor | None,
 ) -> Hits:
-    """Call a C function that writes hits, and return them, cut to the largest number of hits of a row, at least 1.
+    """Call a C function that writes hits, and return them, cut to the largest number of
+    hits of a row, at least 1.
 
     Args:
         name: The function.
         shape: (N, W) or (N, G, W); no row has more than W hits.
         strides: The strides of tensors of this shape. Columns are contiguous.
         with_gains: Whether the function writes gains.
-        task: The first fields of the task. Behind them this function appends W, the hits, and the largest number of
-            hits.
+        task: The first fields of the task. Behind them this function appends W, the
+            hits, and the largest number of hits.
     """
     width, largest_count = shape[-1], array("q", [0])
     ranks = torch.empty_strided(shape, strides, dtype=torch.int64, device="cpu")
@@ -221,7 +264,8 @@ def _written_hits(
 
 
 def check_lists(ids: Tensor) -> ListCheck:
-    """Find the lowest and highest id of lists, and the first rows with a gap and with a repeated id.
+    """Find the lowest and highest id of lists, and the first rows with a gap and with a
+    repeated id.
 
     Args:
         ids: Shape (N, K), int64: the lists.
@@ -237,24 +281,34 @@ def check_lists(ids: Tensor) -> ListCheck:
     return ListCheck(lowest, ~below_highest, gap_row, repeat_row)
 
 
-def within_buckets(ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits: Hits) -> tuple[Hits, Tensor]:
-    """Return the hits of each row and bucket, with their ranks among the listed labels of their bucket.
+def within_buckets(
+    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits: Hits
+) -> tuple[Hits, Tensor]:
+    """Return the hits of each row and bucket, with their ranks among the listed labels
+    of their bucket.
 
     Args:
-        ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. If None, hits keep their ranks.
-        bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label.
+        ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label.
+            If None, hits keep their ranks.
+        bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each
+            label.
         num_buckets: G.
         hits: Shape (N, W). Hits with ranks above D are left out.
 
     Returns:
-        Hits of shape (N, G, W'); W' is the largest number of hits of a row and bucket, and at least 1. The number of
-        labels of each bucket in ``ids``, shape (N, G), int64, 0 without ``ids``.
+        Hits of shape (N, G, W'); W' is the largest number of hits of a row and bucket,
+        and at least 1. The number of labels of each bucket in ``ids``, shape (N, G),
+        int64, 0 without ``ids``.
 
     Raises:
         IndexError: If an id or a bucket is too large.
     """
     num_rows, width = hits.ranks.shape
-    ranks, labels, gains = hits.ranks.t().contiguous(), hits.ids.t().contiguous(), hits.gains
+    ranks, labels, gains = (
+        hits.ranks.t().contiguous(),
+        hits.ids.t().contiguous(),
+        hits.gains,
+    )
     if gains is not None:
         gains = gains.t().contiguous()
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64, device="cpu")
@@ -264,12 +318,18 @@ def within_buckets(ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits
         lists = ids, ids.shape[1], *ids.shape
     table = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
     task = *lists, *table, ranks, labels, gains, lengths
-    shape, strides = (num_rows, num_buckets, width), (num_buckets, 1, num_rows * num_buckets)
-    return _written_hits("within_buckets", shape, strides, gains is not None, *task), lengths
+    shape, strides = (
+        (num_rows, num_buckets, width),
+        (num_buckets, 1, num_rows * num_buckets),
+    )
+    return _written_hits(
+        "within_buckets", shape, strides, gains is not None, *task
+    ), lengths
 
 
 def largest(scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
-    """Return the largest score of each group of labels, shape (N, num_groups); NaN if one is NaN, -inf without a label.
+    """Return the largest score of each group of labels, shape (N, num_groups); NaN if
+    one is NaN, -inf without a label.
 
     Args:
         scores: Shape (N, L), float32 or float64.
@@ -282,7 +342,10 @@ def largest(scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
     if scores.stride(1) != 1:
         scores = scores.contiguous()
     if len(groups) != scores.shape[1]:
-        raise IndexError(f"largest: {scores.shape[1]} columns of scores, but {len(groups)} labels in groups.")
+        raise IndexError(
+            f"largest: {scores.shape[1]} columns of scores, but {len(groups)} "
+            "labels in groups."
+        )
     maxima = scores.new_empty(len(scores), num_groups)
     if maxima.numel():
         number, real = SCORE_TYPES[scores.dtype]
@@ -292,16 +355,21 @@ def largest(scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
 
 
 def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> Tensor:
-    """Count, for each given label, the scores of the row that are higher, equal, and equal in a lower column.
+    """Count, for each given label, the scores of the row that are higher, equal, and
+    equal in a lower column.
 
     Args:
         scores: Shape (N, C), the types of :func:`top_k`; NaN never counts.
-        starts: Shape (N + 1,), int64, ascending from 0 to T: the place of the first given label of each row.
-        labels: Shape (T,), int64: columns. Below 0, the label is lower than all columns; from C on, it is higher.
-        own: Shape (T,), float64: the scores of the given labels. For NaN all counts are 0.
+        starts: Shape (N + 1,), int64, ascending from 0 to T: the place of the first
+            given label of each row.
+        labels: Shape (T,), int64: columns. Below 0, the label is lower than all
+            columns; from C on, it is higher.
+        own: Shape (T,), float64: the scores of the given labels. For NaN all counts are
+            0.
 
     Returns:
-        The three counts, shape (3, T), int64. A given label that is one of the columns counts as equal to itself.
+        The three counts, shape (3, T), int64. A given label that is one of the columns
+        counts as equal to itself.
     """
     if scores.stride(1) != 1:
         scores = scores.contiguous()
@@ -315,7 +383,8 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> 
 
 
 def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor:
-    """Add up real numbers over an axis as whole numbers; see :class:`tailmetrics.metrics._states.FixedPoint`.
+    """Add up real numbers over an axis as whole numbers; see
+    :class:`tailmetrics.metrics._states.FixedPoint`.
 
     Args:
         values: Shape (..., N, ...), float64.
@@ -325,9 +394,14 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> 
         bounded: Whether every value is known to fit into the limbs.
 
     Returns:
-        Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for the limbs.
+        Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values
+        that are too large for the limbs.
     """
-    values, before, behind = values.contiguous(), values.shape[:dim], values.shape[dim + 1 :]
+    values, before, behind = (
+        values.contiguous(),
+        values.shape[:dim],
+        values.shape[dim + 1 :],
+    )
     sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64, device="cpu")
     if sums.numel():
         shape = prod(before), values.shape[dim], prod(behind)

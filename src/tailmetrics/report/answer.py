@@ -19,11 +19,13 @@ NAME_LETTERS = 40
 
 
 def answer(report: ReportData) -> str:
-    """Return what a report says, in a few sentences; empty if it has no value over all labels.
+    """Return what a report says, in a few sentences; empty if it has no value over all
+    labels.
 
-    The sentences are about one metric, the headline: over all labels, in the first and the last bucket that was
-    measured, for labels that training never showed, and in the groups of rows with the lowest and the highest value.
-    The last one names the labels that are most often missed.
+    The sentences are about one metric, the headline: over all labels, in the first and
+    the last bucket that was measured, for labels that training never showed, and in the
+    groups of rows with the lowest and the highest value. The last one names the labels
+    that are most often missed.
     """
     if report.rows == 0:
         return "No row was evaluated: there is none, or all are left out."
@@ -80,12 +82,17 @@ class _Values:
     def unseen(self, record: Record) -> str:
         """Return the clause on the value for labels that training never showed."""
         if self.facts.is_among_themselves:
-            return f"if these are ranked among themselves, {self.facts.metric} is {record.short}"
+            return (
+                f"if these are ranked among themselves, {self.facts.metric} is "
+                f"{record.short}"
+            )
         return f"for these {self.facts.metric} is {record.short}"
 
 
 class _SharesOfLabels(_Values):
-    """Puts the recall of the one list of a row into words: its values are shares of the relevant labels."""
+    """Puts the recall of the one list of a row into words: its values are shares of the
+    relevant labels.
+    """
 
     def __init__(self, facts: MetricFacts) -> None:
         super().__init__(facts)
@@ -97,19 +104,26 @@ class _SharesOfLabels(_Values):
         return share(record.value)
 
     def whole(self, record: Record, over: str) -> str:
-        return f"On average{over}, {self.places} {share(record.value)} of the relevant labels"
+        return (
+            f"On average{over}, {self.places} {share(record.value)} of the "
+            "relevant labels"
+        )
 
     def bucket(self, record: Record, bucket: str) -> str:
         return f"{share(record.value)} of those among {bucket}"
 
     def unseen(self, record: Record) -> str:
         if self.facts.is_among_themselves:
-            return f"if these are ranked among themselves, {self.places} {share(record.value)} of them"
+            return (
+                f"if these are ranked among themselves, {self.places} "
+                f"{share(record.value)} of them"
+            )
         return f"{self.places} {share(record.value)} of these"
 
 
 def _over(report: ReportData, whole: Record) -> str:
-    """Return over how many rows a value is, such as ``over 20 rows (10 without a relevant label count as 0)``.
+    """Return over how many rows a value is, such as
+    ``over 20 rows (10 without a relevant label count as 0)``.
 
     Rows that are left out are not among these rows.
     """
@@ -122,7 +136,9 @@ def _over(report: ReportData, whole: Record) -> str:
 
 
 def _ends(report: ReportData, words: _Values) -> str:
-    """Return the values of the first and the last bucket that was measured, in words."""
+    """Return the values of the first and the last bucket that was measured, in
+    words.
+    """
     metric = report.about
     names = []
     for record in report.bucket_records(metric):
@@ -131,7 +147,9 @@ def _ends(report: ReportData, words: _Values) -> str:
 
     clauses = []
     for record in ends_of(report, metric):
-        clauses.append(words.bucket(record, _bucket_in_words(report.bucket(record.bucket), names)))
+        clauses.append(
+            words.bucket(record, _bucket_in_words(report.bucket(record.bucket), names))
+        )
     if not clauses:
         return ""
 
@@ -139,26 +157,39 @@ def _ends(report: ReportData, words: _Values) -> str:
     if facts.is_additive:
         return f". Of it, {' and '.join(clauses)}"
     if facts.is_among_themselves:
-        return f". If the labels of each bucket are ranked among themselves, it is {' and '.join(clauses)}"
+        return (
+            ". If the labels of each bucket are ranked among themselves, it is "
+            f"{' and '.join(clauses)}"
+        )
     return f": {', '.join(clauses)}"
 
 
 def _bucket_in_words(bucket: BucketRow, names: Sequence[str]) -> str:
-    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``; ``names`` has all buckets."""
+    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``;
+    ``names`` has all buckets.
+    """
     rank = ""
     if bucket.name.startswith(("decile_", "quantile_")):
         rank = {names[-1]: "rarest", names[0]: "most frequent"}.get(bucket.name, "")
     *number, noun = counted(bucket.labels, "label").removeprefix("1 ").split()
     if rank:
-        return f"{' '.join(['the', *number, rank, noun])} ({bucket.name.replace('_', ' ')})"
+        return (
+            f"{' '.join(['the', *number, rank, noun])} "
+            f"({bucket.name.replace('_', ' ')})"
+        )
     return f"{' '.join(['the', *number, noun])} of {bucket.name!r}"
 
 
 def _unseen_sentence(report: ReportData, words: _Values) -> str:
-    """Return the sentence on the labels that training never showed, if any is relevant."""
+    """Return the sentence on the labels that training never showed, if any is
+    relevant.
+    """
     if not report.unseen_positives or not report.positives:
         return ""
-    text = f"{share(report.unseen_positives / report.positives)} of the relevant labels never occur in training"
+    text = (
+        f"{share(report.unseen_positives / report.positives)} of the relevant labels "
+        "never occur in training"
+    )
     record = report.record(report.about, UNSEEN)
     if record.is_measured:
         text += f"; {words.unseen(record)}"
@@ -166,14 +197,21 @@ def _unseen_sentence(report: ReportData, words: _Values) -> str:
 
 
 def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
-    """Return the sentence on the groups of rows with the lowest and the highest value."""
-    records = [record for record in report.group_records(whole.metric) if record.is_measured]
+    """Return the sentence on the groups of rows with the lowest and the highest
+    value.
+    """
+    records = [
+        record for record in report.group_records(whole.metric) if record.is_measured
+    ]
     if len(records) < 2:
         return ""
     lowest = min(records, key=attrgetter("value"))
     highest = max(records, key=attrgetter("value"))
     if lowest.value == highest.value:
-        return f"By group of rows it is {words.value(lowest)} in each of {len(records):,} groups."
+        return (
+            f"By group of rows it is {words.value(lowest)} in each of "
+            f"{len(records):,} groups."
+        )
 
     ends = []
     for record in (lowest, highest):
@@ -186,21 +224,27 @@ def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
 
 
 def _rows_of_group(report: ReportData, record: Record) -> int | None:
-    """Return the number of rows that the value of a group is the mean over; of other values, all rows of the group."""
+    """Return the number of rows that the value of a group is the mean over; of other
+    values, all rows of the group.
+    """
     if record.facts.counts_rows and record.count is not None:
         return int(record.count)
     return report.group(record.row_group).rows
 
 
 def _missed_sentence(report: ReportData) -> str:
-    """Return the sentence on the labels most often missed; it names k where that is not the one of the headline."""
+    """Return the sentence on the labels most often missed; it names k where that is not
+    the one of the headline.
+    """
     table = report.labels
     if table is None or not table.cuts:
         return ""
     cells = table.cells(table.most("missed", NAMED))
     names = cells.get("name", cells["label"])
     texts = []
-    for name, missed, support in zip(names, cells[f"missed{table.cuts[-1]}"], cells["support"], strict=True):
+    for name, missed, support in zip(
+        names, cells[f"missed{table.cuts[-1]}"], cells["support"], strict=True
+    ):
         texts.append(f"{cut(str(name), NAME_LETTERS)} ({missed:,} of {support:,})")
     if not texts:
         return ""

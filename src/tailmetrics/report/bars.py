@@ -1,4 +1,6 @@
-"""Drawings of one metric as bars: a bar for each bucket of labels, or for each group of rows."""
+"""Drawings of one metric as bars: a bar for each bucket of labels, or for each group of
+rows.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ class Bar:
         texts: The texts below the bar, one below the other.
         counts: What the bucket or group holds, in words.
         shade: The colour.
-        fair_share: The share that the value would have if it followed the positives; NaN for other metrics.
+        fair_share: The share that the value would have if it followed the positives;
+            NaN for other metrics.
     """
 
     record: Record
@@ -53,14 +56,18 @@ class Bar:
 
 
 class Axis(NamedTuple):
-    """What the bars of a drawing stand for: the order in words, the name of the axis, and the name of the whole."""
+    """What the bars of a drawing stand for: the order in words, the name of the axis,
+    and the name of the whole.
+    """
 
     order: str
     name: str
     whole: str
 
 
-BUCKETS = Axis("from head to tail", "bucket, head to tail · labels · positives", "all labels")
+BUCKETS = Axis(
+    "from head to tail", "bucket, head to tail · labels · positives", "all labels"
+)
 GROUPS = Axis("by group of rows", "group · rows", "all rows")
 
 
@@ -76,7 +83,9 @@ WHOLE_WIDTH = Sides(0.0, 0.5, 1.0)
 
 
 def bars_by_bucket(report: ReportData, metric: str) -> Chart:
-    """Return the bars of a metric from head to tail, with intervals, references and the bounds of ties."""
+    """Return the bars of a metric from head to tail, with intervals, references and the
+    bounds of ties.
+    """
     facts = report.facts(metric)
     whole = report.whole(metric)
     all_positives = 0
@@ -93,15 +102,23 @@ def bars_by_bucket(report: ReportData, metric: str) -> Chart:
         bars.append(
             Bar(
                 record,
-                (rounded(bucket.labels), rounded(bucket.positives), short_name(bucket.name)),
-                f"{counted(bucket.labels, 'label')}, {counted(bucket.positives, 'positive')}",
+                (
+                    rounded(bucket.labels),
+                    rounded(bucket.positives),
+                    short_name(bucket.name),
+                ),
+                (
+                    f"{counted(bucket.labels, 'label')}, "
+                    f"{counted(bucket.positives, 'positive')}"
+                ),
                 shade(place, len(records), bucket.name),
                 fair_share,
             )
         )
 
     if facts.is_additive:
-        whole = NO_RECORD  # a line at the sum of all bars, far above each, would say nothing about one bar
+        # a line at the sum of all bars, far above each, would say nothing about one bar
+        whole = NO_RECORD
     return _chart(report, metric, bars, whole, BUCKETS, facts.caption)
 
 
@@ -112,16 +129,27 @@ def bars_by_group(report: ReportData, metric: str) -> Chart:
         rows = report.group(record.row_group).rows or 0
         texts = (rounded(rows), short_name(record.row_group))
         bars.append(Bar(record, texts, counted(rows, "row"), shade(0, 1, "")))
-    return _chart(report, metric, bars, report.record(metric), GROUPS, "over all labels")
+    return _chart(
+        report, metric, bars, report.record(metric), GROUPS, "over all labels"
+    )
 
 
-def _chart(report: ReportData, metric: str, bars: Sequence[Bar], whole: Record, axis: Axis, caption: str) -> Chart:
+def _chart(
+    report: ReportData,
+    metric: str,
+    bars: Sequence[Bar],
+    whole: Record,
+    axis: Axis,
+    caption: str,
+) -> Chart:
     facts = report.facts(metric)
     scale = _scale(bars, whole)
     lines = []
     if math.isfinite(whole.value):
         text = f"{axis.whole} {whole.number}"
-        lines.append(_level(scale.share(whole.value), WHOLE_WIDTH, style="dashed", text=text))
+        lines.append(
+            _level(scale.share(whole.value), WHOLE_WIDTH, style="dashed", text=text)
+        )
 
     marks = list(lines)
     for place, bar in enumerate(bars):
@@ -158,10 +186,14 @@ def _scale(bars: Sequence[Bar], whole: Record) -> Scale:
 
 def _level(height: float, sides: Sides, style: str = "solid", text: str = "") -> Mark:
     """Return a horizontal line."""
-    return Mark("line", [(sides.left, height), (sides.right, height)], style=style, text=text)
+    return Mark(
+        "line", [(sides.left, height), (sides.right, height)], style=style, text=text
+    )
 
 
-def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> list[Mark]:
+def _bar_marks(
+    bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]
+) -> list[Mark]:
     """Return a bar, the marks beside it, and the number above it."""
     record = bar.record
     zero = scale.share(0.0)
@@ -171,14 +203,24 @@ def _bar_marks(bar: Bar, sides: Sides, scale: Scale, lines: Sequence[Mark]) -> l
 
     side_marks = []
     if record.ends:
-        side_marks.append(Mark("line", [(sides.middle, scale.share(end)) for end in record.ends]))
-    side_marks += [*_reference_marks(record, sides, scale), *_tie_marks(record, sides, scale)]
+        side_marks.append(
+            Mark("line", [(sides.middle, scale.share(end)) for end in record.ends])
+        )
+    side_marks += [
+        *_reference_marks(record, sides, scale),
+        *_tie_marks(record, sides, scale),
+    ]
     if math.isfinite(bar.fair_share):
         side_marks.append(_level(scale.share(bar.fair_share), sides))
 
     top = free_above(max(zero, height), [*side_marks, *lines])
     return [
-        Mark("bar", [(sides.left, zero), (sides.right, height)], bar.shade, text=_in_words(bar)),
+        Mark(
+            "bar",
+            [(sides.left, zero), (sides.right, height)],
+            bar.shade,
+            text=_in_words(bar),
+        ),
         *side_marks,
         Mark("text", [(sides.middle, top)], bar.shade, text=record.short),
     ]
@@ -215,25 +257,49 @@ def _reference_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
     if math.isfinite(chance):
         marks.append(_level(scale.share(chance), sides, style="dotted"))
     if math.isfinite(popularity):
-        marks.append(Mark("dot", [(sides.middle, scale.share(popularity))], style="diamond", filled=False))
+        marks.append(
+            Mark(
+                "dot",
+                [(sides.middle, scale.share(popularity))],
+                style="diamond",
+                filled=False,
+            )
+        )
     if math.isfinite(attainable):
         height = scale.share(attainable)
         below = height - CAP
-        cap = [(sides.left, below), (sides.left, height), (sides.right, height), (sides.right, below)]
+        cap = [
+            (sides.left, below),
+            (sides.left, height),
+            (sides.right, height),
+            (sides.right, below),
+        ]
         marks.append(Mark("line", cap, style="thin"))
     return marks
 
 
 def _tie_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
-    """Return a bracket from the worst to the best order of equal scores, with a ring at the mean of all orders."""
+    """Return a bracket from the worst to the best order of equal scores, with a ring at
+    the mean of all orders.
+    """
     if not record.depends_on_ties:
         return []
 
     width = sides.right - sides.left
     across, reach = sides.left + width / 6, width / 15
-    low, high = scale.share(record.reference("worst")), scale.share(record.reference("best"))
+    low, high = (
+        scale.share(record.reference("worst")),
+        scale.share(record.reference("best")),
+    )
     left, right = across - reach, across + reach
-    bracket = [(left, low), (right, low), (across, low), (across, high), (left, high), (right, high)]
+    bracket = [
+        (left, low),
+        (right, low),
+        (across, low),
+        (across, high),
+        (left, high),
+        (right, high),
+    ]
     marks = [Mark("line", bracket, style="thin")]
     if math.isfinite(record.reference("expected")):
         ring = (across, scale.share(record.reference("expected")))
@@ -241,7 +307,14 @@ def _tie_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
     return marks
 
 
-def _caption(report: ReportData, bars: Sequence[Bar], whole: Record, axis: Axis, scale: Scale, caption: str) -> str:
+def _caption(
+    report: ReportData,
+    bars: Sequence[Bar],
+    whole: Record,
+    axis: Axis,
+    scale: Scale,
+    caption: str,
+) -> str:
     parts = [caption]
     if whole.key:
         parts.append(f"dashed line, {axis.whole}: {whole.number}")

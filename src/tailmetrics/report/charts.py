@@ -1,4 +1,6 @@
-"""Drawings as marks in a unit square. Pages draw them as SVG, and pictures draw them with matplotlib."""
+"""Drawings as marks in a unit square. Pages draw them as SVG, and pictures draw them
+with matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,29 @@ RUNS = (
     ("#a63a50", "#f08ca0"),
     ("#5b6470", "#a9b3bd"),
 )
-"""Colours of runs, on a light and on a dark page. The seventh run has the first colour again."""
+"""Colours of runs, on a light and on a dark page. The seventh run has the first colour
+again.
+"""
 SHAPES = ("circle", "square", "triangle", "diamond")
 """Shapes of runs: a reader who does not see the colours can tell runs apart by them."""
 FAR_APART = 50
-"""If the largest value is more than this many times the median, heights are logarithmic.
+"""If the largest value is more than this many times the median, heights are
+logarithmic.
 
 A linear height of the median would be 2 of 112 pixels.
 """
 CHARACTER, GAP = 6.2, 4.5
-"""Pixels of a digit at the size of the numbers, with some reserve, and pixels between two of them."""
+"""Pixels of a digit at the size of the numbers, with some reserve, and pixels between
+two of them.
+"""
 LEAST_LOGARITHMIC = 10
-"""Largest value from which heights may be logarithmic: log(1 + x) of smaller values is close to a proportion of x."""
+"""Largest value from which heights may be logarithmic: log(1 + x) of smaller values is
+close to a proportion of x.
+"""
 Place = tuple[float, float]
-"""The place of a mark: its distances from the left edge and from the lower edge, 0 to 1."""
+"""The place of a mark: its distances from the left edge and from the lower edge, 0 to
+1.
+"""
 
 
 class Shade(NamedTuple):
@@ -43,7 +54,9 @@ class Shade(NamedTuple):
 
 
 def shade(place: int, count: int, name: str) -> Shade:
-    """Return the colour of bucket ``place`` of ``count``; labels that training never showed are grey."""
+    """Return the colour of bucket ``place`` of ``count``; labels that training never
+    showed are grey.
+    """
     if name == "unseen":
         return Shade(*UNSEEN)
     share = place / max(1, count - 1)
@@ -60,7 +73,12 @@ def _colour_at(share: float, colours: Sequence[str]) -> str:
 def mixed(first: str, last: str, part: float) -> str:
     """Return the colour at a part of the way from the first colour to the last."""
     left, right = (bytes.fromhex(colour[1:]) for colour in (first, last))
-    return "#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex()
+    return (
+        "#"
+        + bytes(
+            round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)
+        ).hex()
+    )
 
 
 def run_look(place: int) -> tuple[Shade, str]:
@@ -73,13 +91,16 @@ class Mark:
     """One mark of a drawing.
 
     Attributes:
-        kind: ``"bar"`` between two opposite corners, ``"line"``, ``"area"``, ``"dot"`` or ``"text"``.
-        places: One place for a dot or a text, two for a bar, more for a line or an area.
+        kind: ``"bar"`` between two opposite corners, ``"line"``, ``"area"``, ``"dot"``
+            or ``"text"``.
+        places: One place for a dot or a text, two for a bar, more for a line or an
+            area.
         shade: The colour; None for the colour of the text.
-        style: For a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; for a dot one of :data:`SHAPES`.
+        style: For a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; for a
+            dot one of :data:`SHAPES`.
         filled: Whether a dot is filled.
-        text: The words of a text, which stands above its place; for other marks, the words that a page shows under the
-            pointer.
+        text: The words of a text, which stands above its place; for other marks, the
+            words that a page shows under the pointer.
     """
 
     kind: str
@@ -106,15 +127,18 @@ class Chart:
         aside: Text after the title, in brackets in a picture.
         caption: Text that says what the values are.
         marks: The marks, in the order in which they are drawn.
-        opening: What the drawing shows, in words without values: it names the file of the drawing.
+        opening: What the drawing shows, in words without values: it names the file of
+            the drawing.
         values: Values of the drawing in words, if its marks have no texts.
         across: Ticks of the horizontal axis, below the drawing.
         up: Ticks of the vertical axis, left of the drawing.
-        names: Names of the horizontal and the vertical axis; empty where the ticks say enough.
+        names: Names of the horizontal and the vertical axis; empty where the ticks say
+            enough.
         grid: Whether lines go through the ticks of the vertical axis.
         height: Height of the square on a page, in pixels.
         gutter: Space for ticks to the left of the square, in pixels.
-        min_width: Pixels that the texts need side by side; a narrower page scrolls the drawing.
+        min_width: Pixels that the texts need side by side; a narrower page scrolls the
+            drawing.
         in_picture: Whether the picture of the report shows this drawing, as pages do.
     """
 
@@ -135,11 +159,14 @@ class Chart:
 
     @property
     def margin(self) -> int:
-        """Pixels to the right of the square, for the part of the last tick's text beyond the right edge."""
+        """Pixels to the right of the square, for the part of the last tick's text
+        beyond the right edge.
+        """
         if not self.across:
             return 0
         last = self.across[-1]
-        room = 6 + (328 - self.gutter) * (1 - last.at)  # a phone of 360 pixels shows 328, and 6 beyond the edge
+        # a phone of 360 pixels shows 328, and 6 beyond the edge
+        room = 6 + (328 - self.gutter) * (1 - last.at)
         return max(0, math.ceil(CHARACTER * max(map(len, last.texts)) / 2 - room))
 
     def outside_the_picture(self) -> Chart:
@@ -181,7 +208,8 @@ class Scale:
     Attributes:
         low: The value at the lower end.
         high: The value at the upper end.
-        kind: ``"linear"``, ``"log"`` or ``"log1p"``, the logarithm of the value plus one.
+        kind: ``"linear"``, ``"log"`` or ``"log1p"``, the logarithm of the value plus
+            one.
     """
 
     low: float
@@ -201,14 +229,19 @@ class Scale:
         return math.log1p(value)
 
     def ticks(self, text: str = "{:g}") -> list[Tick]:
-        """Return ticks at a few round numbers; at powers of ten if a logarithmic axis has at least two of them."""
+        """Return ticks at a few round numbers; at powers of ten if a logarithmic axis
+        has at least two of them.
+        """
         if self.kind != "linear":
             ticks = self._ticks_at_powers()
             if ticks:
                 return ticks
 
         step = self._step()
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first, last = (
+            math.ceil(self.low / step - 1e-9),
+            math.floor(self.high / step + 1e-9),
+        )
         ticks = []
         for place in range(first, last + 1):
             value = float(f"{place * step:.12g}")
@@ -219,7 +252,9 @@ class Scale:
         return ticks
 
     def _ticks_at_powers(self) -> list[Tick]:
-        """Return ticks at 0 and at powers of ten; none if there are fewer than two powers."""
+        """Return ticks at 0 and at powers of ten; none if there are fewer than two
+        powers.
+        """
         lowest, highest = math.log10(max(self.low, 1)), math.log10(max(self.high, 1))
         powers = range(math.ceil(lowest - 1e-9), math.floor(highest + 1e-9) + 1)
         if len(powers) < 2:
@@ -230,10 +265,16 @@ class Scale:
         return ticks
 
     def _step(self) -> float:
-        """Return the distance of ticks: 1, 2 or 5 times a power of ten, so that the axis has 3 to 7 steps."""
+        """Return the distance of ticks: 1, 2 or 5 times a power of ten, so that the
+        axis has 3 to 7 steps.
+        """
         third = (self.high - self.low or 1.0) / 3
         power = 10.0 ** math.floor(math.log10(third))
-        step = max(power * factor for factor in (1, 2, 5) if power * factor <= third * (1 + 1e-9))
+        step = max(
+            power * factor
+            for factor in (1, 2, 5)
+            if power * factor <= third * (1 + 1e-9)
+        )
         if self.kind == "linear":
             return step
         return max(step, 1.0)  # logarithmic axes are of counts
@@ -245,7 +286,9 @@ def _power(power: int) -> str:
 
 
 def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
-    """Return the scale that shows 0 and all values; it is logarithmic if the largest of ``drawn`` hides the others."""
+    """Return the scale that shows 0 and all values; it is logarithmic if the largest of
+    ``drawn`` hides the others.
+    """
     ends = [0.0, *filter(math.isfinite, values)]
     ordered = sorted(filter(math.isfinite, drawn))
     kind = "linear"
@@ -263,7 +306,9 @@ TALL = 15 / HEIGHT
 
 
 def free_above(top: float, marks: Iterable[Mark]) -> float:
-    """Return the height at which a number may stand: at ``top``, or above the marks that it would cross there."""
+    """Return the height at which a number may stand: at ``top``, or above the marks
+    that it would cross there.
+    """
     reaches = []
     for mark in marks:
         heights = [up for _, up in mark.places]
@@ -275,7 +320,9 @@ def free_above(top: float, marks: Iterable[Mark]) -> float:
 
 
 def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
-    """Return the width in pixels that bars need so that the texts of neighbouring bars do not touch."""
+    """Return the width in pixels that bars need so that the texts of neighbouring bars
+    do not touch.
+    """
     widest = 0.0
     for line in zip(*bars, strict=True):
         for text, next_text in pairwise(line):
@@ -285,4 +332,7 @@ def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
 
 def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
     """Return the ticks in the middle of bars."""
-    return [Tick((place + 0.5) / len(texts), bar_texts) for place, bar_texts in enumerate(texts)]
+    return [
+        Tick((place + 0.5) / len(texts), bar_texts)
+        for place, bar_texts in enumerate(texts)
+    ]

@@ -1,4 +1,6 @@
-"""``ComparisonReport``: comparisons of several runs, with the sections that every renderer shows."""
+"""``ComparisonReport``: comparisons of several runs, with the sections that every
+renderer shows.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,17 @@ from tailmetrics.report.words import in_words
 class ComparisonReport(ComparisonData, Rendered):
     """Runs compared row by row, ready to be shown, written and printed.
 
-    The attributes are those of :class:`tailmetrics.report.comparison_data.ComparisonData`.
+    The attributes are those of
+    :class:`tailmetrics.report.comparison_data.ComparisonData`.
     """
 
     stem = "compare"
     tables = ("curve",)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return the content that every renderer shows; if ``brief``, without the tables by bucket and drawings."""
+        """Return the content that every renderer shows; if ``brief``, without the
+        tables by bucket and drawings.
+        """
         sections = list(run_sections(self))
         if not brief:
             sections += bucket_sections(self)
@@ -56,7 +61,8 @@ class ComparisonReport(ComparisonData, Rendered):
             verdict=self.verdict,
             first=first_tables(self),
             warnings=self.warnings,
-            below=f"Differences with {self.confidence:.0%} intervals; filled: significant at "
+            below=f"Differences with {self.confidence:.0%} intervals; filled: "
+            "significant at "
             f"{1 - self.confidence:.3g}, {correction}.",
             settings=self.settings,
             versions={"compared on": self.date, **self.versions},
@@ -71,7 +77,9 @@ class ComparisonReport(ComparisonData, Rendered):
         curves = {}
         for metric, points in self.curves.items():
             curves[metric] = {run: points[run] for run in self.runs}
-        return curve_section("As functions of the training count", curves, [], self.runs)
+        return curve_section(
+            "As functions of the training count", curves, [], self.runs
+        )
 
     def _counts_in_words(self) -> list[str]:
         rows = max((comparison.n for comparison in self.comparisons), default=0)
@@ -82,14 +90,20 @@ class ComparisonReport(ComparisonData, Rendered):
         return [*texts, counted(self.corrected_for, "comparison")]
 
     def _runs_in_words(self) -> str:
-        """Return the number of runs; if models have several, that of models, and of how many runs each is the mean."""
+        """Return the number of runs; if models have several, that of models, and of how
+        many runs each is the mean.
+        """
         if not self.num_runs:
             return counted(len(self.runs), "run")
-        numbers = [f"{counted(self.num_runs[name], 'run')} of {name}" for name in self.runs]
+        numbers = [
+            f"{counted(self.num_runs[name], 'run')} of {name}" for name in self.runs
+        ]
         return f"{counted(len(self.runs), 'model')} (means over {', '.join(numbers)})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data, NaN as None and infinity as ``"inf"``."""
+        """Return the comparison as plain data, NaN as None and infinity as
+        ``"inf"``.
+        """
         content: dict[str, Any] = plain(
             {
                 "title": self.title,
@@ -108,7 +122,9 @@ class ComparisonReport(ComparisonData, Rendered):
         return content
 
     def csv_tables(self) -> dict[str, CsvTable]:
-        """Return the content of the CSV files: the lines of the table, and the points of the curves."""
+        """Return the content of the CSV files: the lines of the table, and the points
+        of the curves.
+        """
         tables = {"": csv_table(self.lines())}
         if self.curves:
             points = []

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import UNSEEN
-from tailmetrics.report.charts import Chart, Mark, Scale, Shade, Tick, bar_ticks, run_look, scale_from_zero
+from tailmetrics.report.charts import (
+    Chart,
+    Mark,
+    Scale,
+    Shade,
+    Tick,
+    bar_ticks,
+    run_look,
+    scale_from_zero,
+)
 from tailmetrics.report.comparison_data import ComparisonData
 from tailmetrics.report.formatting import number, number_above_zero, short_name, signed
 
@@ -19,8 +28,15 @@ LINE_HEIGHT = 22
 """Height of a line in a drawing of differences, in pixels."""
 
 
-def runs_chart(report: ComparisonData, metric: str, keys: Mapping[str, str], axis: str, caption: str) -> Chart:
-    """Return the drawing of one metric by bucket or by group, with a line, or dots, for each run.
+def runs_chart(
+    report: ComparisonData,
+    metric: str,
+    keys: Mapping[str, str],
+    axis: str,
+    caption: str,
+) -> Chart:
+    """Return the drawing of one metric by bucket or by group, with a line, or dots, for
+    each run.
 
     Args:
         report: The comparison.
@@ -36,7 +52,9 @@ def runs_chart(report: ComparisonData, metric: str, keys: Mapping[str, str], axi
 
     marks = []
     for place, run in enumerate(report.runs):
-        marks += _run_marks(report, run, place, keys, scale, are_connected=axis == BUCKET_AXIS)
+        marks += _run_marks(
+            report, run, place, keys, scale, are_connected=axis == BUCKET_AXIS
+        )
     return Chart(
         metric,
         marks,
@@ -51,9 +69,16 @@ def runs_chart(report: ComparisonData, metric: str, keys: Mapping[str, str], axi
 
 
 def _run_marks(
-    report: ComparisonData, run: str, place: int, keys: Mapping[str, str], scale: Scale, are_connected: bool
+    report: ComparisonData,
+    run: str,
+    place: int,
+    keys: Mapping[str, str],
+    scale: Scale,
+    are_connected: bool,
 ) -> list[Mark]:
-    """Return a dot for each value of a run, and a line through those of buckets that training showed."""
+    """Return a dot for each value of a run, and a line through those of buckets that
+    training showed.
+    """
     colour, shape = run_look(place)
     dots, points = [], []
     for column, (name, key) in enumerate(keys.items()):
@@ -70,7 +95,9 @@ def _run_marks(
     return [Mark("line", points, colour), *dots]
 
 
-def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: str, gutter: int) -> list[Chart]:
+def difference_charts(
+    report: ComparisonData, keys: Mapping[str, str], title: str, gutter: int
+) -> list[Chart]:
     """Return a drawing of the differences from the baseline for each other run.
 
     Args:
@@ -96,13 +123,18 @@ def difference_charts(report: ComparisonData, keys: Mapping[str, str], title: st
             height = 1 - (line + 0.5) / len(keys)
             ticks.append(Tick(height, (f"{name}{report.unequal_mark(key)}",)))
             if name in comparisons:
-                marks += _difference_marks(name, comparisons[name], scale, height, run_look(place)[0])
+                marks += _difference_marks(
+                    name, comparisons[name], scale, height, run_look(place)[0]
+                )
         charts.append(
             Chart(
                 f"{run} minus {report.runs[0]}",
                 marks,
                 f"{title}, {run} minus {report.runs[0]}",
-                caption=f"{title} · filled: significant; lines: confidence intervals of each difference alone",
+                caption=(
+                    f"{title} · filled: significant; lines: confidence intervals of "
+                    "each difference alone"
+                ),
                 across=scale.ticks("{:+g}"),
                 up=ticks,
                 grid=False,
@@ -125,12 +157,15 @@ def _difference_scale(comparisons: Iterable[Comparison]) -> Scale:
 def _drawn_ends(comparison: Comparison) -> tuple[float, ...]:
     """Return the ends of the interval; none if two runs agree in every row.
 
-    Such an interval says how many other rows may differ: it may be so wide that it would hide the others.
+    Such an interval says how many other rows may differ: it may be so wide that it
+    would hide the others.
     """
     return () if comparison.interval.agrees else comparison.interval.ends
 
 
-def _difference_marks(name: str, comparison: Comparison, scale: Scale, height: float, colour: Shade) -> list[Mark]:
+def _difference_marks(
+    name: str, comparison: Comparison, scale: Scale, height: float, colour: Shade
+) -> list[Mark]:
     """Return the interval of a difference, and a dot at the difference."""
     marks = []
     ends = _drawn_ends(comparison)
@@ -140,11 +175,16 @@ def _difference_marks(name: str, comparison: Comparison, scale: Scale, height: f
     decimals = comparison.decimals
     text = f"{name} {signed(comparison.difference, decimals)}"
     if comparison.interval.ends:
-        text += f" ({' to '.join(signed(end, decimals) for end in comparison.interval.ends)})"
+        text += (
+            " "
+            f"({' to '.join(signed(end, decimals) for end in comparison.interval.ends)})"
+        )
     if comparison.significant:
         text += ", significant"
     elif not math.isnan(comparison.least_difference):
         text += f", {number_above_zero(comparison.least_difference)} would be shown"
     place = (scale.share(comparison.difference), height)
-    marks.append(Mark("dot", [place], colour, "circle", filled=comparison.significant, text=text))
+    marks.append(
+        Mark("dot", [place], colour, "circle", filled=comparison.significant, text=text)
+    )
     return marks

@@ -1,4 +1,6 @@
-"""``ComparisonData``: comparisons of several runs, found by key, run, bucket and group."""
+"""``ComparisonData``: comparisons of several runs, found by key, run, bucket and
+group.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmetrics.report.curves import CurvePoint
 from tailmetrics.report.document import today
-from tailmetrics.report.formatting import LETTERS, RAISED, counted, ends_with_signs, number, signed, split
-from tailmetrics.report.records import GAPS, Breakdown, breakdown_of, interval_columns, to_frame
+from tailmetrics.report.formatting import (
+    LETTERS,
+    RAISED,
+    counted,
+    ends_with_signs,
+    number,
+    signed,
+    split,
+)
+from tailmetrics.report.records import (
+    GAPS,
+    Breakdown,
+    breakdown_of,
+    interval_columns,
+    to_frame,
+)
 from tailmetrics.report.words import USUAL_WORDS, Words
 from tailmetrics.significance.interval import decimals_that_hold
 
@@ -43,7 +59,9 @@ SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 
 
 class Place(NamedTuple):
-    """Where a value stands: its metric, its bucket, its group of rows, and the gap of buckets that it is."""
+    """Where a value stands: its metric, its bucket, its group of rows, and the gap of
+    buckets that it is.
+    """
 
     metric: str
     bucket: str = ""
@@ -64,26 +82,33 @@ class ComparisonData:
         comparisons: The result of :func:`tailmetrics.significance.compare`.
         title: The title.
         correction: The correction of p-values for the number of comparisons.
-        buckets: Names of the buckets, head first. A key that ends in "/" and a bucket's name belongs to this bucket.
+        buckets: Names of the buckets, head first. A key that ends in "/" and a bucket's
+            name belongs to this bucket.
         row_groups: Names of the groups of rows.
-        captions: For each metric by bucket, the scope and cut-off of its values, in words.
+        captions: For each metric by bucket, the scope and cut-off of its values, in
+            words.
         over_all: For each metric by bucket, the key of its value over all labels.
         headline: The metric that the comparison is about, as a key without bucket.
         lower_is_better: Keys for which a lower value is better.
         without_direction: Keys for which neither a higher nor a lower value is better.
         not_compared: Values by key and run that no comparison reads.
-        not_compared_because: The reasons why values are not compared, one sentence each.
-        unequal_lists: Keys that read longer lists of one run than of another -> the median lengths by run, in words.
+        not_compared_because: The reasons why values are not compared, one sentence
+            each.
+        unequal_lists: Keys that read longer lists of one run than of another -> the
+            median lengths by run, in words.
         what_buckets_are: The meaning of the buckets, in one or two sentences.
         verdict: The main result in words, shown first.
         warnings: Facts that a reader should know before trusting the numbers.
-        curves: Values as functions of the training count, by metric and run, as ``LabelTable.curves`` returns them.
+        curves: Values as functions of the training count, by metric and run, as
+            ``LabelTable.curves`` returns them.
         settings: Class and arguments of every metric.
         versions: Versions of the libraries.
         postfix: The postfix of the collection, which ends every key, buckets included.
         date: The day of the comparison, in UTC.
-        num_runs: Name of a model -> of how many runs its values are the mean; empty if each is one run.
-        clusters: The name of the clusters, such as ``"user"``; if "", only the number of clusters is shown.
+        num_runs: Name of a model -> of how many runs its values are the mean; empty if
+            each is one run.
+        clusters: The name of the clusters, such as ``"user"``; if "", only the number
+            of clusters is shown.
         words: What rows and labels are in this field, such as ``("users", "items")``.
     """
 
@@ -103,7 +128,9 @@ class ComparisonData:
     what_buckets_are: str = ""
     verdict: str = ""
     warnings: Sequence[str] = ()
-    curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]] = field(default_factory=dict, repr=False)
+    curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]] = field(
+        default_factory=dict, repr=False
+    )
     settings: Sequence[Mapping[str, Any]] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     postfix: str = ""
@@ -112,11 +139,13 @@ class ComparisonData:
     clusters: str = ""
     words: Words = USUAL_WORDS
 
-    # -- values and comparisons by key --------------------------------------------------------------------------
+    # -- values and comparisons by key -------------------------------------------------
 
     @cached_property
     def runs(self) -> list[str]:
-        """The names of the runs, first the baseline that pictures hold the others against."""
+        """The names of the runs, first the baseline that pictures hold the others
+        against.
+        """
         names = [comparison.baseline for comparison in self.comparisons]
         names += [comparison.run for comparison in self.comparisons]
         return list(dict.fromkeys(names))
@@ -137,14 +166,21 @@ class ComparisonData:
 
     @cached_property
     def _by_runs(self) -> dict[tuple[str, str, str], Comparison]:
-        return {(comparison.key, comparison.run, comparison.baseline): comparison for comparison in self.comparisons}
+        return {
+            (comparison.key, comparison.run, comparison.baseline): comparison
+            for comparison in self.comparisons
+        }
 
     def against(self, key: str, run: str) -> Comparison | None:
-        """Return the comparison of a run with the baseline by one key; None if there is none."""
+        """Return the comparison of a run with the baseline by one key; None if there is
+        none.
+        """
         return self._by_runs.get((key, run, self.runs[0]))
 
     def differences(self, keys: Mapping[str, str], run: str) -> dict[str, Comparison]:
-        """Return the comparisons of a run with the baseline by name, given the key of each name."""
+        """Return the comparisons of a run with the baseline by name, given the key of
+        each name.
+        """
         comparisons = {}
         for name, key in keys.items():
             comparison = self.against(key, run)
@@ -152,14 +188,16 @@ class ComparisonData:
                 comparisons[name] = comparison
         return comparisons
 
-    # -- keys by place --------------------------------------------------------------------------------------------
+    # -- keys by place -----------------------------------------------------------------
 
     @cached_property
     def places(self) -> dict[str, Place]:
         """The place of each key, compared or not."""
         places = {}
         for key in (*self.values, *self.not_compared):
-            metric, group, name = split(key, self.row_groups, (*self.buckets, *GAPS), self.postfix)
+            metric, group, name = split(
+                key, self.row_groups, (*self.buckets, *GAPS), self.postfix
+            )
             if name in self.buckets:
                 places[key] = Place(metric, bucket=name, row_group=group)
             else:
@@ -169,7 +207,9 @@ class ComparisonData:
     @cached_property
     def overall(self) -> list[str]:
         """Keys of values over all rows and labels."""
-        return [key for key in self.values if self.places[key].breakdown is Breakdown.WHOLE]
+        return [
+            key for key in self.values if self.places[key].breakdown is Breakdown.WHOLE
+        ]
 
     @cached_property
     def gaps(self) -> list[str]:
@@ -199,15 +239,21 @@ class ComparisonData:
                 keys.setdefault(place.metric, {})[place.bucket or place.row_group] = key
         return keys
 
-    # -- texts ----------------------------------------------------------------------------------------------------
+    # -- texts -------------------------------------------------------------------------
 
     def beaten(self, key: str, run: str) -> str:
-        """Return the letters of the runs that are significantly worse than this run by one key."""
+        """Return the letters of the runs that are significantly worse than this run by
+        one key.
+        """
         if key in self.without_direction:
             return ""
         worse_runs = set()
         for comparison in self.comparisons:
-            if comparison.key != key or not comparison.significant or comparison.statistic == "gap":
+            if (
+                comparison.key != key
+                or not comparison.significant
+                or comparison.statistic == "gap"
+            ):
                 continue
             better, worse = comparison.run, comparison.baseline
             if (comparison.difference < 0) != (key in self.lower_is_better):
@@ -228,21 +274,35 @@ class ComparisonData:
         return f"{number(self.value(key, run), decimals=self.decimals(key))}{self.marked(key, run)}"
 
     def decimals(self, key: str) -> int:
-        """Return the number of decimals of the values of a key that hold in all comparisons.
+        """Return the number of decimals of the values of a key that hold in all
+        comparisons.
 
-        They are as many as it takes that runs that differ significantly do not look alike.
+        They are as many as it takes that runs that differ significantly do not look
+        alike.
         """
-        comparisons = [comparison for comparison in self.comparisons if comparison.key == key]
-        decimals = [decimals_that_hold(max((comparison.bin_error for comparison in comparisons), default=0.0))]
-        decimals += [comparison.decimals for comparison in comparisons if comparison.significant]
+        comparisons = [
+            comparison for comparison in self.comparisons if comparison.key == key
+        ]
+        decimals = [
+            decimals_that_hold(
+                max((comparison.bin_error for comparison in comparisons), default=0.0)
+            )
+        ]
+        decimals += [
+            comparison.decimals for comparison in comparisons if comparison.significant
+        ]
         return max(decimals)
 
     def marked(self, key: str, run: str) -> str:
-        """Return the marks behind a value: the letters of worse runs, raised, and the mark of unequal lists."""
+        """Return the marks behind a value: the letters of worse runs, raised, and the
+        mark of unequal lists.
+        """
         return self.beaten(key, run).translate(SUPERSCRIPTS) + self.unequal_mark(key)
 
     def unequal_mark(self, key: str) -> str:
-        """Return the mark of values that read lists of unequal lengths; empty for others."""
+        """Return the mark of values that read lists of unequal lengths; empty for
+        others.
+        """
         return UNEQUAL if key in self.unequal_lists else ""
 
     @property
@@ -253,35 +313,54 @@ class ComparisonData:
     @property
     def corrected_for(self) -> int:
         """The number of comparisons with a p-value, which count in the correction."""
-        return sum(not math.isnan(comparison.p_corrected.decisive) for comparison in self.comparisons)
+        return sum(
+            not math.isnan(comparison.p_corrected.decisive)
+            for comparison in self.comparisons
+        )
 
     @property
     def num_clusters(self) -> int:
-        """The number of clusters of rows that were drawn and swapped; 0 if rows are independent."""
-        return max((comparison.interval.clusters or 0 for comparison in self.comparisons), default=0)
+        """The number of clusters of rows that were drawn and swapped; 0 if rows are
+        independent.
+        """
+        return max(
+            (comparison.interval.clusters or 0 for comparison in self.comparisons),
+            default=0,
+        )
 
-    # -- lines ----------------------------------------------------------------------------------------------------
+    # -- lines -------------------------------------------------------------------------
 
     def to_frame(self) -> Any:
-        """Return the values of all runs as a pandas DataFrame, with their differences from other runs."""
+        """Return the values of all runs as a pandas DataFrame, with their differences
+        from other runs.
+        """
         return to_frame(self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the values of all runs as lines of one table, which JSON, CSV and :meth:`to_frame` hold.
+        """Return the values of all runs as lines of one table, which JSON, CSV and
+        :meth:`to_frame` hold.
 
-        There is a line for each comparison, with the value of the run and its difference from the ``baseline``. A value
-        that is compared with no baseline has a line of its own, whose ``baseline`` is None.
+        There is a line for each comparison, with the value of the run and its
+        difference from the ``baseline``. A value that is compared with no baseline has
+        a line of its own, whose ``baseline`` is None.
         """
         lines = []
         for comparison in self.comparisons:
-            lines.append({**self._place_columns(comparison.key, comparison.run), **_comparison_columns(comparison)})
+            lines.append(
+                {
+                    **self._place_columns(comparison.key, comparison.run),
+                    **_comparison_columns(comparison),
+                }
+            )
 
         columns = dict.fromkeys(chain.from_iterable(lines))
         compared = {(comparison.key, comparison.run) for comparison in self.comparisons}
         for key, run_values in {**self.values, **self.not_compared}.items():
             for run, value in run_values.items():
                 if (key, run) not in compared:
-                    lines.append({**columns, **self._place_columns(key, run), "value": value})
+                    lines.append(
+                        {**columns, **self._place_columns(key, run), "value": value}
+                    )
         return lines
 
     def _place_columns(self, key: str, run: str) -> dict[str, str]:
@@ -290,7 +369,9 @@ class ComparisonData:
 
 def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
     """Return the fields of a comparison as columns of a table."""
-    columns: dict[str, Any] = {name: getattr(comparison, name) for name in DIFFERENCE_COLUMNS}
+    columns: dict[str, Any] = {
+        name: getattr(comparison, name) for name in DIFFERENCE_COLUMNS
+    }
     columns |= interval_columns(comparison.interval)
     for test, value in asdict(comparison.p).items():
         columns[f"p_{test}"] = value
@@ -302,7 +383,9 @@ def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
 
 
 def in_numbers(comparison: Comparison) -> tuple[str, str, str, str]:
-    """Return the value, that of the baseline, their difference and its interval, as a table shows them."""
+    """Return the value, that of the baseline, their difference and its interval, as a
+    table shows them.
+    """
     decimals = comparison.decimals
     return (
         number(comparison.value, decimals=decimals),
@@ -313,7 +396,9 @@ def in_numbers(comparison: Comparison) -> tuple[str, str, str, str]:
 
 
 def correction_in_words(report: ComparisonData) -> str:
-    """Return whether the p-values of a comparison are corrected, and for how many comparisons."""
+    """Return whether the p-values of a comparison are corrected, and for how many
+    comparisons.
+    """
     if report.correction == UNCORRECTED:
         return "not corrected for the number of comparisons"
     return f"corrected for {counted(report.corrected_for, 'comparison')}"

@@ -1,4 +1,6 @@
-"""The tables of a comparison that a terminal shows first: the headline by bucket and group, and the values over all."""
+"""The tables of a comparison that a terminal shows first: the headline by bucket and
+group, and the values over all.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.breakdowns import ALL
-from tailmetrics.report.comparison_data import ComparisonData, correction_in_words, in_numbers
+from tailmetrics.report.comparison_data import (
+    ComparisonData,
+    correction_in_words,
+    in_numbers,
+)
 from tailmetrics.report.document import Section
 from tailmetrics.report.first_look import BLOCKS, bar
 from tailmetrics.report.formatting import brief, short_name, without_zero
@@ -18,11 +24,15 @@ if TYPE_CHECKING:
 HALF = 5
 """Letters of the longest bar of a difference, to each side."""
 METRICS = 12
-"""Metrics over all labels that a terminal shows of more than two runs, one in each line."""
+"""Metrics over all labels that a terminal shows of more than two runs, one in each
+line.
+"""
 
 
 def first_tables(report: ComparisonData) -> list[Section]:
-    """Return the headline by bucket and by group of rows, and the table over all labels."""
+    """Return the headline by bucket and by group of rows, and the table over all
+    labels.
+    """
     metrics = [report.headline, *report.by_bucket]
     metric = next((metric for metric in metrics if metric), "")
     whole = report.over_all.get(metric, metric)
@@ -37,13 +47,20 @@ def first_tables(report: ComparisonData) -> list[Section]:
         title = f"{metric} by bucket"
     sections = [_headline(report, {**all_labels, **buckets}, title, "bucket")]
     if groups:
-        sections.append(_headline(report, {**all_labels, **groups}, f"{whole} by group of rows", "group"))
+        sections.append(
+            _headline(
+                report, {**all_labels, **groups}, f"{whole} by group of rows", "group"
+            )
+        )
     sections.append(_overall(report))
     return [section for section in sections if section.lines]
 
 
-def _headline(report: ComparisonData, keys: Mapping[str, str], title: str, column: str) -> Section:
-    """Return the table of the headline: the differences of two runs, or the values of more runs.
+def _headline(
+    report: ComparisonData, keys: Mapping[str, str], title: str, column: str
+) -> Section:
+    """Return the table of the headline: the differences of two runs, or the values of
+    more runs.
 
     Args:
         report: The comparison.
@@ -56,7 +73,9 @@ def _headline(report: ComparisonData, keys: Mapping[str, str], title: str, colum
     return _values(report, keys, title)
 
 
-def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, column: str) -> Section:
+def _differences(
+    report: ComparisonData, keys: Mapping[str, str], title: str, column: str
+) -> Section:
     """Return the table of two runs, with a line for each bucket or group."""
     baseline, run = report.runs
     comparisons = report.differences(keys, run)
@@ -66,9 +85,18 @@ def _differences(report: ComparisonData, keys: Mapping[str, str], title: str, co
     lines = []
     for name, comparison in comparisons.items():
         value, baseline_value, difference, interval = in_numbers(comparison)
-        bar_text = f"{_star(comparison)} {difference_bar(comparison.difference / largest)}"
+        bar_text = (
+            f"{_star(comparison)} {difference_bar(comparison.difference / largest)}"
+        )
         lines.append([name, baseline_value, value, difference, interval, bar_text])
-    header = [column, baseline, run, "difference", f"{report.confidence:.0%} interval", ""]
+    header = [
+        column,
+        baseline,
+        run,
+        "difference",
+        f"{report.confidence:.0%} interval",
+        "",
+    ]
     caption = f"*: significant, {correction_in_words(report)}"
     return Section("first", title, caption, header=header, lines=lines)
 
@@ -78,7 +106,8 @@ def _star(comparison: Comparison) -> str:
 
 
 def difference_bar(part: float) -> str:
-    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the right; more is 1, and NaN is none.
+    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the
+    right; more is 1, and NaN is none.
 
     >>> difference_bar(-0.5), difference_bar(1.0), difference_bar(math.nan)
     ('  ▐██│', '     │█████', '')
@@ -88,35 +117,48 @@ def difference_bar(part: float) -> str:
     part = max(-1.0, min(part, 1.0))
     if not part < 0:
         return f"{' ' * HALF}│{bar(part, HALF)}"
-    wholes, half = divmod(round(-2 * HALF * part), 2)  # a letter has only a half from its right edge
+    # a letter has only a half from its right edge
+    wholes, half = divmod(round(-2 * HALF * part), 2)
     blocks = "▐" * half + BLOCKS[8] * wholes
     return f"{blocks.rjust(HALF)}│"
 
 
 def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Section:
-    """Return the table of several runs, with a line for each run and a column for each bucket or group."""
+    """Return the table of several runs, with a line for each run and a column for each
+    bucket or group.
+    """
     lines = []
     for run in report.runs:
         cells = []
         for key in keys.values():
-            value = without_zero(brief(report.value(key, run), most_decimals=report.decimals(key)))
+            value = without_zero(
+                brief(report.value(key, run), most_decimals=report.decimals(key))
+            )
             cells.append(f"{value}{report.marked(key, run)}")
         lines.append([f"{report.letter(run)} {run}", *cells])
     caption = "A letter behind a value names a run that is significantly worse"
-    return Section("first", title, caption, header=["run", *map(short_name, keys)], lines=lines)
+    return Section(
+        "first", title, caption, header=["run", *map(short_name, keys)], lines=lines
+    )
 
 
 def _overall(report: ComparisonData) -> Section:
-    """Return the values over all labels: of two runs in one column, of more runs in a column each."""
+    """Return the values over all labels: of two runs in one column, of more runs in a
+    column each.
+    """
     lines = []
     if len(report.runs) > 2:
         for key in report.overall[:METRICS]:
             lines.append([key, *(report.cell(key, run) for run in report.runs)])
-        return Section("first", "Over all labels", header=["metric", *report.runs], lines=lines)
+        return Section(
+            "first", "Over all labels", header=["metric", *report.runs], lines=lines
+        )
 
     for key in report.overall:
         comparison = report.against(key, report.runs[1])
         if comparison is not None:
             value, baseline_value, *_ = in_numbers(comparison)
             lines.append([key, f"{baseline_value} → {value} {_star(comparison)}"])
-    return Section("overall", "Over all labels", header=["metric", "values"], lines=lines)
+    return Section(
+        "overall", "Over all labels", header=["metric", "values"], lines=lines
+    )

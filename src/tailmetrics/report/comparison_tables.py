@@ -1,4 +1,6 @@
-"""The sections of a comparison: tables of the runs, of their differences, and of what is not compared."""
+"""The sections of a comparison: tables of the runs, of their differences, and of what
+is not compared.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,19 @@ from typing import TYPE_CHECKING
 
 from tailmetrics._arguments import grouped, some_of
 from tailmetrics.report.charts import Chart
-from tailmetrics.report.comparison_charts import BUCKET_AXIS, GROUP_AXIS, difference_charts, runs_chart
-from tailmetrics.report.comparison_data import UNCORRECTED, UNEQUAL, ComparisonData, correction_in_words, in_numbers
+from tailmetrics.report.comparison_charts import (
+    BUCKET_AXIS,
+    GROUP_AXIS,
+    difference_charts,
+    runs_chart,
+)
+from tailmetrics.report.comparison_data import (
+    UNCORRECTED,
+    UNEQUAL,
+    ComparisonData,
+    correction_in_words,
+    in_numbers,
+)
 from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import (
     AT_MOST,
@@ -27,21 +40,30 @@ from tailmetrics.report.formatting import (
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
 
-SWAPPED = "as mid-p: swaps that differ exactly as much as the runs count half (of medians: in full)"
-SMALLER_GAP = "A smaller gap alone is not better: a model that misses head and tail alike has one."
+SWAPPED = (
+    "as mid-p: swaps that differ exactly as much as the runs count half (of "
+    "medians: in full)"
+)
+SMALLER_GAP = (
+    "A smaller gap alone is not better: a model that misses head and tail alike "
+    "has one."
+)
 GUTTER, WIDE_GUTTER = 46, 190
-"""Space for the names of the lines of a drawing, in pixels: for buckets and for keys."""
+"""Space for the names of the lines of a drawing, in pixels: for buckets and for keys.
+"""
 
 
 def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of each key in words."""
+    """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of
+    each key in words.
+    """
     keys_by_lengths = grouped((lengths, key) for key, lengths in lists.items())
     texts = []
     for lengths, keys in keys_by_lengths.items():
         texts.append(
-            f"{UNEQUAL} {', '.join(some_of(keys, 3))}: the median number of labels read in a list differs ({lengths}), "
-            "which may be part of the difference. A k that the lists of all reach, if there is one, reads as much of "
-            "each."
+            f"{UNEQUAL} {', '.join(some_of(keys, 3))}: the median number of labels "
+            f"read in a list differs ({lengths}), which may be part of the difference. "
+            "A k that the lists of all reach, if there is one, reads as much of each."
         )
     return texts
 
@@ -49,27 +71,48 @@ def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
 def headline_section(report: ComparisonData) -> Section:
     """Return the drawings of the metric that the comparison is about."""
     title = f"{report.headline}, from head to tail"
-    return Section("headline", title, charts=_bucket_charts(report, report.headline), legend=report.runs)
+    return Section(
+        "headline",
+        title,
+        charts=_bucket_charts(report, report.headline),
+        legend=report.runs,
+    )
 
 
 def run_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield a table with a line per run: its values over all labels, with the letters of the runs that are worse."""
+    """Yield a table with a line per run: its values over all labels, with the letters
+    of the runs that are worse.
+    """
     caption = (
-        f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, "
+        "A letter behind a value names a run that is significantly worse, at "
+        f"{1 - report.confidence:.3g}, "
         f"{correction_in_words(report)}. Bold: the best value."
     )
-    if len(report.runs) > 2 and {comparison.baseline for comparison in report.comparisons} == {report.runs[0]}:
+    if len(report.runs) > 2 and {
+        comparison.baseline for comparison in report.comparisons
+    } == {report.runs[0]}:
         caption += f" Runs were compared with {report.runs[0]} alone."
     caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
 
     if report.overall:
-        yield _run_section(report, "The runs over all labels", caption, {key: key for key in report.overall})
+        yield _run_section(
+            report,
+            "The runs over all labels",
+            caption,
+            {key: key for key in report.overall},
+        )
     if report.gaps:
-        yield _run_section(report, "Gaps between head and tail", SMALLER_GAP, {key: key for key in report.gaps})
+        yield _run_section(
+            report,
+            "Gaps between head and tail",
+            SMALLER_GAP,
+            {key: key for key in report.gaps},
+        )
 
 
 def bucket_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield for each metric by bucket a table with a line per run, and drawings of the runs and their differences.
+    """Yield for each metric by bucket a table with a line per run, and drawings of the
+    runs and their differences.
 
     The drawings of the headline stand first, and the picture has no others by bucket.
     """
@@ -80,7 +123,13 @@ def bucket_sections(report: ComparisonData) -> Iterator[Section]:
         if metric == report.headline:
             charts = []
         title = f"{metric} from the most frequent labels to the rarest"
-        section = _run_section(report, title, sentences(report.captions.get(metric, "")), _short(keys), charts)
+        section = _run_section(
+            report,
+            title,
+            sentences(report.captions.get(metric, "")),
+            _short(keys),
+            charts,
+        )
         yield replace(section, note=report.what_buckets_are)
 
 
@@ -89,32 +138,50 @@ def _short(keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _bucket_charts(report: ComparisonData, metric: str) -> list[Chart]:
-    """Return the drawings of one metric by bucket: of the values of the runs, and of their differences."""
+    """Return the drawings of one metric by bucket: of the values of the runs, and of
+    their differences.
+    """
     keys = report.by_bucket[metric]
-    values = runs_chart(report, metric, keys, BUCKET_AXIS, report.captions.get(metric, ""))
+    values = runs_chart(
+        report, metric, keys, BUCKET_AXIS, report.captions.get(metric, "")
+    )
     return [values, *difference_charts(report, _short(keys), metric, GUTTER)]
 
 
 def group_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield for each metric by group of rows a table runs × groups, and drawings of the metric that counts most."""
+    """Yield for each metric by group of rows a table runs × groups, and drawings of the
+    metric that counts most.
+    """
     about = report.over_all.get(report.headline, report.headline)
     if about not in report.by_group:
         about = next(iter(report.by_group), "")
     for metric, keys in report.by_group.items():
         charts: list[Chart] = []
         if metric == about:
-            charts.append(runs_chart(report, metric, keys, GROUP_AXIS, "over all labels"))
+            charts.append(
+                runs_chart(report, metric, keys, GROUP_AXIS, "over all labels")
+            )
             charts += difference_charts(report, keys, metric, WIDE_GUTTER)
-        yield _run_section(report, f"{metric} by group of rows", "Over all labels.", keys, charts)
+        yield _run_section(
+            report, f"{metric} by group of rows", "Over all labels.", keys, charts
+        )
 
 
 def _run_section(
-    report: ComparisonData, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart] = ()
+    report: ComparisonData,
+    title: str,
+    caption: str,
+    keys: Mapping[str, str],
+    charts: Sequence[Chart] = (),
 ) -> Section:
-    """Return a table with a line for each run and a column for each key; the best value of a column is bold."""
+    """Return a table with a line for each run and a column for each key; the best value
+    of a column is bold.
+    """
     lines = []
     for run in report.runs:
-        lines.append([report.letter(run), run, *(report.cell(key, run) for key in keys.values())])
+        lines.append(
+            [report.letter(run), run, *(report.cell(key, run) for key in keys.values())]
+        )
     bold = set()
     for column, key in enumerate(keys.values(), 2):
         bold |= {(line, column) for line in _best_lines(report, key)}
@@ -132,7 +199,9 @@ def _run_section(
 
 
 def _best_lines(report: ComparisonData, key: str) -> list[int]:
-    """Return the lines of the runs with the best value; none for a gap, or where neither direction is better."""
+    """Return the lines of the runs with the best value; none for a gap, or where
+    neither direction is better.
+    """
     values = [report.value(key, run) for run in report.runs]
     measured = list(filterfalse(math.isnan, values))
     if report.places[key].summary or key in report.without_direction or not measured:
@@ -144,8 +213,14 @@ def _best_lines(report: ComparisonData, key: str) -> list[int]:
 
 
 def differences_section(report: ComparisonData) -> Section:
-    """Return the differences over all labels: of values up to 1, of larger values, and of gaps, in a drawing each."""
-    keys_by_kind: dict[str, dict[str, str]] = {"over all labels": {}, "above 1, over all labels": {}, "gaps": {}}
+    """Return the differences over all labels: of values up to 1, of larger values, and
+    of gaps, in a drawing each.
+    """
+    keys_by_kind: dict[str, dict[str, str]] = {
+        "over all labels": {},
+        "above 1, over all labels": {},
+        "gaps": {},
+    }
     for key in report.overall:
         kind = "over all labels"
         if any(abs(value) > 1 for value in report.values[key].values()):
@@ -161,10 +236,17 @@ def differences_section(report: ComparisonData) -> Section:
 
 def pair_sections(report: ComparisonData) -> Iterator[Section]:
     """Yield a table for each pair of runs, with all their comparisons in numbers."""
-    pairs = grouped(((comparison.run, comparison.baseline), comparison) for comparison in report.comparisons)
+    pairs = grouped(
+        ((comparison.run, comparison.baseline), comparison)
+        for comparison in report.comparisons
+    )
     caption = _pair_caption(report)
     for (run, baseline), comparisons in pairs.items():
-        significant = [line for line, comparison in enumerate(comparisons) if comparison.significant]
+        significant = [
+            line
+            for line, comparison in enumerate(comparisons)
+            if comparison.significant
+        ]
         yield Section(
             "comparisons",
             f"{run} against {baseline}",
@@ -227,21 +309,30 @@ def _pair_caption(report: ComparisonData) -> str:
     if any(not math.isnan(comparison.p.total) for comparison in comparisons):
         test = "Student's t, with what varies between runs of a model or between labels"
     elif report.num_clusters:
-        test = f"randomisation test, the rows of a cluster swapped together between the runs, {SWAPPED}"
+        test = (
+            "randomisation test, the rows of a cluster swapped together between the "
+            f"runs, {SWAPPED}"
+        )
     else:
         test = f"randomisation test, rows swapped between the runs, {SWAPPED}"
     corrected = f"{report.correction}, of {counted(report.corrected_for, 'comparison')}"
     if report.correction == UNCORRECTED:
         corrected = "the same p, as correction='none' leaves it"
     caption = (
-        f"p: {test}; corrected: {corrected}; interval: "
-        f"{report.confidence:.3g} of this comparison alone, so that it may leave out 0 where the corrected p is large; "
-        "least: the smallest true difference that so many rows show in 8 of 10 samples, if rows vary as they do here; "
-        f"effect: Cohen's d of the row differences; *: significant at {1 - report.confidence:.3g}."
+        f"p: {test}; corrected: {corrected}; interval: {report.confidence:.3g} of this "
+        "comparison alone, so that it may leave out 0 where the corrected p is large; "
+        "least: the smallest true difference that so many rows show in 8 of 10 "
+        "samples, if rows vary as they do here; effect: Cohen's d of the row "
+        f"differences; *: significant at {1 - report.confidence:.3g}."
     )
-    swaps = max((comparison.swaps for comparison in comparisons if comparison.p_is_upper_bound), default=0)
+    swaps = max(
+        (comparison.swaps for comparison in comparisons if comparison.p_is_upper_bound),
+        default=0,
+    )
     if swaps:
-        caption += f" {AT_MOST}: none of {swaps:,} random swaps differs as much as the runs; "
+        caption += (
+            f" {AT_MOST}: none of {swaps:,} random swaps differs as much as the runs; "
+        )
         caption += "more resamples may give a lower p."
     if any(comparison.statistic == "labels" for comparison in comparisons):
         caption += " Of averages over labels, win/tie/loss are labels, not rows."
@@ -249,10 +340,17 @@ def _pair_caption(report: ComparisonData) -> str:
 
 
 def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return why there are no intervals, and which differences are smaller than what bins of scores leave open."""
-    keys_by_reason = grouped((comparison.interval.reason or "", comparison.key) for comparison in comparisons)
+    """Return why there are no intervals, and which differences are smaller than what
+    bins of scores leave open.
+    """
+    keys_by_reason = grouped(
+        (comparison.interval.reason or "", comparison.key) for comparison in comparisons
+    )
     keys_by_reason.pop("", None)
-    texts = [f"no interval, {reason}: {', '.join(keys)}" for reason, keys in keys_by_reason.items()]
+    texts = [
+        f"no interval, {reason}: {', '.join(keys)}"
+        for reason, keys in keys_by_reason.items()
+    ]
 
     keys = []
     for comparison in comparisons:
@@ -260,18 +358,32 @@ def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
             keys.append(comparison.key)
     if keys:
         texts.append(
-            f"smaller than what bins of scores leave open, so that no * stands there: {', '.join(keys)}; pass "
+            "smaller than what bins of scores leave open, so that no * stands there: "
+            f"{', '.join(keys)}; pass "
             "logits in place of probabilities, or scores of a wider range"
         )
     return texts
 
 
 def not_compared_section(report: ComparisonData, brief: bool) -> Section:
-    """Return the values over all rows that no comparison reads; in a terminal, only values over all labels."""
+    """Return the values over all rows that no comparison reads; in a terminal, only
+    values over all labels.
+    """
     lines = []
     for key, values in report.not_compared.items():
         place = report.places[key]
         if not place.row_group and not (brief and place.bucket):
-            lines.append([key, *(number(values.get(run, math.nan)) for run in report.runs)])
-    caption = f"{' '.join(report.not_compared_because)} Nothing tells whether a difference is chance."
-    return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)
+            lines.append(
+                [key, *(number(values.get(run, math.nan)) for run in report.runs)]
+            )
+    caption = (
+        f"{' '.join(report.not_compared_because)} Nothing tells whether a "
+        "difference is chance."
+    )
+    return Section(
+        "not_compared",
+        "Not compared",
+        caption,
+        header=["metric", *report.runs],
+        lines=lines,
+    )

@@ -1,4 +1,6 @@
-"""Values of single labels as functions of the training count: local means with a band, and their drawing."""
+"""Values of single labels as functions of the training count: local means with a band,
+and their drawing.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from tailmetrics.report.charts import Chart, Mark, Scale, Tick, run_look, scale_from_zero
+from tailmetrics.report.charts import (
+    Chart,
+    Mark,
+    Scale,
+    Tick,
+    run_look,
+    scale_from_zero,
+)
 from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import number, sentences, short_name
 
 POINTS = 60
-"""Points of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that the curve looks smooth."""
+"""Points of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that
+the curve looks smooth.
+"""
 FEWEST = 3
-"""The smallest effective number of labels of a mean with a band: with 2.4 labels, a band of 95 % held 88 %."""
+"""The smallest effective number of labels of a mean with a band: with 2.4 labels, a
+band of 95 % held 88 %.
+"""
 NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution, for a band of 95 %."""
 UNSEEN_AT, CURVE_END = 0.97, 0.87
-"""The place of the mean of the unseen labels, and the right end of a curve, so that names do not overlap."""
+"""The place of the mean of the unseen labels, and the right end of a curve, so that
+names do not overlap.
+"""
 
 
 class CurvePoint(NamedTuple):
-    """The local mean at one training count; at count 0, the mean over the labels never seen in training.
+    """The local mean at one training count; at count 0, the mean over the labels never
+    seen in training.
 
-    ``low`` and ``high`` are the ends of the band, NaN with fewer than three effective labels. ``effective_labels`` is
-    the effective number of labels of the mean; ``positives`` is its number of positives, weighted by the kernel.
+    ``low`` and ``high`` are the ends of the band, NaN with fewer than three effective
+    labels. ``effective_labels`` is the effective number of labels of the mean;
+    ``positives`` is its number of positives, weighted by the kernel.
     """
 
     training_count: float
@@ -40,22 +57,27 @@ class CurvePoint(NamedTuple):
 
 
 def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePoint]:
-    r"""Return the mean of values of labels as a function of the training count, with a band of 95 %.
+    r"""Return the mean of values of labels as a function of the training count, with a
+    band of 95 %.
 
-    With x the logarithm (base 10) of the count, w the weight (positives) and y the value of a label, the mean at x is
+    With x the logarithm (base 10) of the count, w the weight (positives) and y the
+    value of a label, the mean at x is
 
         m(x) = sum_l a_l(x) y_l,    a_l(x) = w_l K((x - x_l) / h) / sum_j w_j K((x - x_j) / h)
 
-    with the normal kernel K (Nadaraya 1964; Watson 1964), and its variance, with labels as the units that vary,
+    with the normal kernel K (Nadaraya 1964; Watson 1964), and its variance, with labels
+    as the units that vary,
 
         sum_l a_l(x)^2 (y_l - m(x_l))^2 / (1 - a_l(x_l))^2
 
-    which also holds where labels vary unequally (HC3 of MacKinnon and White 1985). The band comes from Student's t; its
-    degrees of freedom are the effective number of labels, (sum a)^2 / sum a^2 (Kish 1965), minus 1. The band is for the
-    local mean of the true values, which is flatter than the true values where these bend. The bandwidth h is
-    .9 min(deviation, interquartile range / 1.34) n^(-1/5) (Silverman 1986, eq. 3.31), both weighted, with
-    n = (sum w)^2 / sum w^2 labels. The bandwidth depends on counts and positives alone, so that two runs on the same
-    targets are smoothed alike.
+    which also holds where labels vary unequally (HC3 of MacKinnon and White 1985). The
+    band comes from Student's t; its degrees of freedom are the effective number of
+    labels, (sum a)^2 / sum a^2 (Kish 1965), minus 1. The band is for the local mean of
+    the true values, which is flatter than the true values where these bend. The
+    bandwidth h is .9 min(deviation, interquartile range / 1.34) n^(-1/5) (Silverman
+    1986, eq. 3.31), both weighted, with n = (sum w)^2 / sum w^2 labels. The bandwidth
+    depends on counts and positives alone, so that two runs on the same targets are
+    smoothed alike.
 
     Args:
         counts: Training counts, shape (L,).
@@ -63,10 +85,13 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
         weights: Positives, shape (L,).
 
     Returns:
-        Points from the most frequent label to the rarest, then the point of the unseen labels; no points with fewer
-        than three different counts.
+        Points from the most frequent label to the rarest, then the point of the unseen
+        labels; no points with fewer than three different counts.
     """
-    count, y, w = (np.asarray(column.cpu(), dtype=np.float64) for column in (counts, values, weights))
+    count, y, w = (
+        np.asarray(column.cpu(), dtype=np.float64)
+        for column in (counts, values, weights)
+    )
     is_measured = (w > 0) & np.isfinite(y)
 
     is_seen = is_measured & (count > 0)
@@ -76,7 +101,11 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
     grid = np.linspace(x.max(), x.min(), POINTS)
     bandwidth = max(_bandwidth(x, w[is_seen]), 2 * (grid[0] - grid[1]))
     points = []
-    for place, mean in zip(grid.tolist(), _means_at(grid, x, y[is_seen], w[is_seen], bandwidth), strict=True):
+    for place, mean in zip(
+        grid.tolist(),
+        _means_at(grid, x, y[is_seen], w[is_seen], bandwidth),
+        strict=True,
+    ):
         points.append(CurvePoint(10**place, *mean))
 
     is_unseen = is_measured & (count == 0)
@@ -88,7 +117,9 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
 
 
 def _bandwidth(x: Any, w: Any) -> float:
-    """Return h of :func:`local_means`; without a distance between the quartiles, only the deviation counts."""
+    """Return h of :func:`local_means`; without a distance between the quartiles, only
+    the deviation counts.
+    """
     order = np.argsort(x)
     share = np.cumsum(w[order]) / w.sum()
     lower_quartile, upper_quartile = x[order][np.searchsorted(share, (0.25, 0.75))]
@@ -102,8 +133,11 @@ def _bandwidth(x: Any, w: Any) -> float:
 
 
 def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, ...]]:
-    """Return mean, ends of the band, effective labels and positives at each point of a descending grid."""
-    places, place_of_label = np.unique(x, return_inverse=True)  # labels with equal counts share a kernel
+    """Return mean, ends of the band, effective labels and positives at each point of a
+    descending grid.
+    """
+    # labels with equal counts share a kernel
+    places, place_of_label = np.unique(x, return_inverse=True)
     kernel = np.exp(-0.5 * ((grid[:, None] - places) / h) ** 2)
 
     def sums_at_places(terms: Any) -> Any:
@@ -130,12 +164,17 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
 
 
 def _quantile_of_t(freedom: Any) -> Any:
-    """Return the 97.5 % quantile of Student's t: 2 % too little with 4 degrees of freedom, 10 % with 2.
+    """Return the 97.5 % quantile of Student's t: 2 % too little with 4 degrees of
+    freedom, 10 % with 2.
 
     Source: Abramowitz and Stegun 1964, 26.7.5, the first three terms.
     """
     z = NORMAL
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    )
 
 
 def curve_section(
@@ -144,25 +183,38 @@ def curve_section(
     edges: Sequence[tuple[float, str]],
     legend: Sequence[str] = (),
 ) -> Section:
-    """Return the section of values by training count: a drawing for each metric, with a curve for each run.
+    """Return the section of values by training count: a drawing for each metric, with a
+    curve for each run.
 
     Args:
         title: The heading.
         curves: Points by metric and run.
-        edges: The training count at the end of each bucket, NaN for the last bucket; and the bucket's name.
+        edges: The training count at the end of each bucket, NaN for the last bucket;
+            and the bucket's name.
         legend: The runs.
     """
     caption = sentences(
-        "mean over the labels that occur about as often in training, weighted by their positives, with a band of 95 %",
+        (
+            "mean over the labels that occur about as often in training, weighted by "
+            "their positives, with a band of 95 %"
+        ),
         "vertical lines: the edges of the buckets" if edges else "",
         "a curve does not jump where an edge moves",
     )
-    charts = [_curve(metric, points_by_run, edges) for metric, points_by_run in curves.items()]
+    charts = [
+        _curve(metric, points_by_run, edges) for metric, points_by_run in curves.items()
+    ]
     return Section("curve", title, note=caption, charts=charts, legend=legend)
 
 
-def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges: Sequence[tuple[float, str]]) -> Chart:
-    """Return the drawing of one metric: a curve for each run, frequent labels on the left, unseen labels last."""
+def _curve(
+    metric: str,
+    points_by_run: Mapping[str, Sequence[CurvePoint]],
+    edges: Sequence[tuple[float, str]],
+) -> Chart:
+    """Return the drawing of one metric: a curve for each run, frequent labels on the
+    left, unseen labels last.
+    """
     points = list(chain.from_iterable(points_by_run.values()))
     seen_counts = [point.training_count for point in points if point.training_count]
     has_unseen = len(seen_counts) < len(points)
@@ -196,7 +248,9 @@ def _curve(metric: str, points_by_run: Mapping[str, Sequence[CurvePoint]], edges
 
 
 def _across(share: float, end: float) -> float:
-    """Return the place of a share of the scale of counts between 0, the largest count, and ``end``, the smallest."""
+    """Return the place of a share of the scale of counts between 0, the largest count,
+    and ``end``, the smallest.
+    """
     return end * (1 - share)
 
 
@@ -211,8 +265,12 @@ def _description(run: str, points: Sequence[CurvePoint]) -> str:
     return text
 
 
-def _edge_marks(edges: Sequence[tuple[float, str]], counts: Scale, end: float) -> list[Mark]:
-    """Return a vertical line at the edge of each bucket, and the name of the bucket where there is room."""
+def _edge_marks(
+    edges: Sequence[tuple[float, str]], counts: Scale, end: float
+) -> list[Mark]:
+    """Return a vertical line at the edge of each bucket, and the name of the bucket
+    where there is room.
+    """
     marks = []
     left = 0.0
     for training_count, bucket in edges:
@@ -230,14 +288,23 @@ def _edge_marks(edges: Sequence[tuple[float, str]], counts: Scale, end: float) -
     return marks
 
 
-def _run_marks(points: Sequence[CurvePoint], number_of_run: int, counts: Scale, up: Scale, end: float) -> list[Mark]:
-    """Return the curve of one run with its band, and a dot with its interval for the unseen labels.
+def _run_marks(
+    points: Sequence[CurvePoint],
+    number_of_run: int,
+    counts: Scale,
+    up: Scale,
+    end: float,
+) -> list[Mark]:
+    """Return the curve of one run with its band, and a dot with its interval for the
+    unseen labels.
 
     The band has gaps where its ends are unknown.
     """
     colour = run_look(number_of_run)[0]
     seen = [point for point in points if point.training_count]
-    pairs = [(_across(counts.share(point.training_count), end), point) for point in seen]
+    pairs = [
+        (_across(counts.share(point.training_count), end), point) for point in seen
+    ]
 
     marks = []
     for has_band, group in groupby(pairs, key=lambda pair: math.isfinite(pair[1].low)):
@@ -246,11 +313,20 @@ def _run_marks(points: Sequence[CurvePoint], number_of_run: int, counts: Scale, 
             lower = [(across, up.share(point.low)) for across, point in stretch]
             upper = [(across, up.share(point.high)) for across, point in stretch]
             marks.append(Mark("area", [*lower, *reversed(upper)], colour))
-    marks.append(Mark("line", [(across, up.share(point.value)) for across, point in pairs], colour))
+    marks.append(
+        Mark(
+            "line", [(across, up.share(point.value)) for across, point in pairs], colour
+        )
+    )
 
     for point in points[len(seen) :]:
         if math.isfinite(point.low):
-            interval = [(UNSEEN_AT, up.share(point.low)), (UNSEEN_AT, up.share(point.high))]
+            interval = [
+                (UNSEEN_AT, up.share(point.low)),
+                (UNSEEN_AT, up.share(point.high)),
+            ]
             marks.append(Mark("line", interval, colour))
-        marks.append(Mark("dot", [(UNSEEN_AT, up.share(point.value))], colour, "circle"))
+        marks.append(
+            Mark("dot", [(UNSEEN_AT, up.share(point.value))], colour, "circle")
+        )
     return marks

@@ -1,4 +1,6 @@
-"""``ReportData``: the results of one evaluation, as records that are found by key and by place."""
+"""``ReportData``: the results of one evaluation, as records that are found by key and
+by place.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,18 @@ class ReportData:
 
     Attributes:
         title: The title, which names the evaluated data.
-        records: The values, one :class:`Record` each; gaps and spreads of buckets are the last ones.
-        metrics: What holds for all values of a metric, one :class:`MetricFacts` for each metric.
-        headline: The metric that the report is about, as a key without bucket; empty for the first one.
+        records: The values, one :class:`Record` each; gaps and spreads of buckets are
+            the last ones.
+        metrics: What holds for all values of a metric, one :class:`MetricFacts` for
+            each metric.
+        headline: The metric that the report is about, as a key without bucket; empty
+            for the first one.
         buckets: Buckets of labels, head first.
         row_groups: Groups of rows, such as languages.
         rows: Number of rows evaluated; None if not counted.
         positives: Number of relevant labels over all rows; None if not counted.
-        ties: For each cut-off, the share of rows that are cut inside a tie; for None, the share of rows in which a
-            relevant label has the score of another label.
+        ties: For each cut-off, the share of rows that are cut inside a tie; for None,
+            the share of rows in which a relevant label has the score of another label.
         label_counts: Training counts, for the curves of labels.
         labels: Values of single labels; None if they were not asked for.
         settings: Class and arguments of every metric.
@@ -80,7 +85,7 @@ class ReportData:
     date: str = field(default_factory=today)
     words: Words = USUAL_WORDS
 
-    # -- records by place ---------------------------------------------------------------------------------------
+    # -- records by place --------------------------------------------------------------
 
     @cached_property
     def by_key(self) -> dict[str, Record]:
@@ -89,10 +94,16 @@ class ReportData:
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str, str, str], Record]:
-        return {(record.metric, record.bucket, record.row_group, record.summary): record for record in self.records}
+        return {
+            (record.metric, record.bucket, record.row_group, record.summary): record
+            for record in self.records
+        }
 
-    def record(self, metric: str, bucket: str = "", row_group: str = "", summary: str = "") -> Record:
-        """Return the record of a metric in a bucket and a group of rows, or a summary of its buckets.
+    def record(
+        self, metric: str, bucket: str = "", row_group: str = "", summary: str = ""
+    ) -> Record:
+        """Return the record of a metric in a bucket and a group of rows, or a summary
+        of its buckets.
 
         Where there is none, the record has no key, and its value is NaN.
         """
@@ -102,13 +113,16 @@ class ReportData:
         """Return a value; NaN if no row or label counts.
 
         Raises:
-            ValueError: If the report does not have the metric in this bucket and this group of rows.
+            ValueError: If the report does not have the metric in this bucket and this
+                group of rows.
         """
         record = self.record(metric, bucket, group)
         if record is not NO_RECORD:
             return record.value
 
-        names = sorted({name for name, *place in self._by_place if place == [bucket, group, ""]})
+        names = sorted(
+            {name for name, *place in self._by_place if place == [bucket, group, ""]}
+        )
         place = f"metric={metric!r}, bucket={bucket!r}, group={group!r}"
         hint = "choose names of report.by_bucket or report.by_group."
         if names:
@@ -117,7 +131,9 @@ class ReportData:
 
     @cached_property
     def _by_metric(self) -> dict[tuple[Breakdown, str], list[Record]]:
-        return grouped(((record.breakdown, record.metric), record) for record in self.records)
+        return grouped(
+            ((record.breakdown, record.metric), record) for record in self.records
+        )
 
     def _metrics_of(self, breakdown: Breakdown) -> list[str]:
         """Return the metrics that have values of a breakdown; the headline is first."""
@@ -132,7 +148,9 @@ class ReportData:
     @cached_property
     def overall_records(self) -> list[Record]:
         """The records over all rows and labels."""
-        return [record for record in self.records if record.breakdown is Breakdown.WHOLE]
+        return [
+            record for record in self.records if record.breakdown is Breakdown.WHOLE
+        ]
 
     def bucket_records(self, metric: str) -> list[Record]:
         """Return the records of a metric by bucket over all rows, head first."""
@@ -154,8 +172,14 @@ class ReportData:
 
     @cached_property
     def about(self) -> str:
-        """The metric that the report is about: its headline, or else the first one by bucket, or the first one."""
-        metrics = [*self.metrics_by_bucket, *(record.metric for record in self.overall_records), ""]
+        """The metric that the report is about: its headline, or else the first one by
+        bucket, or the first one.
+        """
+        metrics = [
+            *self.metrics_by_bucket,
+            *(record.metric for record in self.overall_records),
+            "",
+        ]
         return self.headline or metrics[0]
 
     def whole(self, metric: str) -> Record:
@@ -163,7 +187,9 @@ class ReportData:
         return self.by_key.get(self.facts(metric).overall_key, self.record(metric))
 
     def bucket_record(self, metric: str, bucket: str) -> Record:
-        """Return the record of a metric in a bucket over all rows; an empty name of a bucket stands for all labels."""
+        """Return the record of a metric in a bucket over all rows; an empty name of a
+        bucket stands for all labels.
+        """
         if not bucket:
             return self.whole(metric)
         return self.record(metric, bucket)
@@ -185,9 +211,11 @@ class ReportData:
         return self._buckets[name]
 
     def bucket_lines(self, metrics: Sequence[str]) -> list[BucketRow]:
-        """Return the lines of a table of metrics by bucket: the buckets with a value, after a line of all labels.
+        """Return the lines of a table of metrics by bucket: the buckets with a value,
+        after a line of all labels.
 
-        The name of the line of all labels is empty; it is left out if no metric has a value over all labels.
+        The name of the line of all labels is empty; it is left out if no metric has a
+        value over all labels.
         """
         names = set()
         for metric in metrics:
@@ -199,13 +227,16 @@ class ReportData:
 
     def _all_labels(self) -> BucketRow:
         """Return the line of all labels: its numbers are sums over the buckets."""
-        first = [bucket for bucket in self.buckets if bucket.kind == 0]  # each set of buckets holds all labels once
+        # each set of buckets holds all labels once
+        first = [bucket for bucket in self.buckets if bucket.kind == 0]
         return BucketRow(
             "",
             labels=sum(bucket.labels for bucket in first),
             occurrences=sum(bucket.occurrences for bucket in first),
             positives=sum(bucket.positives for bucket in first),
-            labels_with_rows=sum(bucket.labels_with_rows or 0 for bucket in self.buckets),
+            labels_with_rows=sum(
+                bucket.labels_with_rows or 0 for bucket in self.buckets
+            ),
         )
 
     @cached_property
@@ -216,31 +247,45 @@ class ReportData:
         """Return a group of rows by name."""
         return self._groups[name]
 
-    # -- the records as mappings by key -------------------------------------------------------------------------
+    # -- the records as mappings by key ------------------------------------------------
 
     @cached_property
     def scalars(self) -> dict[str, float]:
-        """Values by key, as ``compute()`` returns them: ``precision@5``, ``recall@10/decile_1``."""
+        """Values by key, as ``compute()`` returns them: ``precision@5``,
+        ``recall@10/decile_1``.
+        """
         return values_by_key(self.values_alone, "value")
 
     @cached_property
     def summaries(self) -> dict[str, float]:
-        """Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` returns them."""
-        return values_by_key([record for record in self.records if record.summary], "value")
+        """Gap and spread of each metric by bucket, as ``TopKCollection.summaries()``
+        returns them.
+        """
+        return values_by_key(
+            [record for record in self.records if record.summary], "value"
+        )
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """Confidence intervals by key."""
-        return {record.key: record.interval for record in self.records if record.interval is not None}
+        return {
+            record.key: record.interval
+            for record in self.records
+            if record.interval is not None
+        }
 
     @cached_property
     def references(self) -> dict[str, dict[str, float]]:
-        """Values by key of three simple models, ``{"chance": …, "popularity": …, "attainable": …}``."""
+        """Values by key of three simple models,
+        ``{"chance": …, "popularity": …, "attainable": …}``.
+        """
         return self._mappings(REFERENCES)
 
     @cached_property
     def tie_bounds(self) -> dict[str, dict[str, float]]:
-        """Values by key over all orders of equal scores, ``{"worst": …, "expected": …, "best": …}``."""
+        """Values by key over all orders of equal scores,
+        ``{"worst": …, "expected": …, "best": …}``.
+        """
         return self._mappings(ORDERS)
 
     def _mappings(self, names: Iterable[str]) -> dict[str, dict[str, float]]:
@@ -253,7 +298,9 @@ class ReportData:
 
     @cached_property
     def at_half_the_rows(self) -> dict[str, float]:
-        """Averages over labels by key, at half of the rows: they depend on the number of rows."""
+        """Averages over labels by key, at half of the rows: they depend on the number
+        of rows.
+        """
         return values_by_key(self.records, "at_half_the_rows")
 
     @cached_property
@@ -266,7 +313,9 @@ class ReportData:
         """Values over all rows by metric and bucket; the headline is first."""
         values = {}
         for metric in self.metrics_by_bucket:
-            values[metric] = {record.bucket: record.value for record in self.bucket_records(metric)}
+            values[metric] = {
+                record.bucket: record.value for record in self.bucket_records(metric)
+            }
         return values
 
     @cached_property
@@ -274,37 +323,52 @@ class ReportData:
         """Values over all labels by metric and group of rows."""
         values = {}
         for metric in self.metrics_by_group:
-            values[metric] = {record.row_group: record.value for record in self.group_records(metric)}
+            values[metric] = {
+                record.row_group: record.value for record in self.group_records(metric)
+            }
         return values
 
     def to_frame(self) -> Any:
-        """Return the records as a pandas DataFrame: a line for each value, with the counts of its bucket."""
+        """Return the records as a pandas DataFrame: a line for each value, with the
+        counts of its bucket.
+        """
         return to_frame(self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the records as lines of one table, which JSON, CSV and :meth:`to_frame` hold.
+        """Return the records as lines of one table, which JSON, CSV and
+        :meth:`to_frame` hold.
 
-        ``labels``, ``occurrences`` and ``positives`` are those of the bucket; ``occurrences`` are counted in training.
+        ``labels``, ``occurrences`` and ``positives`` are those of the bucket;
+        ``occurrences`` are counted in training.
         """
-        no_counts: dict[str, Any] = dict.fromkeys(("labels", "occurrences", "positives"))
+        no_counts: dict[str, Any] = dict.fromkeys(
+            ("labels", "occurrences", "positives")
+        )
         counts = {}
         for bucket in self.buckets:
             numbers = (bucket.labels, bucket.occurrences, bucket.positives)
             counts[bucket.name] = dict(zip(no_counts, numbers, strict=True))
-        return [{**record.as_dict(), **counts.get(record.bucket, no_counts)} for record in self.records]
+        return [
+            {**record.as_dict(), **counts.get(record.bucket, no_counts)}
+            for record in self.records
+        ]
 
-    # -- what the numbers say -----------------------------------------------------------------------------------
+    # -- what the numbers say ----------------------------------------------------------
 
     @cached_property
     def curves(self) -> dict[str, list[CurvePoint]]:
-        """Values of single labels as functions of the training count; empty without labels or counts."""
+        """Values of single labels as functions of the training count; empty without
+        labels or counts.
+        """
         if self.labels is None:
             return {}
         return self.labels.curves(self.label_counts)
 
     @property
     def blind_spots(self) -> Sequence[BlindSpot]:
-        """Labels that are found significantly less often than the others of their bucket; empty without labels."""
+        """Labels that are found significantly less often than the others of their
+        bucket; empty without labels.
+        """
         return () if self.labels is None else self.labels.blind_spots
 
     @property
@@ -321,6 +385,12 @@ class ReportData:
 
 
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:
-    """Return a short summary of training counts; different counts have different summaries."""
+    """Return a short summary of training counts; different counts have different
+    summaries.
+    """
     digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
-    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "sha256": digest}
+    return {
+        "labels": counts.numel(),
+        "occurrences": int(counts.sum()),
+        "sha256": digest,
+    }

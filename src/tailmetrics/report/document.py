@@ -1,4 +1,6 @@
-"""The content that every renderer shows, of a report or a comparison: sections with a table, drawings, or both."""
+"""The content that every renderer shows, of a report or a comparison: sections with a
+table, drawings, or both.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
 
 
 def value_and_interval(text: str) -> tuple[str, str]:
-    """Return the value and the interval of a cell, such as ``0.5`` and ``±.1``; without an interval, the text and "".
+    """Return the value and the interval of a cell, such as ``0.5`` and ``±.1``; without
+    an interval, the text and "".
 
     >>> value_and_interval("0.5000 [.4000, .6500]"), value_and_interval("a name")
     (('0.5000', '[.4000, .6500]'), ('a name', ''))
@@ -39,7 +42,9 @@ def value_and_interval(text: str) -> tuple[str, str]:
 
 
 def _width(text: str) -> float:
-    """Return about how wide a cell of a page is, in pixels; an interval stands below its value."""
+    """Return about how wide a cell of a page is, in pixels; an interval stands below
+    its value.
+    """
     value, interval = value_and_interval(text)
     return 8.2 * max(len(value), 0.85 * len(interval)) + 14
 
@@ -50,12 +55,16 @@ def _name_width(name: str) -> float:
 
 
 def side_by_side(
-    columns: Sequence[int], naming: Sequence[int], page_width: float, widths: Sequence[float]
+    columns: Sequence[int],
+    naming: Sequence[int],
+    page_width: float,
+    widths: Sequence[float],
 ) -> list[list[int]]:
-    """Return columns, of which the first are ``naming``, as the parts of a table; each part begins with ``naming``.
+    """Return columns, of which the first are ``naming``, as the parts of a table; each
+    part begins with ``naming``.
 
-    ``widths`` holds the width of each column. No part is wider than the page, unless it has one column beside
-    ``naming``.
+    ``widths`` holds the width of each column. No part is wider than the page, unless it
+    has one column beside ``naming``.
     """
     parts = [list[int]()]
     for column in columns:
@@ -73,16 +82,19 @@ class Section:
     Attributes:
         name: The kind of section, such as ``"overall"`` or ``"buckets"``.
         title: The heading.
-        caption: Text about the values: their scope, cut-off and rows. A page leaves it out beside drawings, because
-            each drawing has its own caption.
-        note: Text about the buckets and the columns; a page shows it below drawings and above the table.
+        caption: Text about the values: their scope, cut-off and rows. A page leaves it
+            out beside drawings, because each drawing has its own caption.
+        note: Text about the buckets and the columns; a page shows it below drawings and
+            above the table.
         header: Names of the columns.
         lines: The cells of each line; empty if there is no table.
         texts: Number of columns, from the left, that hold text.
         bold: Cells in bold, as (line, column).
         charts: Drawings, which a page shows above the table.
-        legend: Names of the runs in the drawings; the position of a name gives the colour and the shape of the run.
-        folded: Whether a page hides the section until a reader opens it. LaTeX leaves it out, except for references.
+        legend: Names of the runs in the drawings; the position of a name gives the
+            colour and the shape of the run.
+        folded: Whether a page hides the section until a reader opens it. LaTeX leaves
+            it out, except for references.
     """
 
     name: str
@@ -109,18 +121,26 @@ class Section:
 
     @property
     def parts(self) -> list[Section]:
-        """The table as tables that are as wide as a page at most; each begins with the columns that name the line."""
+        """The table as tables that are as wide as a page at most; each begins with the
+        columns that name the line.
+        """
         return self.within(PAGE_WIDTH, self.widths(_width, _name_width))
 
-    def widths(self, cell_width: Callable[[str], float], name_width: Callable[[str], float]) -> list[float]:
-        """Return the width of each column, given the width of a cell and that of a column's name."""
+    def widths(
+        self, cell_width: Callable[[str], float], name_width: Callable[[str], float]
+    ) -> list[float]:
+        """Return the width of each column, given the width of a cell and that of a
+        column's name.
+        """
         widths = []
         for name, *cells in zip(self.header, *self.lines, strict=True):
             widths.append(max([name_width(name), *map(cell_width, cells)]))
         return widths
 
     def within(self, page_width: float, widths: Sequence[float]) -> list[Section]:
-        """Return the table as tables of at most this width, given the widths of its columns."""
+        """Return the table as tables of at most this width, given the widths of its
+        columns.
+        """
         naming = [0]
         if self.texts <= 2:
             naming = list(range(self.texts))
@@ -147,7 +167,9 @@ class Section:
         )
 
     def translated(self, translate: Translate) -> Section:
-        """Return the section in the words of a field; cells stay, but for those that say what values count."""
+        """Return the section in the words of a field; cells stay, but for those that
+        say what values count.
+        """
         lines = self.lines
         if self.name == "overall":
             lines = [[*cells[:2], *map(translate, cells[2:])] for cells in self.lines]
@@ -172,7 +194,8 @@ class Document:
         facts: The amount of data, such as ``"90 rows"``.
         sections: The sections, in reading order.
         verdict: The main result in words, shown first.
-        first: The tables that a terminal shows unless it is to show all; empty if there are few tables.
+        first: The tables that a terminal shows unless it is to show all; empty if there
+            are few tables.
         warnings: Facts that a reader should know before trusting the numbers.
         readings: For each file, the sentence that says how it was read.
         below: Text below the picture.
@@ -211,7 +234,9 @@ class Document:
         return charts
 
     def translated(self, translate: Translate) -> Document:
-        """Return the document in the words of a field; how files were read stays in the words of the files."""
+        """Return the document in the words of a field; how files were read stays in the
+        words of the files.
+        """
         return replace(
             self,
             facts=list(map(translate, self.facts)),
@@ -224,7 +249,9 @@ class Document:
 
 
 def today() -> str:
-    """Return the date in UTC: today's, or the date of ``SOURCE_DATE_EPOCH``, which makes a build reproducible."""
+    """Return the date in UTC: today's, or the date of ``SOURCE_DATE_EPOCH``, which
+    makes a build reproducible.
+    """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch is None:
         return datetime.now(timezone.utc).date().isoformat()
@@ -239,7 +266,8 @@ def csv_table(lines: Sequence[Mapping[str, object]]) -> CsvTable:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as strict JSON can hold it: dicts, lists, NaN as None, infinity as text.
+    """Return a value as strict JSON can hold it: dicts, lists, NaN as None, infinity as
+    text.
 
     >>> plain({"value": float("nan"), "places": (1, float("inf"))})
     {'value': None, 'places': [1, 'inf']}

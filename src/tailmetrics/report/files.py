@@ -1,4 +1,6 @@
-"""``Rendered``: a report or a comparison that is written to files, printed, and shown in a notebook."""
+"""``Rendered``: a report or a comparison that is written to files, printed, and shown
+in a notebook.
+"""
 
 from __future__ import annotations
 
@@ -29,28 +31,44 @@ TABLES = ("labels", "curve")
 
 
 def check_replaceable(goal: Path) -> None:
-    """Raise unless a path holds nothing, or a regular file: a folder, link, device, pipe or socket is not replaced."""
+    """Raise unless a path holds nothing, or a regular file: a folder, link, device,
+    pipe or socket is not replaced.
+    """
     if os.path.lexists(goal) and not S_ISREG(os.lstat(goal).st_mode):
         kind = "a folder" if goal.is_dir() else "a link, device, pipe or socket"
-        raise FileExistsError(EEXIST, f"is {kind}, where a file is to be written", str(goal))
+        raise FileExistsError(
+            EEXIST, f"is {kind}, where a file is to be written", str(goal)
+        )
 
 
 def file_names(stem: str, tables: Sequence[str]) -> list[str]:
-    """Return the names of the files that a report or a comparison may write, but for drawings alone."""
-    return [*(f"{stem}.{form}" for form in FORMS), *(_table_file(name, stem) for name in tables)]
+    """Return the names of the files that a report or a comparison may write, but for
+    drawings alone.
+    """
+    return [
+        *(f"{stem}.{form}" for form in FORMS),
+        *(_table_file(name, stem) for name in tables),
+    ]
 
 
 def check_goal(goal: Path, stem: str) -> None:
-    """Raise if a file of a report must not be replaced: ``report.csv`` is ours by its name, ``labels.csv`` is not."""
+    """Raise if a file of a report must not be replaced: ``report.csv`` is ours by its
+    name, ``labels.csv`` is not.
+    """
     check_replaceable(goal)
     is_table = goal.name in [_table_file(name, stem) for name in TABLES]
     if is_table and goal.exists() and not goal.with_name(f"{stem}.json").exists():
-        text = f"is there without {stem}.json beside it, so that it may be of another program"
+        text = (
+            f"is there without {stem}.json beside it, so that it may be of "
+            "another program"
+        )
         raise FileExistsError(EEXIST, text, str(goal))
 
 
 def _table_file(name: str, stem: str) -> str:
-    """Return the file name of a table: ``labels_val.csv`` for ``report_val``, ``mine_labels.csv`` for ``mine``."""
+    """Return the file name of a table: ``labels_val.csv`` for ``report_val``,
+    ``mine_labels.csv`` for ``mine``.
+    """
     if not name:
         return f"{stem}.csv"
     if stem.startswith("report"):
@@ -59,7 +77,9 @@ def _table_file(name: str, stem: str) -> str:
 
 
 class Rendered(Shown):
-    """A report or a comparison that can be written to files, printed, and shown in a notebook."""
+    """A report or a comparison that can be written to files, printed, and shown in a
+    notebook.
+    """
 
     stem: ClassVar[str]
     """The name of the files, without their suffix."""
@@ -67,23 +87,33 @@ class Rendered(Shown):
     """The tables beside the main one."""
 
     @names_missing_extra
-    def write(self, folder: Path | str, stem: str | None = None, figures: Figures | None = None) -> list[Path]:
-        """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
+    def write(
+        self,
+        folder: Path | str,
+        stem: str | None = None,
+        figures: Figures | None = None,
+    ) -> list[Path]:
+        """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``;
+        return their paths.
 
-        If the process is interrupted, no file is incomplete. If there is nothing to draw, there is no picture. Values
-        of single labels go to ``labels.csv`` and ``curve.csv``, or for ``stem="report_val"`` to ``labels_val.csv`` and
-        so on. ``figures="svg"`` or ``"pdf"`` also writes each drawing alone, for a paper. An earlier report with this
-        stem is replaced as a whole, its tables and its picture included.
+        If the process is interrupted, no file is incomplete. If there is nothing to
+        draw, there is no picture. Values of single labels go to ``labels.csv`` and
+        ``curve.csv``, or for ``stem="report_val"`` to ``labels_val.csv`` and so on.
+        ``figures="svg"`` or ``"pdf"`` also writes each drawing alone, for a paper. An
+        earlier report with this stem is replaced as a whole, its tables and its picture
+        included.
 
         Raises:
-            FileExistsError: If ``labels.csv`` or ``curve.csv`` is there without a report beside it.
+            FileExistsError: If ``labels.csv`` or ``curve.csv`` is there without a
+                report beside it.
         """
         if figures is not None:
             check_choice(f"{type(self).__name__}.write", "figures", figures, Figures)
         stem = self.stem if stem is None else stem
         if not stem or Path(stem).name != stem:
             raise ValueError(
-                f"{type(self).__name__}.write: stem={stem!r} is no file name; pass a name such as '{self.stem}_val'."
+                f"{type(self).__name__}.write: stem={stem!r} is no file name; pass a "
+                f"name such as '{self.stem}_val'."
             )
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,14 +131,20 @@ class Rendered(Shown):
                         (folder / name).unlink()
         return [folder / name for name in names]
 
-    def _write_files(self, folder: Path, stem: str, figures: Figures | None) -> list[str]:
+    def _write_files(
+        self, folder: Path, stem: str, figures: Figures | None
+    ) -> list[str]:
         """Write all files, and return their names."""
         picture = None
         if self.document().charts:
             picture = f"{stem}.png"
-        tables = {_table_file(name, stem): csv_text(table) for name, table in self.csv_tables().items()}
+        tables = {
+            _table_file(name, stem): csv_text(table)
+            for name, table in self.csv_tables().items()
+        }
         texts = {
-            f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
+            f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False)
+            + "\n",
             f"{stem}.md": markdown(self, picture=picture),
             f"{stem}.tex": latex(self),
             **tables,
@@ -129,7 +165,9 @@ class Rendered(Shown):
 
     @names_missing_extra
     def __str__(self) -> str:
-        """Return the text that a terminal shows, 80 columns wide; Markdown if rich is not installed."""
+        """Return the text that a terminal shows, 80 columns wide; Markdown if rich is
+        not installed.
+        """
         try:
             from rich.console import Console
         except ModuleNotFoundError:

@@ -1,4 +1,6 @@
-"""The tables that a terminal shows first: the headline by bucket and by group, and the values over all labels."""
+"""The tables that a terminal shows first: the headline by bucket and by group, and the
+values over all labels.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ from tailmetrics.report.records import Record
 BLOCKS = " ▏▎▍▌▋▊▉█"
 """An eighth of a letter more each."""
 BAR_LETTERS = 20
-"""Letters of the longest bar: beside names, counts, value and interval it fits into 80 columns."""
+"""Letters of the longest bar: beside names, counts, value and interval it fits into 80
+columns.
+"""
 
 
 def first_tables(report: ReportData, overall: Section) -> list[Section]:
-    """Return the headline by bucket and by group of rows, with bars, and the table over all labels."""
+    """Return the headline by bucket and by group of rows, with bars, and the table over
+    all labels.
+    """
     sections = [_by_bucket(report), _by_group(report), replace(overall, caption="")]
     return [section for section in sections if section.lines]
 
@@ -30,7 +36,9 @@ def _by_bucket(report: ReportData) -> Section:
     lines = report.bucket_lines([metric])
     records = [report.bucket_record(metric, line.name) for line in lines]
     caption = _caption(report, report.facts(metric).caption)
-    return _with_bars(f"{metric} by bucket", caption, BUCKET_HEADER, map(bucket_cells, lines), records)
+    return _with_bars(
+        f"{metric} by bucket", caption, BUCKET_HEADER, map(bucket_cells, lines), records
+    )
 
 
 def _by_group(report: ReportData) -> Section:
@@ -38,10 +46,15 @@ def _by_group(report: ReportData) -> Section:
     records = report.group_records(whole.metric)
     if not records:
         return Section("first", "")
-    groups = [GroupRow("", report.rows), *(report.group(record.row_group) for record in records)]
+    groups = [
+        GroupRow("", report.rows),
+        *(report.group(record.row_group) for record in records),
+    ]
     title = f"{whole.metric} by group of rows"
     caption = _caption(report, "over all labels")
-    return _with_bars(title, caption, GROUP_HEADER, map(group_cells, groups), [whole, *records])
+    return _with_bars(
+        title, caption, GROUP_HEADER, map(group_cells, groups), [whole, *records]
+    )
 
 
 def _caption(report: ReportData, caption: str) -> str:
@@ -52,9 +65,14 @@ def _caption(report: ReportData, caption: str) -> str:
 
 
 def _with_bars(
-    title: str, caption: str, header: Sequence[str], first_cells: Iterable[list[str]], records: Sequence[Record]
+    title: str,
+    caption: str,
+    header: Sequence[str],
+    first_cells: Iterable[list[str]],
+    records: Sequence[Record],
 ) -> Section:
-    """Return the table of records with their values and bars; the longest bar is 1, or the highest of values above 1.
+    """Return the table of records with their values and bars; the longest bar is 1, or
+    the highest of values above 1.
 
     Args:
         title: The title.

@@ -13,18 +13,24 @@ from tailmetrics.report.overview import intervals_in_words
 
 BY_GROUP = "By group of rows"
 GROUP_HEADER = ("group", "rows")
-"""The first columns of a table by group of rows, whose cells :func:`group_cells` returns."""
+"""The first columns of a table by group of rows, whose cells :func:`group_cells`
+returns.
+"""
 
 
 def group_cells(group: GroupRow) -> list[str]:
-    """Return the first cells of a line of a table by group of rows; the name is empty for all rows."""
+    """Return the first cells of a line of a table by group of rows; the name is empty
+    for all rows.
+    """
     return [group.name or ALL, count(group.rows)]
 
 
 def groups_section(report: ReportData) -> Section:
-    """Return a table of the values over all labels, with a line for all rows and for each group, and their drawings.
+    """Return a table of the values over all labels, with a line for all rows and for
+    each group, and their drawings.
 
-    The picture has the drawing of the headline alone if there are drawings by bucket, too.
+    The picture has the drawing of the headline alone if there are drawings by bucket,
+    too.
     """
     metrics = report.metrics_by_group
     if not metrics:
@@ -32,7 +38,9 @@ def groups_section(report: ReportData) -> Section:
 
     lines = []
     for group in (GroupRow("", report.rows), *report.row_groups):
-        values = [report.record(metric, row_group=group.name).text for metric in metrics]
+        values = [
+            report.record(metric, row_group=group.name).text for metric in metrics
+        ]
         lines.append([*group_cells(group), *values])
 
     headline = report.whole(report.about).metric
@@ -47,4 +55,6 @@ def groups_section(report: ReportData) -> Section:
     records = chain.from_iterable(map(report.group_records, metrics))
     note = sentences(*intervals_in_words(report, records))
     header = [*GROUP_HEADER, *metrics]
-    return Section("groups", BY_GROUP, caption, note, header=header, lines=lines, charts=charts)
+    return Section(
+        "groups", BY_GROUP, caption, note, header=header, lines=lines, charts=charts
+    )

@@ -1,4 +1,6 @@
-"""The sections on single labels: those missed most often, those suggested wrongly, and blind spots."""
+"""The sections on single labels: those missed most often, those suggested wrongly, and
+blind spots.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tailmetrics.report.formatting import count, number, p_value, sentences
 from tailmetrics.report.labels import TEST_COLUMNS, BlindSpot, LabelTable
 
 MISSED, WRONG = 3, 10
-"""The number of most often missed labels shown of each bucket, and of most often wrong labels shown in all."""
+"""The number of most often missed labels shown of each bucket, and of most often wrong
+labels shown in all.
+"""
 BRIEF_COLUMNS = {
     "missed": ("label", "name", "bucket", "count", "support", "missed"),
     "wrong": ("label", "name", "bucket", "count", "predicted", "wrong"),
@@ -29,16 +33,23 @@ MOST_BUCKETS = 50
 """The most buckets whose edges can be told apart in a drawing."""
 NAME_LETTERS = 44
 """Letters of a name in a table of labels."""
-BLIND_SPOT = "labels that are found significantly less often than the other labels of their bucket"
-NO_BLIND_SPOT = "no label is found significantly less often than the other labels of its bucket"
+BLIND_SPOT = (
+    "labels that are found significantly less often than the other labels of "
+    "their bucket"
+)
+NO_BLIND_SPOT = (
+    "no label is found significantly less often than the other labels of its bucket"
+)
 INSTEAD = "instead: the labels most often listed in its place, and in how many rows"
 BLIND_IN_CLUSTERS = (
-    "blind spots are not looked for: the test takes rows as independent, and rows of a cluster are alike"
+    "blind spots are not looked for: the test takes rows as independent, and rows of "
+    "a cluster are alike"
 )
 
 
 def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
-    """Yield a table of the labels most often missed, and a table of the labels most often wrongly predicted.
+    """Yield a table of the labels most often missed, and a table of the labels most
+    often wrongly predicted.
 
     Args:
         report: The report.
@@ -56,13 +67,31 @@ def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
         limit = f"at most {number} of each bucket"
     labels = table.most("missed", number, from_each_bucket=True)
     caption = sentences(
-        report.rows_in_words, f"missed: relevant and not predicted; {limit}", *_why_no_blind_spots(table)
+        report.rows_in_words,
+        f"missed: relevant and not predicted; {limit}",
+        *_why_no_blind_spots(table),
     )
-    yield _label_section(f"Labels most often missed{_at_k(table)}", caption, table, labels, "missed", brief)
+    yield _label_section(
+        f"Labels most often missed{_at_k(table)}",
+        caption,
+        table,
+        labels,
+        "missed",
+        brief,
+    )
 
     labels = table.most("wrong", WRONG)
-    caption = sentences(report.rows_in_words, f"wrong: predicted and not relevant; the first {WRONG}")
-    yield _label_section(f"Labels most often suggested wrongly{_at_k(table)}", caption, table, labels, "wrong", brief)
+    caption = sentences(
+        report.rows_in_words, f"wrong: predicted and not relevant; the first {WRONG}"
+    )
+    yield _label_section(
+        f"Labels most often suggested wrongly{_at_k(table)}",
+        caption,
+        table,
+        labels,
+        "wrong",
+        brief,
+    )
 
 
 def _at_k(table: LabelTable) -> str:
@@ -80,9 +109,16 @@ def _why_no_blind_spots(table: LabelTable) -> Sequence[str]:
 
 
 def _label_section(
-    title: str, caption: str, table: LabelTable, labels: Sequence[int], what: str, brief: bool
+    title: str,
+    caption: str,
+    table: LabelTable,
+    labels: Sequence[int],
+    what: str,
+    brief: bool,
 ) -> Section:
-    """Return the section of some labels; a table of missed labels has no column of wrong ones, and vice versa."""
+    """Return the section of some labels; a table of missed labels has no column of
+    wrong ones, and vice versa.
+    """
     left_out = {*BRIEF_COLUMNS, *TEST_COLUMNS} - {what}
     header, columns = [], []
     for name, values in table.cells(labels).items():
@@ -105,7 +141,9 @@ def _cell(value: Any, column: str) -> str:
 
 
 def blind_spots_section(report: ReportData, brief: bool) -> Section:
-    """Return the table of the labels that are found significantly less often than the others of their bucket."""
+    """Return the table of the labels that are found significantly less often than the
+    others of their bucket.
+    """
     labels, spots = report.labels, report.blind_spots
     if labels is None or not spots:
         return Section("blind_spots", "Blind spots")
@@ -121,19 +159,30 @@ def blind_spots_section(report: ReportData, brief: bool) -> Section:
     caption = sentences(
         f"{BLIND_SPOT}{_at_k(labels)}, {len(spots):,} in all",
         INSTEAD if "instead" in header else "",
-        "expected: the hits if it were found as often as the others, or as half of the labels, whichever is less",
+        (
+            "expected: the hits if it were found as often as the others, or as half "
+            "of the labels, whichever is less"
+        ),
         labels.rows_left_out(),
-        "q: p of the binomial test, corrected by Benjamini and Hochberg for all labels that have rows",
+        (
+            "q: p of the binomial test, corrected by Benjamini and Hochberg for all "
+            "labels that have rows"
+        ),
         labels.too_few_rows(),
     )
     texts = header.index("support")
-    return Section("blind_spots", "Blind spots", caption, header=header, lines=lines, texts=texts)
+    return Section(
+        "blind_spots", "Blind spots", caption, header=header, lines=lines, texts=texts
+    )
 
 
 def _instead(spot: BlindSpot) -> str:
     names = []
     for label in spot.instead:
-        names.append(f"{cut(str(label['name'] or label['label']), NAME_LETTERS)} ({label['rows']:,})")
+        names.append(
+            f"{cut(str(label['name'] or label['label']), NAME_LETTERS)} "
+            f"({label['rows']:,})"
+        )
     return ", ".join(names) or "–"
 
 
@@ -155,7 +204,9 @@ def _spot_cells(spot: BlindSpot) -> list[str]:
 
 
 def curves_section(report: ReportData) -> Section:
-    """Return the section of values of single labels as functions of the training count."""
+    """Return the section of values of single labels as functions of the training
+    count.
+    """
     edges = []
     if report.curves:
         edges = _bucket_edges(report)
@@ -164,9 +215,11 @@ def curves_section(report: ReportData) -> Section:
 
 
 def _bucket_edges(report: ReportData) -> list[tuple[float, str]]:
-    """Return the training count at the end of each bucket, NaN for the last one, and the bucket's name.
+    """Return the training count at the end of each bucket, NaN for the last one, and
+    the bucket's name.
 
-    There are no edges if buckets do not follow the order of the counts, or are too many to be told apart.
+    There are no edges if buckets do not follow the order of the counts, or are too many
+    to be told apart.
     """
     if report.label_counts is None:
         return []

@@ -1,4 +1,6 @@
-"""Counts and values of single labels, and the labels that a model misses beyond bad luck."""
+"""Counts and values of single labels, and the labels that a model misses beyond bad
+luck.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
     from tailmetrics.significance.blind_spots import BlindSpots
 
 COUNTS = ("count", "support", "predicted", "hits")
-"""The columns of ``TopKCollection.per_label`` that hold counts; the other columns hold values."""
+"""The columns of ``TopKCollection.per_label`` that hold counts; the other columns hold
+values.
+"""
 TEST_COLUMNS = ("expected", "q")
 """The columns of the tests for blind spots."""
 
 
 @dataclass(frozen=True)
 class BlindSpot:
-    """A label that is found significantly less often than the other labels of its bucket.
+    """A label that is found significantly less often than the other labels of its
+    bucket.
 
     Attributes:
         label: The id of the label.
@@ -36,7 +41,8 @@ class BlindSpot:
         q: The p-value, corrected for the number of labels.
         name: The name of the label; empty where labels are numbers.
         bucket: The bucket of the label; empty without buckets.
-        instead: At most three labels that are most often listed in its place: label, name, and number of rows.
+        instead: At most three labels that are most often listed in its place: label,
+            name, and number of rows.
     """
 
     label: int
@@ -51,21 +57,26 @@ class BlindSpot:
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
-    """A table with the counts and values of each label, as ``TopKCollection.per_label()`` returns it.
+    """A table with the counts and values of each label, as
+    ``TopKCollection.per_label()`` returns it.
 
     Attributes:
-        columns: Vectors (L,): ``count`` in training; ``support``, ``predicted`` and ``hits`` in the evaluation (the
-            last two end in ``@k`` if there are several cut-offs); and the values by key.
+        columns: Vectors (L,): ``count`` in training; ``support``, ``predicted`` and
+            ``hits`` in the evaluation (the last two end in ``@k`` if there are several
+            cut-offs); and the values by key.
         names: Name of each label; None where labels are numbers.
-        buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``; None without buckets.
+        buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``;
+            None without buckets.
         bucket_names: Names of the buckets, head first.
-        instead: Blind spot -> labels most often listed in its place, with the number of rows.
-        crowded_support: Shape (L,): how often each label is relevant in rows with more than k relevant labels, of which
-            no list finds all. The test for blind spots leaves these rows out. None if they were not counted.
+        instead: Blind spot -> labels most often listed in its place, with the number of
+            rows.
+        crowded_support: Shape (L,): how often each label is relevant in rows with more
+            than k relevant labels, of which no list finds all. The test for blind spots
+            leaves these rows out. None if they were not counted.
         crowded_hits: Shape (L,): how often each label is found in these rows.
         crowded_rows: The number of these rows.
-        clustered: Whether rows are drawn in clusters. The test for blind spots takes rows as independent, and is not
-            made then.
+        clustered: Whether rows are drawn in clusters. The test for blind spots takes
+            rows as independent, and is not made then.
     """
 
     columns: Mapping[str, Tensor]
@@ -80,17 +91,25 @@ class LabelTable:
 
     @cached_property
     def cuts(self) -> list[str]:
-        """The endings of the columns ``hits``: "", or for several cut-offs ``@5`` and so on, the deepest last."""
+        """The endings of the columns ``hits``: "", or for several cut-offs ``@5`` and
+        so on, the deepest last.
+        """
         cuts = []
         for name in self.columns:
             cut = name.removeprefix("hits")
-            if _stem(name) == "hits" and " (" not in name and f"predicted{cut}" in self.columns:
+            if (
+                _stem(name) == "hits"
+                and " (" not in name
+                and f"predicted{cut}" in self.columns
+            ):
                 cuts.append(cut)
         return sorted(cuts, key=_depth)
 
     @cached_property
     def k(self) -> str:
-        """The cut-off of the last of :attr:`cuts`, as in names of values; empty where they have none, or several."""
+        """The cut-off of the last of :attr:`cuts`, as in names of values; empty where
+        they have none, or several.
+        """
         deepest = self.cuts[-1].removeprefix("@")
         if deepest:
             return deepest
@@ -104,10 +123,19 @@ class LabelTable:
 
     @cached_property
     def all_columns(self) -> dict[str, Tensor]:
-        """The columns in the order of the table, with ``missed``, support - hits, and ``wrong``, predicted - hits."""
-        columns = {name: self.columns[name] for name in ("count", "support") if name in self.columns}
+        """The columns in the order of the table, with ``missed``, support - hits, and
+        ``wrong``, predicted - hits.
+        """
+        columns = {
+            name: self.columns[name]
+            for name in ("count", "support")
+            if name in self.columns
+        }
         for cut in self.cuts:
-            predicted, hits = self.columns[f"predicted{cut}"], self.columns[f"hits{cut}"]
+            predicted, hits = (
+                self.columns[f"predicted{cut}"],
+                self.columns[f"hits{cut}"],
+            )
             columns[f"predicted{cut}"] = predicted
             columns[f"hits{cut}"] = hits
             columns[f"missed{cut}"] = self.columns["support"] - hits
@@ -122,7 +150,9 @@ class LabelTable:
 
     @cached_property
     def tests(self) -> BlindSpots | None:
-        """The tests for blind spots, at the deepest cut-off; None without counts of hits, or without SciPy."""
+        """The tests for blind spots, at the deepest cut-off; None without counts of
+        hits, or without SciPy.
+        """
         if not self.cuts or "support" not in self.columns:
             return None
         hits = self.columns[f"hits{self.cuts[-1]}"]
@@ -137,13 +167,17 @@ class LabelTable:
 
     @cached_property
     def bucket_places(self) -> Tensor:
-        """The bucket of each label, an index into the names; 0 for all labels without buckets."""
+        """The bucket of each label, an index into the names; 0 for all labels without
+        buckets.
+        """
         if self.buckets is None:
             return torch.zeros_like(self.columns["support"], dtype=torch.int64)
         return self.buckets
 
     def _trials(self) -> tuple[Tensor, Tensor]:
-        """Return hits and support of each label in the rows of which a list can find all labels."""
+        """Return hits and support of each label in the rows of which a list can find
+        all labels.
+        """
         hits, support = self.columns[f"hits{self.cuts[-1]}"], self.columns["support"]
         if self.crowded_support is None or self.crowded_hits is None:
             return hits, support
@@ -151,7 +185,9 @@ class LabelTable:
 
     @cached_property
     def blind_spots(self) -> list[BlindSpot]:
-        """The labels that are found significantly less often than the others of their bucket, the least q first."""
+        """The labels that are found significantly less often than the others of their
+        bucket, the least q first.
+        """
         if self.tests is None:
             return []
         return [self._blind_spot(label) for label in self.tests.listed.tolist()]
@@ -178,18 +214,22 @@ class LabelTable:
         return "" if self.names is None else self.names[label]
 
     def rows_left_out(self) -> str:
-        """Return in words how many rows the tests for blind spots leave out; empty if none."""
+        """Return in words how many rows the tests for blind spots leave out; empty if
+        none.
+        """
         if not self.crowded_rows:
             return ""
         return (
-            f"{self.crowded_rows:,} rows with more than {self.k} relevant labels are left out, because no list of "
-            f"{self.k} holds them all"
+            f"{self.crowded_rows:,} rows with more than {self.k} relevant labels are "
+            f"left out, because no list of {self.k} holds them all"
         )
 
     def too_few_rows(self) -> str:
-        """Return in words how many labels of each bucket have too few rows to be blind spots.
+        """Return in words how many labels of each bucket have too few rows to be blind
+        spots.
 
-        A label that is alone in its bucket does not lack rows: there is no other label to compare it with.
+        A label that is alone in its bucket does not lack rows: there is no other label
+        to compare it with.
         """
         if self.tests is None:
             return ""
@@ -205,16 +245,24 @@ class LabelTable:
 
     @cached_property
     def by_misses(self) -> list[int]:
-        """The labels that were relevant or predicted: the most often missed first; of equals, the lower id first."""
+        """The labels that were relevant or predicted: the most often missed first; of
+        equals, the lower id first.
+        """
         counts = [self.columns["support"]]
         counts += [self.columns[f"predicted{cut}"] for cut in self.cuts]
         occurs = torch.stack(counts).any(0)
-        order = self.all_columns[f"missed{self.cuts[-1]}"].sort(descending=True, stable=True).indices
+        order = (
+            self.all_columns[f"missed{self.cuts[-1]}"]
+            .sort(descending=True, stable=True)
+            .indices
+        )
         labels: list[int] = order[occurs[order]].tolist()
         return labels
 
     def most(self, what: str, number: int, from_each_bucket: bool = False) -> list[int]:
-        """Return the ``number`` labels most often ``"missed"`` or ``"wrong"``, of all labels or of each bucket."""
+        """Return the ``number`` labels most often ``"missed"`` or ``"wrong"``, of all
+        labels or of each bucket.
+        """
         column = self.all_columns[f"{what}{self.cuts[-1]}"]
         order = column.sort(descending=True, stable=True).indices
 
@@ -235,13 +283,17 @@ class LabelTable:
         if self.names is not None:
             columns["name"] = [self.names[label] for label in labels]
         if self.buckets is not None:
-            columns["bucket"] = [self.bucket_names[bucket] for bucket in self.buckets[places].tolist()]
+            columns["bucket"] = [
+                self.bucket_names[bucket] for bucket in self.buckets[places].tolist()
+            ]
         for name, column in self.all_columns.items():
             columns[name] = column[places].tolist()
         return columns
 
     def csv_table(self) -> CsvTable:
-        """Return a line for each label that was relevant or predicted, the most often missed first."""
+        """Return a line for each label that was relevant or predicted, the most often
+        missed first.
+        """
         columns = self.cells(self.by_misses)
         return list(columns), zip(*columns.values(), strict=True)
 
@@ -250,10 +302,12 @@ class LabelTable:
         return csv_text(self.csv_table())
 
     def curves(self, counts: Tensor | None = None) -> dict[str, list[CurvePoint]]:
-        """Return each value as a function of the training count, averaged locally and weighted by the positives.
+        """Return each value as a function of the training count, averaged locally and
+        weighted by the positives.
 
         Args:
-            counts: Training counts, shape (L,), for a table without counts. Without any counts there are no curves.
+            counts: Training counts, shape (L,), for a table without counts. Without any
+                counts there are no curves.
         """
         counts = self.columns.get("count", counts)
         if counts is None:
@@ -269,7 +323,9 @@ class LabelTable:
 
 
 def _depth(cut: str) -> int:
-    """Return the cut-off that the end of a column's name says; 0 for a threshold, and without one."""
+    """Return the cut-off that the end of a column's name says; 0 for a threshold, and
+    without one.
+    """
     number = cut.removeprefix("@")
     if number.isdigit():
         return int(number)
@@ -277,5 +333,7 @@ def _depth(cut: str) -> int:
 
 
 def _stem(name: str) -> str:
-    """Return a column's name without cut-off and metric: ``hits`` of ``hits@5`` or ``hits (recall_min_gain2@5)``."""
+    """Return a column's name without cut-off and metric: ``hits`` of ``hits@5`` or
+    ``hits (recall_min_gain2@5)``.
+    """
     return name.partition("@")[0].partition(" (")[0]

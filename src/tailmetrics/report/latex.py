@@ -1,4 +1,6 @@
-"""A report or a comparison as LaTeX: all its tables, or one table of several runs for a paper."""
+"""A report or a comparison as LaTeX: all its tables, or one table of several runs for a
+paper.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from tailmetrics.report.shown import Shown
 from tailmetrics.report.text import escaped_lines
 
 LINE = 76
-"""Letters of a line of a table in a paper, in small print, with three between columns."""
+"""Letters of a line of a table in a paper, in small print, with three between columns.
+"""
 PACKAGE = r"% needs \usepackage{booktabs}"
 TABLE = r"""\begin{table}
   \centering\small
@@ -31,7 +34,9 @@ TABLE = r"""\begin{table}
 
 
 def latex(shown: Shown, references: bool = False) -> str:
-    r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
+    r"""Return each table of a report or comparison, for ``\input`` into a paper that
+    loads ``booktabs``.
+    """
     document = shown.document(references=references)
     sections = []
     if document.runs:
@@ -45,7 +50,9 @@ def latex(shown: Shown, references: bool = False) -> str:
     tables = [f"{PACKAGE}\n"]
     for section in sections:
         for part in section.within(LINE, section.widths(_width, _width)):
-            caption = in_latex(f"{document.title}: {part.title}. {part.full_caption}".strip())
+            caption = in_latex(
+                f"{document.title}: {part.title}. {part.full_caption}".strip()
+            )
             columns = "l" * part.texts + "r" * (len(part.header) - part.texts)
             header = _line([in_latex(name) for name in part.header])
             lines = escaped_lines(part, in_latex, r"\textbf{{{}}}")
@@ -53,13 +60,20 @@ def latex(shown: Shown, references: bool = False) -> str:
     return "\n".join(tables)
 
 
-def _table(caption: str, columns: str, header: str, lines: Iterator[list[str]] | Sequence[list[str]]) -> str:
+def _table(
+    caption: str,
+    columns: str,
+    header: str,
+    lines: Iterator[list[str]] | Sequence[list[str]],
+) -> str:
     body = "\n".join(rf"    {_line(cells)} \\" for cells in lines)
     return TABLE % (caption, columns, header, body)
 
 
 def _line(cells: Sequence[str]) -> str:
-    r"""Return a line of a table; a bracket or star at its start is no argument of the ``\\`` or rule before it."""
+    r"""Return a line of a table; a bracket or star at its start is no argument of the
+    ``\\`` or rule before it.
+    """
     text = " & ".join(cells)
     if text.startswith(("[", "*")):
         return f"{{}}{text}"
@@ -71,10 +85,14 @@ def _width(cell: str) -> int:
 
 
 def _without_bars(section: Section) -> Section:
-    """Return a table of a terminal with the first letter alone of the cells that hold bars, below an empty name."""
+    """Return a table of a terminal with the first letter alone of the cells that hold
+    bars, below an empty name.
+    """
     if section.header[-1]:
         return section
-    return replace(section, lines=[[*cells[:-1], cells[-1][:1].strip()] for cells in section.lines])
+    return replace(
+        section, lines=[[*cells[:-1], cells[-1][:1].strip()] for cells in section.lines]
+    )
 
 
 def paper_table(
@@ -85,22 +103,29 @@ def paper_table(
     percent: bool = False,
     caption: str = "",
 ) -> str:
-    r"""Return one LaTeX table for a paper: a line for each run, and for each metric a column for each bucket.
+    r"""Return one LaTeX table for a paper: a line for each run, and for each metric a
+    column for each bucket.
 
-    The best value of a column is bold, if a higher or a lower value is better. The paper loads ``booktabs``.
+    The best value of a column is bold, if a higher or a lower value is better. The
+    paper loads ``booktabs``.
 
     Args:
-        reports: The report of each run by the name of the run, all with the same metrics and buckets.
+        reports: The report of each run by the name of the run, all with the same
+            metrics and buckets.
         metrics: The metrics, as keys without bucket: ``"global_recall@10"``.
-        buckets: Names of the buckets; None takes all, and the value over all labels before them.
-        percent: Whether values of metrics that lie between 0 and 1 are multiplied by 100 and shown with one decimal.
+        buckets: Names of the buckets; None takes all, and the value over all labels
+            before them.
+        percent: Whether values of metrics that lie between 0 and 1 are multiplied by
+            100 and shown with one decimal.
         caption: The caption; empty for none.
 
     Raises:
         ValueError: If there is no run, or a report lacks a metric or a bucket.
     """
     if not reports:
-        raise ValueError("paper_table: reports is empty; pass the report of each run by its name.")
+        raise ValueError(
+            "paper_table: reports is empty; pass the report of each run by its name."
+        )
     groups, rules = [], []
     header = ["run"]
     columns: list[list[str]] = []
@@ -115,13 +140,17 @@ def paper_table(
         groups.append(rf"\multicolumn{{{len(names)}}}{{c}}{{{in_latex(metric)}}}")
         rules.append(rf"\cmidrule(lr){{{len(header) - len(names) + 1}-{len(header)}}}")
 
-    lines = [[in_latex(run), *cells] for run, *cells in zip(reports, *columns, strict=True)]
+    lines = [
+        [in_latex(run), *cells] for run, *cells in zip(reports, *columns, strict=True)
+    ]
     above = rf" & {' & '.join(groups)} \\ {' '.join(rules)}"
     head = f"{above}\n    {' & '.join(header)}"
     return f"{PACKAGE}\n\n{_table(in_latex(caption), 'l' + 'r' * len(columns), head, lines)}"
 
 
-def _records_of(reports: Mapping[str, ReportData], metric: str, bucket: str) -> list[Record]:
+def _records_of(
+    reports: Mapping[str, ReportData], metric: str, bucket: str
+) -> list[Record]:
     """Return the record of each run of a metric, over all labels or in one bucket."""
     records = []
     for run, report in reports.items():
@@ -131,13 +160,18 @@ def _records_of(reports: Mapping[str, ReportData], metric: str, bucket: str) -> 
             if bucket:
                 place = f"the bucket {bucket!r} of {metric!r}"
             metrics = ", ".join(repr(facts.metric) for facts in report.metrics)
-            raise ValueError(f"paper_table: the report of {run!r} has no value in {place}; its metrics are {metrics}.")
+            raise ValueError(
+                f"paper_table: the report of {run!r} has no value in {place}; its "
+                f"metrics are {metrics}."
+            )
         records.append(record)
     return records
 
 
 def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
-    """Return the cells of a column; the best value, as it is shown, is bold, unless neither direction is better."""
+    """Return the cells of a column; the best value, as it is shown, is bold, unless
+    neither direction is better.
+    """
     texts = []
     for record in records:
         text = number(record.value, decimals=record.decimals)

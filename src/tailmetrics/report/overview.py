@@ -1,4 +1,6 @@
-"""The sections that begin a report: the drawing of the headline, the values over all labels, and those by bucket."""
+"""The sections that begin a report: the drawing of the headline, the values over all
+labels, and those by bucket.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ BUCKET_HEADER = ("bucket", "labels", "positives")
 
 
 def headline_section(report: ReportData) -> Section:
-    """Return the drawings of the metric that the report is about: by bucket, and by group of rows."""
+    """Return the drawings of the metric that the report is about: by bucket, and by
+    group of rows.
+    """
     metric = report.about
     charts, orders = [], []
     if metric in report.metrics_by_bucket:
@@ -37,16 +41,31 @@ def headline_section(report: ReportData) -> Section:
 
 
 def overall_section(report: ReportData) -> Section:
-    """Return the table of the values over all rows and labels, with how many rows each value counts."""
-    lines = [[record.metric, record.text, record.count_in_words] for record in report.overall_records]
+    """Return the table of the values over all rows and labels, with how many rows each
+    value counts.
+    """
+    lines = [
+        [record.metric, record.text, record.count_in_words]
+        for record in report.overall_records
+    ]
     header = ["metric", "value", "over"]
-    return Section("overall", "Over all labels", _overall_caption(report), header=header, lines=lines)
+    return Section(
+        "overall",
+        "Over all labels",
+        _overall_caption(report),
+        header=header,
+        lines=lines,
+    )
 
 
 def _overall_caption(report: ReportData) -> str:
     facts = [record.facts for record in report.overall_records]
-    meanings = [f"{metric.metric}: {metric.meaning}" for metric in facts if metric.meaning]
-    lower_is_better = ", ".join(metric.metric for metric in facts if metric.lower_is_better)
+    meanings = [
+        f"{metric.metric}: {metric.meaning}" for metric in facts if metric.meaning
+    ]
+    lower_is_better = ", ".join(
+        metric.metric for metric in facts if metric.lower_is_better
+    )
 
     texts = [report.rows_in_words, "; ".join(meanings)]
     if lower_is_better:
@@ -54,7 +73,9 @@ def _overall_caption(report: ReportData) -> str:
     texts += _perplexities(report)
     texts += intervals_in_words(report, report.overall_records)
 
-    without = dict.fromkeys(record.metric for record in report.values_alone if record.interval is None)
+    without = dict.fromkeys(
+        record.metric for record in report.values_alone if record.interval is None
+    )
     if report.intervals and without:
         text = f"no interval: {', '.join(without)}"
         if any(interval.clusters for interval in report.intervals.values()):
@@ -64,7 +85,9 @@ def _overall_caption(report: ReportData) -> str:
 
 
 def _perplexities(report: ReportData) -> Iterator[str]:
-    """Yield the perplexity of each cross-entropy, if each row has one relevant label."""
+    """Yield the perplexity of each cross-entropy, if each row has one relevant
+    label.
+    """
     if report.positives not in (None, report.rows):
         return
     for record in report.overall_records:
@@ -85,11 +108,19 @@ def _exponential(value: float) -> float:
 
 
 def intervals_in_words(report: ReportData, records: Iterable[Record]) -> list[str]:
-    """Return the meaning of ± and [low, high], and why some of the records have no interval."""
+    """Return the meaning of ± and [low, high], and why some of the records have no
+    interval.
+    """
     metrics_by_reason: dict[str, list[str]] = {}
     for record in records:
-        if record.interval is not None and record.interval.reason and record.is_measured:
-            metrics_by_reason.setdefault(record.interval.reason, []).append(record.metric)
+        if (
+            record.interval is not None
+            and record.interval.reason
+            and record.is_measured
+        ):
+            metrics_by_reason.setdefault(record.interval.reason, []).append(
+                record.metric
+            )
     texts = [_meaning_of_intervals(report)]
     for reason, metrics in metrics_by_reason.items():
         texts.append(f"no interval, {reason}: {', '.join(dict.fromkeys(metrics))}")
@@ -106,7 +137,10 @@ def _meaning_of_intervals(report: ReportData) -> str:
     clusters = max(interval.clusters or 0 for interval in intervals)
     if clusters:
         units = f"{clusters:,} independent clusters of rows"
-    text = f"± is half the width of the {intervals[0].confidence:.0%} confidence interval, for {units}; "
+    text = (
+        f"± is half the width of the {intervals[0].confidence:.0%} confidence "
+        f"interval, for {units}; "
+    )
     text += "[low, high] are its ends where it is not symmetric"
     if report.at_half_the_rows:
         text += "; of an average over labels, for its value at this number of rows"
@@ -114,12 +148,19 @@ def _meaning_of_intervals(report: ReportData) -> str:
 
 
 def _captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
-    """Return the captions of several metrics as one text: each caption once, with its metrics."""
-    metrics_by_caption = grouped((report.facts(metric).caption, metric) for metric in metrics)
+    """Return the captions of several metrics as one text: each caption once, with its
+    metrics.
+    """
+    metrics_by_caption = grouped(
+        (report.facts(metric).caption, metric) for metric in metrics
+    )
     metrics_by_caption.pop("", None)
     if len(metrics_by_caption) == 1:
         return next(iter(metrics_by_caption))
-    return "; ".join(f"{', '.join(names)}: {caption}" for caption, names in metrics_by_caption.items())
+    return "; ".join(
+        f"{', '.join(names)}: {caption}"
+        for caption, names in metrics_by_caption.items()
+    )
 
 
 def bucket_cells(line: BucketRow) -> list[str]:
@@ -142,9 +183,11 @@ class CountColumn:
     metrics: Sequence[str]
 
     def cell(self, report: ReportData, bucket: str) -> str:
-        """Return how many the values count in one line; a dash where they differ or count nothing.
+        """Return how many the values count in one line; a dash where they differ or
+        count nothing.
 
-        Over all labels, rows without a relevant label may count, too: the cell then says that all rows count.
+        Over all labels, rows without a relevant label may count, too: the cell then
+        says that all rows count.
         """
         texts = set()
         for metric in self.metrics:
@@ -162,9 +205,13 @@ class CountColumn:
 
 
 def buckets_section(report: ReportData) -> Section:
-    """Return a table of the metrics by bucket, the headline first, and a drawing of each metric but the headline."""
+    """Return a table of the metrics by bucket, the headline first, and a drawing of
+    each metric but the headline.
+    """
     metrics = report.metrics_by_bucket
-    has_rows_of_labels = any(bucket.labels_with_rows is not None for bucket in report.buckets)
+    has_rows_of_labels = any(
+        bucket.labels_with_rows is not None for bucket in report.buckets
+    )
     header = [*BUCKET_HEADER]
     notes = [what_buckets_are(report.buckets)]
     if has_rows_of_labels:
@@ -190,19 +237,33 @@ def buckets_section(report: ReportData) -> Section:
         sentences(*notes, *count_notes, *intervals_in_words(report, records)),
         header=[*header, *metrics],
         lines=lines,
-        charts=[bars_by_bucket(report, metric) for metric in metrics if metric != report.about],
+        charts=[
+            bars_by_bucket(report, metric)
+            for metric in metrics
+            if metric != report.about
+        ],
     )
 
 
-def _count_columns(report: ReportData, header: Sequence[str]) -> tuple[list[CountColumn], list[str]]:
-    """Return a column for each way in which values by bucket count, and a note for each on the metrics that count so.
+def _count_columns(
+    report: ReportData, header: Sequence[str]
+) -> tuple[list[CountColumn], list[str]]:
+    """Return a column for each way in which values by bucket count, and a note for each
+    on the metrics that count so.
 
     Args:
         report: The report.
-        header: The columns before them. Those of :data:`BUCKET_HEADER` hold numbers of labels already.
+        header: The columns before them. Those of :data:`BUCKET_HEADER` hold numbers of
+            labels already.
     """
     metrics_by_counts = grouped(
-        (tuple((record.count_text, record.count_of) for record in report.bucket_records(metric)), metric)
+        (
+            tuple(
+                (record.count_text, record.count_of)
+                for record in report.bucket_records(metric)
+            ),
+            metric,
+        )
         for metric in report.metrics_by_bucket
     )
     columns: list[CountColumn] = []
@@ -216,7 +277,10 @@ def _count_columns(report: ReportData, header: Sequence[str]) -> tuple[list[Coun
             continue
 
         name = count_of
-        if name in (*header[len(BUCKET_HEADER) :], *(column.name for column in columns)):
+        if name in (
+            *header[len(BUCKET_HEADER) :],
+            *(column.name for column in columns),
+        ):
             name = f"{name} ({metrics[0]})"
         if name not in BUCKET_HEADER:
             columns.append(CountColumn(name, count_of, metrics))

@@ -1,4 +1,6 @@
-"""A report or a comparison as a page or for a notebook, in HTML without scripts or links to load."""
+"""A report or a comparison as a page or for a notebook, in HTML without scripts or
+links to load.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 LONGEST = 20
-"""The most values of an argument that a page lists, about one line; JSON has all values."""
+"""The most values of an argument that a page lists, about one line; JSON has all
+values.
+"""
 OUTLINES = {
     "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
     "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
@@ -30,13 +34,16 @@ def page(shown: Shown, files: Sequence[str] = ()) -> str:
 
     Args:
         shown: The report or comparison.
-        files: Names of files beside the page that hold its numbers; the page links to them.
+        files: Names of files beside the page that hold its numbers; the page links to
+            them.
     """
     return _render("page.html.j2", shown, files)
 
 
 def fragment(shown: Shown) -> str:
-    """Return a report or a comparison as HTML for a notebook; its styles change nothing else in the notebook."""
+    """Return a report or a comparison as HTML for a notebook; its styles change nothing
+    else in the notebook.
+    """
     return _render("fragment.html.j2", shown, ())
 
 
@@ -44,18 +51,25 @@ def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
     document = shown.document(references=True)
     looks = {run: run_look(place) for place, run in enumerate(document.runs)}
     chips = {run: (colour, OUTLINES[shape]) for run, (colour, shape) in looks.items()}
-    return _environment().get_template(template).render(shown=document, files=files, chips=chips)
+    return (
+        _environment()
+        .get_template(template)
+        .render(shown=document, files=files, chips=chips)
+    )
 
 
 @cache
 def _environment() -> Environment:
-    """Return the Jinja environment of the templates beside this file; it escapes every text that it writes."""
+    """Return the Jinja environment of the templates beside this file; it escapes every
+    text that it writes.
+    """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup, escape
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "Report: a page needs jinja2; install it with: pip install 'tailmetrics[report]'"
+            "Report: a page needs jinja2; install it with: pip install "
+            "'tailmetrics[report]'"
         ) from None
     environment = Environment(
         loader=PackageLoader("tailmetrics", "report"),
@@ -71,9 +85,13 @@ def _environment() -> Environment:
         "across": lambda share: f"{100 * share:.5g}%",
         "down": lambda share: f"{100 * (1 - share):.5g}%",
         # a key may be broken into lines after "_" and "/", and before "@"
-        "breakable": lambda text: Markup(re.sub(r"(?<=[_/])(?=.)|(?=@)", "<wbr>", str(escape(printable(text))))),
+        "breakable": lambda text: Markup(
+            re.sub(r"(?<=[_/])(?=.)|(?=@)", "<wbr>", str(escape(printable(text))))
+        ),
         # the places of a mark in a square of 1000 by 1000, which a page stretches
-        "points": lambda mark: " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places),
+        "points": lambda mark: " ".join(
+            f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places
+        ),
     }
     environment.filters["parts"] = value_and_interval
     environment.globals["outlines"] = OUTLINES
@@ -81,7 +99,9 @@ def _environment() -> Environment:
 
 
 def _visible(value: Any) -> Any:
-    """Return a value of a template; a text has no characters upon which a terminal that shows the file would act."""
+    """Return a value of a template; a text has no characters upon which a terminal that
+    shows the file would act.
+    """
     if type(value) is str and not value.isprintable():
         return printable(value)
     return value

@@ -23,9 +23,13 @@ HEIGHT, WIDTH = 3.4, 7.5
 LETTER = 0.062
 """Width of a letter of a caption, in inches."""
 PIXELS = 84
-"""Pixels of a page per inch of the picture: a drawing that needs more pixels than a panel has makes panels wider."""
+"""Pixels of a page per inch of the picture: a drawing that needs more pixels than a
+panel has makes panels wider.
+"""
 NAME = 180
-"""The most bytes of the name of a drawing in the name of its file: file systems take 255 bytes in all."""
+"""The most bytes of the name of a drawing in the name of its file: file systems take
+255 bytes in all.
+"""
 SHAPES = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5))}
 INK = "0.25"
@@ -36,8 +40,11 @@ WIDTHS = {"thin": (0.8, 0.6)}
 def picture(shown: Shown) -> Figure:
     """Return the drawings of a report or a comparison as a figure, two in a line."""
     document = shown.document()
-    # a comparison has two drawings of each metric: lines of the runs, and their differences
-    figure, letters = _figure(document.charts, document.runs, min(2, len(document.charts)), above=0.6)
+    # a comparison has two drawings of each metric: lines of the runs, and their
+    # differences
+    figure, letters = _figure(
+        document.charts, document.runs, min(2, len(document.charts)), above=0.6
+    )
     figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
     below = fill(_literal(f"{document.verdict} {document.below}"), letters)
     figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
@@ -45,7 +52,9 @@ def picture(shown: Shown) -> Figure:
 
 
 def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
-    """Yield each drawing alone, for a paper, with a name for its file, which no other drawing has."""
+    """Yield each drawing alone, for a paper, with a name for its file, which no other
+    drawing has.
+    """
     document = shown.document()
     names: set[str] = set()
     for chart in document.charts:
@@ -59,14 +68,21 @@ def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
         yield name, _figure([chart], document.runs, 1)[0]
 
 
-def _figure(charts: Sequence[Chart], runs: Sequence[str], columns: int, above: float = 0.0) -> tuple[Figure, int]:
-    """Return drawings side by side, with inches for a title above them; and the letters that its width holds."""
+def _figure(
+    charts: Sequence[Chart], runs: Sequence[str], columns: int, above: float = 0.0
+) -> tuple[Figure, int]:
+    """Return drawings side by side, with inches for a title above them; and the letters
+    that its width holds.
+    """
     # Figure without pyplot: no window system, and no figure kept alive
     from matplotlib.figure import Figure
 
     lines = math.ceil(len(charts) / columns)
     wide = min(max(WIDTH, *(chart.min_width / PIXELS for chart in charts)), 40)
-    high = [max(map(_height, charts[columns * line : columns * (line + 1)])) for line in range(lines)]
+    high = [
+        max(map(_height, charts[columns * line : columns * (line + 1)]))
+        for line in range(lines)
+    ]
     figure = Figure(figsize=(wide * columns, sum(high) + above), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, height_ratios=high)
     for place, chart in zip(axes.flat, charts, strict=False):
@@ -78,7 +94,9 @@ def _figure(charts: Sequence[Chart], runs: Sequence[str], columns: int, above: f
 
 
 def _height(chart: Chart) -> float:
-    """Return the height of a panel in inches: that of all panels, or what many lines need."""
+    """Return the height of a panel in inches: that of all panels, or what many lines
+    need.
+    """
     return max(HEIGHT, chart.height / PIXELS + 0.8)
 
 
@@ -104,8 +122,14 @@ def _draw(axes: Axes, chart: Chart, letters: int) -> None:
         DRAWN[mark.kind](axes, mark)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.12)
-    for set_ticks, ticks in ((axes.set_xticks, chart.across), (axes.set_yticks, chart.up)):
-        set_ticks([tick.at for tick in ticks], [_literal("\n".join(tick.texts)) for tick in ticks])
+    for set_ticks, ticks in (
+        (axes.set_xticks, chart.across),
+        (axes.set_yticks, chart.up),
+    ):
+        set_ticks(
+            [tick.at for tick in ticks],
+            [_literal("\n".join(tick.texts)) for tick in ticks],
+        )
     axes.set_xlabel(_literal(chart.names[0]), fontsize=7)
     axes.set_ylabel(_literal(chart.names[1]), fontsize=7)
     axes.tick_params(labelsize=7, length=2)
@@ -115,9 +139,17 @@ def _draw(axes: Axes, chart: Chart, letters: int) -> None:
         axes.set_axisbelow(True)
     caption = fill(_literal(chart.caption), letters)
     aside = f" ({chart.aside})" if chart.aside else ""
-    axes.set_title(_literal(chart.title + aside), fontsize=9, loc="left", pad=8 + 9 * (caption.count("\n") + 1))
-    text = axes.annotate(caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7)
-    text.set_in_layout(False)  # a caption that is wider than its drawing does not squeeze it
+    axes.set_title(
+        _literal(chart.title + aside),
+        fontsize=9,
+        loc="left",
+        pad=8 + 9 * (caption.count("\n") + 1),
+    )
+    text = axes.annotate(
+        caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7
+    )
+    # a caption that is wider than its drawing does not squeeze it
+    text.set_in_layout(False)
 
 
 def _draw_bar(axes: Axes, mark: Mark) -> None:
@@ -126,37 +158,71 @@ def _draw_bar(axes: Axes, mark: Mark) -> None:
 
 
 def _draw_area(axes: Axes, mark: Mark) -> None:
-    axes.fill(*zip(*mark.places, strict=True), color=_colour(mark), alpha=0.22, linewidth=0)
+    axes.fill(
+        *zip(*mark.places, strict=True), color=_colour(mark), alpha=0.22, linewidth=0
+    )
 
 
 def _draw_line(axes: Axes, mark: Mark) -> None:
     width, alpha = WIDTHS.get(mark.style, (1.3, 1.0))
     across, up = zip(*mark.places, strict=True)
-    axes.plot(across, up, color=_colour(mark), linestyle=LINES[mark.style], linewidth=width, alpha=alpha, clip_on=False)
+    axes.plot(
+        across,
+        up,
+        color=_colour(mark),
+        linestyle=LINES[mark.style],
+        linewidth=width,
+        alpha=alpha,
+        clip_on=False,
+    )
 
 
 def _draw_dot(axes: Axes, mark: Mark) -> None:
     (place,) = mark.places
     colour = _colour(mark)
     face = colour if mark.filled else "white"
-    axes.plot(*place, SHAPES[mark.style], color=colour, markerfacecolor=face, markersize=5, clip_on=False)
+    axes.plot(
+        *place,
+        SHAPES[mark.style],
+        color=colour,
+        markerfacecolor=face,
+        markersize=5,
+        clip_on=False,
+    )
 
 
 def _draw_text(axes: Axes, mark: Mark) -> None:
     (place,) = mark.places
-    text = axes.annotate(_literal(mark.text), place, (0, 3), textcoords="offset points", ha="center", fontsize=7)
+    text = axes.annotate(
+        _literal(mark.text),
+        place,
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=7,
+    )
     text.set_zorder(5)
-    text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4})
+    text.set_bbox(
+        {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}
+    )
 
 
 def _colour(mark: Mark) -> str:
     return INK if mark.shade is None else mark.shade.light
 
 
-DRAWN = {"bar": _draw_bar, "area": _draw_area, "line": _draw_line, "dot": _draw_dot, "text": _draw_text}
+DRAWN = {
+    "bar": _draw_bar,
+    "area": _draw_area,
+    "line": _draw_line,
+    "dot": _draw_dot,
+    "text": _draw_text,
+}
 """How each kind of mark is drawn."""
 
 
 def _literal(text: str) -> str:
-    r"""Return a text in which matplotlib finds no formula: with ``\$`` in place of ``$``; line breaks stay."""
+    r"""Return a text in which matplotlib finds no formula: with ``\$`` in place of
+    ``$``; line breaks stay.
+    """
     return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")

@@ -1,4 +1,6 @@
-"""The values of a report as records: one record for each value, with its place, its interval and its references."""
+"""The values of a report as records: one record for each value, with its place, its
+interval and its references.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,28 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tailmetrics.report.formatting import between, brief, number, with_interval, without_zero
-from tailmetrics.significance.interval import DECIMALS, LARGEST_ERROR, Interval, decimals_that_hold
+from tailmetrics.report.formatting import (
+    between,
+    brief,
+    number,
+    with_interval,
+    without_zero,
+)
+from tailmetrics.significance.interval import (
+    DECIMALS,
+    LARGEST_ERROR,
+    Interval,
+    decimals_that_hold,
+)
 
 REFERENCES = ("chance", "popularity", "attainable")
-"""Three simple models beside each value: equal scores, training counts as scores, targets as scores."""
+"""Three simple models beside each value: equal scores, training counts as scores,
+targets as scores.
+"""
 ORDERS = ("worst", "expected", "best")
-"""Values of other orders of equal scores: the worst order, the mean over all orders, the best order."""
+"""Values of other orders of equal scores: the worst order, the mean over all orders,
+the best order.
+"""
 SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 GAPS = ("gap", "adjusted_gap")
@@ -23,14 +40,31 @@ GAPS = ("gap", "adjusted_gap")
 PLURAL_NOUN = re.compile(r"^((?:relevant )?[a-z]+)s\b")
 """The noun of what is counted, such as ``rows with a relevant label``."""
 VALUE_COLUMNS = ("key", "metric", "k", "bucket", "row_group", "summary", "value")
-FURTHER_COLUMNS = ("count", "count_of", *REFERENCES, *ORDERS, "at_half_the_rows", "error_bound")
+FURTHER_COLUMNS = (
+    "count",
+    "count_of",
+    *REFERENCES,
+    *ORDERS,
+    "at_half_the_rows",
+    "error_bound",
+)
 """The fields of a record before and after the interval in a table of values."""
-INTERVAL_COLUMNS = ("low", "high", "n", "confidence", "interval_method", "interval_reason", "clusters")
+INTERVAL_COLUMNS = (
+    "low",
+    "high",
+    "n",
+    "confidence",
+    "interval_method",
+    "interval_reason",
+    "clusters",
+)
 """The parts of an interval in a table of values."""
 
 
 class Breakdown(Enum):
-    """A breakdown of a metric, with one value for each bucket, group or summary; a record belongs to one."""
+    """A breakdown of a metric, with one value for each bucket, group or summary; a
+    record belongs to one.
+    """
 
     WHOLE = "over all rows and labels"
     BUCKETS = "by bucket, over all rows"
@@ -49,7 +83,9 @@ BREAKDOWNS = {
 
 
 def breakdown_of(bucket: str, row_group: str, summary: str) -> Breakdown:
-    """Return the breakdown to which a value belongs; an empty bucket or row group stands for all labels or rows."""
+    """Return the breakdown to which a value belongs; an empty bucket or row group
+    stands for all labels or rows.
+    """
     if summary:
         return Breakdown.SUMMARIES
     return BREAKDOWNS[bool(bucket), bool(row_group)]
@@ -62,19 +98,28 @@ class MetricFacts:
     Attributes:
         metric: The key without group and bucket, as in :class:`Record`.
         k: The cut-off, as in :class:`Record`.
-        higher_is_better: Whether a higher value is better; None if neither direction is.
+        higher_is_better: Whether a higher value is better; None if neither direction
+            is.
         is_place: Whether the values are places in a list.
-        is_additive: Whether the values of all buckets add up: to the value over all labels, or to 1 if there is none.
-        caption: The scope and cut-off of the values by bucket, in words; empty without buckets.
-        meaning: A note on the value over all labels, such as the labels that a macro average averages; empty for none.
+        is_additive: Whether the values of all buckets add up: to the value over all
+            labels, or to 1 if there is none.
+        caption: The scope and cut-off of the values by bucket, in words; empty without
+            buckets.
+        meaning: A note on the value over all labels, such as the labels that a macro
+            average averages; empty for none.
         overall_key: The key of the value over all labels; empty without one.
         is_fraction: Whether all values lie between 0 and 1, and can be percentages.
-        is_share_of_labels: Whether the value is the mean share of a row's relevant labels that its list holds.
-        is_among_themselves: Whether the labels of each bucket are ranked among themselves for the values by bucket.
-        empty_rows: The number of rows that hold nothing that the metric measures, such as no relevant label.
-        empty_rows_treatment: How these rows count, in words: ``"without a relevant label count as 0"``.
+        is_share_of_labels: Whether the value is the mean share of a row's relevant
+            labels that its list holds.
+        is_among_themselves: Whether the labels of each bucket are ranked among
+            themselves for the values by bucket.
+        empty_rows: The number of rows that hold nothing that the metric measures, such
+            as no relevant label.
+        empty_rows_treatment: How these rows count, in words:
+            ``"without a relevant label count as 0"``.
         rows_left_out: The number of these rows that do not count.
-        counts_rows: Whether the denominator of a value, ``Record.count``, is a number of rows.
+        counts_rows: Whether the denominator of a value, ``Record.count``, is a number
+            of rows.
     """
 
     metric: str
@@ -112,19 +157,25 @@ class Record:
         k: The cut-off; None for a metric without a whole number as cut-off.
         bucket: The bucket of labels; empty for all labels.
         row_group: The group of rows; empty for all rows.
-        summary: ``"gap"``, ``"spread"`` or ``"adjusted_gap"`` for a summary of all buckets; empty for a value.
+        summary: ``"gap"``, ``"spread"`` or ``"adjusted_gap"`` for a summary of all
+            buckets; empty for a value.
         value: The value; NaN where nothing was measured.
         interval: The confidence interval; None without intervals.
-        count: The denominator of the value, a number of ``count_of``; None for a value that is no mean, share or ratio.
-        count_of: What is counted, such as ``"rows with a relevant label"``; empty without ``count``.
-        chance: The value where all labels have equal scores; None if it was not computed.
+        count: The denominator of the value, a number of ``count_of``; None for a value
+            that is no mean, share or ratio.
+        count_of: What is counted, such as ``"rows with a relevant label"``; empty
+            without ``count``.
+        chance: The value where all labels have equal scores; None if it was not
+            computed.
         popularity: The value where training counts are the scores.
         attainable: The value where the targets are the scores.
-        worst: The value of the worst order of equal scores; None if no scores are equal.
+        worst: The value of the worst order of equal scores; None if no scores are
+            equal.
         expected: The mean value over all orders of equal scores.
         best: The value of the best order of equal scores.
         at_half_the_rows: The value at half of the rows, for an average over labels.
-        error_bound: The largest possible error of a value that was computed from bins of scores; None if it is exact.
+        error_bound: The largest possible error of a value that was computed from bins
+            of scores; None if it is exact.
         facts: The properties that all values of the metric share.
     """
 
@@ -155,7 +206,9 @@ class Record:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals that are certain in spite of the error bound, at least 1."""
+        """The number of decimals that are certain in spite of the error bound, at least
+        1.
+        """
         return decimals_that_hold(self.error_bound or 0.0)
 
     @property
@@ -165,7 +218,9 @@ class Record:
 
     @property
     def is_place(self) -> bool:
-        """Whether the value is a place in a list, or a gap between two places, so that it is shown as a place."""
+        """Whether the value is a place in a list, or a gap between two places, so that
+        it is shown as a place.
+        """
         return self.facts.is_place and self.summary in ("", "gap")
 
     @property
@@ -177,7 +232,9 @@ class Record:
 
     @property
     def shown_ends(self) -> tuple[float, ...]:
-        """The ends of the interval, rounded outwards to the decimals of a value that has an error bound."""
+        """The ends of the interval, rounded outwards to the decimals of a value that
+        has an error bound.
+        """
         if self.decimals == DECIMALS or not self.ends:
             return self.ends
         low, high = self.ends
@@ -213,7 +270,9 @@ class Record:
 
     @property
     def count_in_words(self) -> str:
-        """The denominator with what it counts, such as ``"60 rows"``; empty if there is none."""
+        """The denominator with what it counts, such as ``"60 rows"``; empty if there is
+        none.
+        """
         if self.count is None:
             return ""
         counted_things = self.count_of
@@ -222,7 +281,9 @@ class Record:
         return f"{self.count_text} {counted_things}"
 
     def reference(self, name: str) -> float:
-        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was not computed."""
+        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was
+        not computed.
+        """
         value = getattr(self, name)
         if value is None:
             return math.nan
@@ -234,7 +295,9 @@ class Record:
         return self.reference("worst") < self.reference("best")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the record as one line of a table, with the parts of the interval as columns."""
+        """Return the record as one line of a table, with the parts of the interval as
+        columns.
+        """
         columns: dict[str, Any] = {name: getattr(self, name) for name in VALUE_COLUMNS}
         columns |= interval_columns(self.interval)
         for name in FURTHER_COLUMNS:
@@ -247,7 +310,9 @@ NO_RECORD = Record("", "", math.nan)
 
 
 def interval_columns(interval: Interval | None) -> dict[str, Any]:
-    """Return the parts of an interval by :data:`INTERVAL_COLUMNS`; each is None without an interval."""
+    """Return the parts of an interval by :data:`INTERVAL_COLUMNS`; each is None without
+    an interval.
+    """
     if interval is None:
         return dict.fromkeys(INTERVAL_COLUMNS)
     parts = (
@@ -263,7 +328,9 @@ def interval_columns(interval: Interval | None) -> dict[str, Any]:
 
 
 def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:
-    """Return the values of one field, such as ``"chance"``, by the keys of the records; without those that are None."""
+    """Return the values of one field, such as ``"chance"``, by the keys of the records;
+    without those that are None.
+    """
     values = {}
     for record in records:
         value = getattr(record, name)
@@ -282,6 +349,7 @@ def to_frame(lines: Iterable[Mapping[str, Any]]) -> Any:
         import pandas as pd
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "Report.to_frame: pandas is not installed; install it with: pip install pandas"
+            "Report.to_frame: pandas is not installed; install it with: pip "
+            "install pandas"
         ) from None
     return pd.DataFrame(list(lines))

@@ -1,4 +1,6 @@
-"""Tables of values beside their references, and beside the values of other orders of equal scores."""
+"""Tables of values beside their references, and beside the values of other orders of
+equal scores.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ from tailmetrics.report.records import Record
 
 TIES = "What equal scores hide"
 TIES_CAPTION = (
-    "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they differ, "
+    "The value of the list as it is shown, its mean over all orders of equal scores, "
+    "and its ends. Where they differ, "
     "the listed value depends on how labels are numbered."
 )
 REFERENCES_TITLE = "Beside chance, popularity and the attainable"
 REFERENCES_CAPTION = (
-    "Chance: all scores equal. Popularity: training counts as scores, one list for all rows, with items that a row "
-    "leaves out. Attainable: a list that begins with the relevant labels of the bucket, as long as that of the row, or "
-    "longer where these labels need more places."
+    "Chance: all scores equal. Popularity: training counts as scores, one list for all "
+    "rows, with items that a row leaves out. Attainable: a list that begins with the "
+    "relevant labels of the bucket, as long as that of the row, or longer where these "
+    "labels need more places."
 )
 
 
@@ -39,7 +43,13 @@ def reference_sections(report: ReportData) -> Iterator[Section]:
 
 def tie_sections(report: ReportData) -> Iterator[Section]:
     """Yield tables of the values beside the values of other orders of equal scores."""
-    yield from _tables(report, Section("ties", TIES, TIES_CAPTION), ["expected", "[worst, best]"], _tie_cells, "")
+    yield from _tables(
+        report,
+        Section("ties", TIES, TIES_CAPTION),
+        ["expected", "[worst, best]"],
+        _tie_cells,
+        "",
+    )
 
 
 def _tie_cells(record: Record) -> list[str]:
@@ -51,15 +61,21 @@ def _tie_cells(record: Record) -> list[str]:
 
 
 def _tables(
-    report: ReportData, section: Section, names: Sequence[str], cells: Callable[[Record], list[str]], title_end: str
+    report: ReportData,
+    section: Section,
+    names: Sequence[str],
+    cells: Callable[[Record], list[str]],
+    title_end: str,
 ) -> Iterator[Section]:
-    """Yield the section with a table of the metrics that are not by bucket, and with a table of those by bucket.
+    """Yield the section with a table of the metrics that are not by bucket, and with a
+    table of those by bucket.
 
     Args:
         report: The report.
         section: Title and caption.
         names: Names of the columns beside each value.
-        cells: Function that returns these cells of a record. Metrics whose cells are all dashes are left out.
+        cells: Function that returns these cells of a record. Metrics whose cells are
+            all dashes are left out.
         title_end: The end of the title of the table of metrics that are not by bucket.
     """
     keys_by_bucket = {report.whole(metric).key for metric in report.metrics_by_bucket}
@@ -68,7 +84,12 @@ def _tables(
         if record.key not in keys_by_bucket and _has_values(cells(record)):
             lines.append([record.metric, record.text, *cells(record)])
     if lines:
-        yield replace(section, title=f"{section.title}{title_end}", header=["metric", "value", *names], lines=lines)
+        yield replace(
+            section,
+            title=f"{section.title}{title_end}",
+            header=["metric", "value", *names],
+            lines=lines,
+        )
 
     metrics = []
     for metric in report.metrics_by_bucket:
@@ -79,7 +100,8 @@ def _tables(
         return
     header = ["bucket"]
     for metric in metrics:
-        header += [metric, *(f"{metric} {name}" for name in names)]  # a narrow page may split the table
+        # a narrow page may split the table
+        header += [metric, *(f"{metric} {name}" for name in names)]
     lines = []
     for line in report.bucket_lines(report.metrics_by_bucket):
         line_cells = [line.name or ALL]
@@ -87,7 +109,9 @@ def _tables(
             record = report.bucket_record(metric, line.name)
             line_cells += [record.text, *cells(record)]
         lines.append(line_cells)
-    yield replace(section, title=f"{section.title}, by bucket", header=header, lines=lines)
+    yield replace(
+        section, title=f"{section.title}, by bucket", header=header, lines=lines
+    )
 
 
 def _has_values(cells: Iterable[str]) -> bool:

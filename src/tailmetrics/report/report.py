@@ -1,4 +1,6 @@
-"""``Report``: the results of one evaluation, with the sections that every renderer shows."""
+"""``Report``: the results of one evaluation, with the sections that every renderer
+shows.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,25 @@ from tailmetrics.report.files import Rendered
 from tailmetrics.report.first_look import first_tables
 from tailmetrics.report.formatting import counted
 from tailmetrics.report.groups import groups_section
-from tailmetrics.report.label_sections import blind_spots_section, curves_section, label_sections
-from tailmetrics.report.overview import buckets_section, headline_section, overall_section
+from tailmetrics.report.label_sections import (
+    blind_spots_section,
+    curves_section,
+    label_sections,
+)
+from tailmetrics.report.overview import (
+    buckets_section,
+    headline_section,
+    overall_section,
+)
 from tailmetrics.report.references import reference_sections, tie_sections
 from tailmetrics.report.report_warnings import warnings_of
 from tailmetrics.report.tail import tail_section
 from tailmetrics.report.words import in_words
 
 WORST_LABELS = 3
-"""The number of most often missed labels of each bucket in JSON; the table of labels holds all labels."""
+"""The number of most often missed labels of each bucket in JSON; the table of labels
+holds all labels.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,9 @@ class Report(ReportData, Rendered):
 
     @property
     def warnings_of_rows(self) -> list[str]:
-        """The warnings for a reader of the values of rows, who does not see the sections of this report."""
+        """The warnings for a reader of the values of rows, who does not see the
+        sections of this report.
+        """
         return warnings_of(self, with_orders=False)
 
     def translate(self, text: str) -> str:
@@ -64,13 +78,22 @@ class Report(ReportData, Rendered):
             references: Whether to add tables with the references beside each value.
         """
         overall = overall_section(self)
-        sections = [headline_section(self), overall, buckets_section(self), groups_section(self)]
+        sections = [
+            headline_section(self),
+            overall,
+            buckets_section(self),
+            groups_section(self),
+        ]
         if references:
             sections += reference_sections(self)
         sections += tie_sections(self)
         if not brief:
             sections.append(curves_section(self))
-        sections += [tail_section(self), blind_spots_section(self, brief), *label_sections(self, brief)]
+        sections += [
+            tail_section(self),
+            blind_spots_section(self, brief),
+            *label_sections(self, brief),
+        ]
 
         document = Document(
             title=self.title,
@@ -88,7 +111,9 @@ class Report(ReportData, Rendered):
         return document.translated(self.translate)
 
     def _counts_in_words(self) -> list[str]:
-        """Return the numbers of rows, positives and labels, such as ``"60 rows"``, without those that are unknown."""
+        """Return the numbers of rows, positives and labels, such as ``"60 rows"``,
+        without those that are unknown.
+        """
         counts = {"row": self.rows, "positive": self.positives}
         if self.label_counts is not None:
             counts["label"] = self.label_counts.numel()
@@ -100,11 +125,16 @@ class Report(ReportData, Rendered):
         return texts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain data, with NaN as None and infinity as ``"inf"``."""
+        """Return the report as plain data, with NaN as None and infinity as
+        ``"inf"``.
+        """
         label_counts = None
         if self.label_counts is not None:
             label_counts = summary_of_counts(self.label_counts)
-        ties = {f"tie_rate@{k}".removesuffix("@None"): share for k, share in self.ties.items()}
+        ties = {
+            f"tie_rate@{k}".removesuffix("@None"): share
+            for k, share in self.ties.items()
+        }
         content: dict[str, Any] = plain(
             {
                 "title": self.title,
@@ -130,14 +160,23 @@ class Report(ReportData, Rendered):
         return content
 
     def _worst_labels(self) -> list[dict[str, Any]]:
-        """Return the most often missed labels of each bucket, with their counts and values by column."""
+        """Return the most often missed labels of each bucket, with their counts and
+        values by column.
+        """
         if self.labels is None:
             return []
-        columns = self.labels.cells(self.labels.most("missed", WORST_LABELS, from_each_bucket=True))
-        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+        columns = self.labels.cells(
+            self.labels.most("missed", WORST_LABELS, from_each_bucket=True)
+        )
+        return [
+            dict(zip(columns, cells, strict=True))
+            for cells in zip(*columns.values(), strict=True)
+        ]
 
     def csv_tables(self) -> dict[str, CsvTable]:
-        """Return the content of the CSV files by name: "" for the records, ``"labels"`` and ``"curve"``."""
+        """Return the content of the CSV files by name: "" for the records, ``"labels"``
+        and ``"curve"``.
+        """
         tables = {"": csv_table(self.lines())}
         if self.labels is not None:
             tables["labels"] = self.labels.csv_table()

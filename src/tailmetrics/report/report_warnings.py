@@ -9,7 +9,9 @@ from tailmetrics.report.data import ReportData
 from tailmetrics.report.references import TIES
 
 MANY_TIES = 0.01
-"""If more than this share of rows is cut inside a tie, a report warns, and shows the values of other orders."""
+"""If more than this share of rows is cut inside a tie, a report warns, and shows the
+values of other orders.
+"""
 
 
 def warnings_of(report: ReportData, with_orders: bool) -> list[str]:
@@ -17,7 +19,8 @@ def warnings_of(report: ReportData, with_orders: bool) -> list[str]:
 
     Args:
         report: The report.
-        with_orders: Whether the reader also sees the section on other orders of equal scores, if there is one.
+        with_orders: Whether the reader also sees the section on other orders of equal
+            scores, if there is one.
     """
     return [
         *_on_ties(report, with_orders),
@@ -40,11 +43,14 @@ def _on_ties(report: ReportData, with_orders: bool) -> Iterator[str]:
 
     if shares:
         cuts = ", ".join(f"{share} at rank {k}" for k, share in shares.items())
-        yield f"Rows are cut inside a tie ({cuts}): there {report.tie_winner} is shown, whatever the model.{hint}"
+        yield (
+            f"Rows are cut inside a tie ({cuts}): there {report.tie_winner} is shown, "
+            f"whatever the model.{hint}"
+        )
     if share_of_hits:
         yield (
-            f"In {share_of_hits} of the rows a relevant label has the score of another label: of these "
-            f"{report.tie_winner} is first, whatever the model.{hint}"
+            f"In {share_of_hits} of the rows a relevant label has the score of another "
+            f"label: of these {report.tie_winner} is first, whatever the model.{hint}"
         )
 
 
@@ -57,7 +63,9 @@ def _on_buckets_without_labels(report: ReportData) -> Iterator[str]:
         return
     reason = "none belongs there"
     if all(name.startswith(("decile_", "quantile_")) for name in names):
-        reason = "there are too few labels for so many buckets, or one label fills several"
+        reason = (
+            "there are too few labels for so many buckets, or one label fills several"
+        )
     elif report.label_counts is not None:
         reason = "none occurs as often in training"
     yield f"No label in {', '.join(names)}: {reason}."
@@ -71,11 +79,16 @@ def _on_buckets_without_positives(report: ReportData) -> Iterator[str]:
         if bucket.labels and not bucket.positives:
             names.append(bucket.name)
     if names:
-        yield f"No positive in {', '.join(names)}: metrics that need one are NaN there."
+        yield (
+            f"No positive in {', '.join(names)}: metrics that need one are NaN there."
+        )
 
 
 def _on_unseen(report: ReportData) -> Iterator[str]:
     unseen = report.unseen_positives
     if unseen and report.positives:
         percent = f"{100 * unseen / report.positives:.3g}"
-        yield f"{unseen:,} of {report.positives:,} positives ({percent} %) are of labels that training never showed."
+        yield (
+            f"{unseen:,} of {report.positives:,} positives ({percent} %) are of "
+            "labels that training never showed."
+        )

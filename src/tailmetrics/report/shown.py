@@ -21,8 +21,12 @@ class Shown(ABC):
 
     @abstractmethod
     def csv_tables(self) -> dict[str, CsvTable]:
-        """Return the content of the CSV files by name: "" for the main file, such as ``"labels"`` for the others."""
+        """Return the content of the CSV files by name: "" for the main file, such as
+        ``"labels"`` for the others.
+        """
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
-        """Return the report or comparison as plain data, NaN as None and infinity as ``"inf"``."""
+        """Return the report or comparison as plain data, NaN as None and infinity as
+        ``"inf"``.
+        """

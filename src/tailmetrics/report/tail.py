@@ -1,4 +1,6 @@
-"""The table of head against tail: the most frequent and the rarest measured bucket, and summaries of all buckets."""
+"""The table of head against tail: the most frequent and the rarest measured bucket, and
+summaries of all buckets.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,19 @@ from tailmetrics.report.records import NO_RECORD, SUMMARIES, Record
 
 Item = TypeVar("Item")
 MEANINGS = {
-    "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
+    "spread": (
+        "spread: standard deviation over mean of the buckets seen in training, 0 "
+        "where all are equal"
+    ),
     "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
 }
 BELOW_CHANCE = "an adjusted gap is above 1 where the tail is below chance"
 
 
 def ends_of(report: ReportData, metric: str) -> list[Record]:
-    """Return the records of the most frequent and of the rarest bucket that was measured; one, or none, if few were."""
+    """Return the records of the most frequent and of the rarest bucket that was
+    measured; one, or none, if few were.
+    """
     measured = []
     for record in report.bucket_records(metric):
         if record.is_measured and record.bucket != UNSEEN:
@@ -30,11 +37,18 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
 
 
 def _adjusted_ends(report: ReportData, metric: str) -> list[str]:
-    """Return the buckets between which the adjusted gap is: the first and the last where lists can be above chance."""
+    """Return the buckets between which the adjusted gap is: the first and the last
+    where lists can be above chance.
+    """
     names = []
     for record in report.bucket_records(metric):
         room = record.reference("attainable") - record.reference("chance")
-        if record.is_measured and record.bucket != UNSEEN and math.isfinite(room) and room != 0:
+        if (
+            record.is_measured
+            and record.bucket != UNSEEN
+            and math.isfinite(room)
+            and room != 0
+        ):
             names.append(record.bucket)
     return _both_ends(names)
 
@@ -47,20 +61,33 @@ def _both_ends(items: list[Item]) -> list[Item]:
 
 
 def _other_ends(report: ReportData, ends: Mapping[str, Sequence[Record]]) -> str:
-    """Return the sentence on adjusted gaps between other buckets than the gap; empty if there is none."""
+    """Return the sentence on adjusted gaps between other buckets than the gap; empty if
+    there is none.
+    """
     texts = []
     for metric, pair in ends.items():
         names = _adjusted_ends(report, metric)
-        has_adjusted_gap = not math.isnan(report.record(metric, summary="adjusted_gap").value)
-        if has_adjusted_gap and len(names) == 2 and names != [record.bucket for record in pair]:
+        has_adjusted_gap = not math.isnan(
+            report.record(metric, summary="adjusted_gap").value
+        )
+        if (
+            has_adjusted_gap
+            and len(names) == 2
+            and names != [record.bucket for record in pair]
+        ):
             texts.append(f"{names[0]} minus {names[1]} for {metric}")
     if not texts:
         return ""
-    return f"where no list can be above chance, no value is adjusted: the adjusted gap is {', '.join(texts)}"
+    return (
+        "where no list can be above chance, no value is adjusted: the adjusted gap "
+        f"is {', '.join(texts)}"
+    )
 
 
 def _ends_by_metric(report: ReportData) -> dict[str, list[Record]]:
-    """Return the records of both ends of each metric with a gap; records of missing values if few were measured."""
+    """Return the records of both ends of each metric with a gap; records of missing
+    values if few were measured.
+    """
     ends = {}
     for metric in report.metrics_by_bucket:
         if report.record(metric, summary="gap").key:
@@ -70,21 +97,33 @@ def _ends_by_metric(report: ReportData) -> dict[str, list[Record]]:
 
 
 def tail_section(report: ReportData) -> Section:
-    """Return the table of head against tail, with the gap, the spread and the adjusted gap."""
+    """Return the table of head against tail, with the gap, the spread and the adjusted
+    gap.
+    """
     names = {record.summary for record in report.records if not record.row_group}
     summaries = [name for name in SUMMARIES if name in names]
     ends = _ends_by_metric(report)
 
     head, tail = "head", "tail"
-    gap = "gap: head minus tail, the most frequent and the rarest bucket that was measured, in brackets"
-    buckets = {(first.bucket, last.bucket) for first, last in ends.values()} - {("", "")}
+    gap = (
+        "gap: head minus tail, the most frequent and the rarest bucket that was "
+        "measured, in brackets"
+    )
+    buckets = {(first.bucket, last.bucket) for first, last in ends.values()} - {
+        ("", "")
+    }
     if len(buckets) == 1:
         head, tail = buckets.pop()
         gap = f"gap: {head} minus {tail}"
 
     lines = []
     for metric, (first, last) in ends.items():
-        cells = [metric, report.whole(metric).number, _end_cell(first, head), _end_cell(last, tail)]
+        cells = [
+            metric,
+            report.whole(metric).number,
+            _end_cell(first, head),
+            _end_cell(last, tail),
+        ]
         cells += [report.record(metric, summary=name).text for name in summaries]
         lines.append(cells)
 
@@ -92,13 +131,26 @@ def tail_section(report: ReportData) -> Section:
     below_chance = ""
     if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in ends):
         below_chance = BELOW_CHANCE
-    caption = sentences(report.rows_in_words, "; ".join(meanings), _other_ends(report, ends), below_chance)
-    header = ["metric", ALL, head, tail, *(name.replace("_", " ") for name in summaries)]
+    caption = sentences(
+        report.rows_in_words,
+        "; ".join(meanings),
+        _other_ends(report, ends),
+        below_chance,
+    )
+    header = [
+        "metric",
+        ALL,
+        head,
+        tail,
+        *(name.replace("_", " ") for name in summaries),
+    ]
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
 def _end_cell(record: Record, column: str) -> str:
-    """Return the value of the most frequent or of the rarest bucket, with its name if the column does not have it."""
+    """Return the value of the most frequent or of the rarest bucket, with its name if
+    the column does not have it.
+    """
     if record.bucket in ("", column):
         return record.number
     return f"{record.number} ({short_name(record.bucket)})"

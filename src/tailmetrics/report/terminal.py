@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""
 PAIRS = 4
-"""The most pairs of runs whose verdict a terminal shows, unless it is to show all: each takes two or three lines."""
+"""The most pairs of runs whose verdict a terminal shows, unless it is to show all: each
+takes two or three lines.
+"""
 NOTES = 5
 """The most notes that a terminal shows, each in one line, unless it is to show all."""
 
@@ -36,12 +38,14 @@ def print_report(
     verbose: bool = False,
     rest: str = "",
 ) -> None:
-    """Print the answer, the headline by bucket, the values over all labels, and the first notes in one line each.
+    """Print the answer, the headline by bucket, the values over all labels, and the
+    first notes in one line each.
 
     Args:
         shown: The report or comparison.
         console: Where to print.
-        references: Whether to add tables with the references beside each value; all tables are shown then.
+        references: Whether to add tables with the references beside each value; all
+            tables are shown then.
         printed: Notes that were printed before, which are left out.
         verbose: Whether to print all tables and all notes.
         rest: A line at the end that says where the rest is, if not all is printed.
@@ -64,7 +68,9 @@ def print_report(
 
 
 def _text(text: str, style: str = "", one_line: bool = False) -> Text:
-    """Return a text of a terminal; if it is one line, it is not broken where the terminal is too narrow."""
+    """Return a text of a terminal; if it is one line, it is not broken where the
+    terminal is too narrow.
+    """
     from rich.text import Text
 
     if one_line:
@@ -72,7 +78,9 @@ def _text(text: str, style: str = "", one_line: bool = False) -> Text:
     return Text(printable(text), style=style)
 
 
-def _first_look(document: Document, console: Console, warnings: Sequence[str], rest: str) -> list[Table | Text]:
+def _first_look(
+    document: Document, console: Console, warnings: Sequence[str], rest: str
+) -> list[Table | Text]:
     lines = document.verdict.splitlines()
     parts: list[Table | Text] = [_text(line, "bold") for line in lines[:PAIRS]]
     if len(lines) > PAIRS:
@@ -82,23 +90,34 @@ def _first_look(document: Document, console: Console, warnings: Sequence[str], r
 
     for section in document.first:
         title = printable(section.title)
-        caption = cut(f": {printable(section.caption)}", max(1, console.width - len(title)))
-        parts.append(_text(f"{title}{caption}".removesuffix(": "), "table.title", one_line=True))
+        caption = cut(
+            f": {printable(section.caption)}", max(1, console.width - len(title))
+        )
+        parts.append(
+            _text(f"{title}{caption}".removesuffix(": "), "table.title", one_line=True)
+        )
         if section.name == "overall":
             parts.append(_in_columns(section, console.width))
         else:
             parts.append(_plain_table(section, console))
 
-    parts += [_text(cut(f"! {warning}", console.width), "yellow") for warning in warnings[:NOTES]]
+    parts += [
+        _text(cut(f"! {warning}", console.width), "yellow")
+        for warning in warnings[:NOTES]
+    ]
     if len(warnings) > NOTES:
-        parts.append(_text(f"! {counted(len(warnings) - NOTES, 'more note')}", "yellow"))
+        parts.append(
+            _text(f"! {counted(len(warnings) - NOTES, 'more note')}", "yellow")
+        )
     if rest:
         parts.append(_text(rest, "dim"))
     return parts
 
 
 def _plain_table(section: Section, console: Console) -> Table:
-    """Return a table without lines between its cells; a last column without a name holds bars."""
+    """Return a table without lines between its cells; a last column without a name
+    holds bars.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -107,7 +126,9 @@ def _plain_table(section: Section, console: Console) -> Table:
     table.add_column(Text(first_name), overflow="fold")
     for name in names:
         table.add_column(Text(name), justify="right", overflow="fold")
-    table.add_column(Text(last_name), justify="right" if last_name else "left", overflow="fold")
+    table.add_column(
+        Text(last_name), justify="right" if last_name else "left", overflow="fold"
+    )
 
     for *cells, last in section.lines:
         text = printable(last)
@@ -120,7 +141,9 @@ def _plain_table(section: Section, console: Console) -> Table:
 
 
 def _in_columns(section: Section, width: int) -> Text:
-    """Return names and values, as many beside each other as the width holds, from top to bottom; no name is broken."""
+    """Return names and values, as many beside each other as the width holds, from top
+    to bottom; no name is broken.
+    """
     pairs = [(printable(cells[0]), printable(cells[1])) for cells in section.lines]
     name_width = max(len(name) for name, _ in pairs)
     value_width = max(len(value) for _, value in pairs)
@@ -135,7 +158,9 @@ def _in_columns(section: Section, width: int) -> Text:
     return _text("\n".join(lines), one_line=True)
 
 
-def _all_tables(document: Document, console: Console, warnings: Sequence[str]) -> list[Table | Text]:
+def _all_tables(
+    document: Document, console: Console, warnings: Sequence[str]
+) -> list[Table | Text]:
     parts: list[Table | Text] = []
     if document.verdict:
         parts.append(_text(document.verdict, "bold"))
@@ -154,7 +179,8 @@ def _all_tables(document: Document, console: Console, warnings: Sequence[str]) -
 
 
 def _parts(section: Section, width: int) -> list[Section]:
-    """Return a table as tables that fit into the width; none if the first column and another one do not fit.
+    """Return a table as tables that fit into the width; none if the first column and
+    another one do not fit.
 
     A table of texts stays whole, because its cells are broken into lines.
     """
@@ -171,7 +197,9 @@ def _width(cell: str) -> int:
 
 
 def _one_below_the_other(section: Section) -> list[Text]:
-    """Return the lines of a table with one cell below the other, for keys too long for a cell beside them."""
+    """Return the lines of a table with one cell below the other, for keys too long for
+    a cell beside them.
+    """
     texts = []
     for first, *cells in section.lines:
         lines = [printable(first)]

@@ -17,7 +17,8 @@ def markdown(shown: Shown, picture: str | None = None, references: bool = False)
     Args:
         shown: The report or comparison.
         picture: File name of the picture, to be shown above the tables.
-        references: Whether to add a table of chance, popularity and the attainable value beside each value.
+        references: Whether to add a table of chance, popularity and the attainable
+            value beside each value.
     """
     document = shown.document(references=references)
     parts = [f"# {in_markdown(document.title)}\n"]
@@ -35,17 +36,27 @@ def markdown(shown: Shown, picture: str | None = None, references: bool = False)
 
 
 def _markdown_table(section: Section) -> str:
-    alignment = " --- |" * section.texts + " ---: |" * (len(section.header) - section.texts)
+    alignment = " --- |" * section.texts + " ---: |" * (
+        len(section.header) - section.texts
+    )
     lines = [f"| {' | '.join(map(in_markdown, section.header))} |", f"|{alignment}"]
     for cells in escaped_lines(section, in_markdown, "**{}**"):
         lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines)
-    parts = [f"## {in_markdown(section.title)}", in_markdown(section.full_caption), table]
+    parts = [
+        f"## {in_markdown(section.title)}",
+        in_markdown(section.full_caption),
+        table,
+    ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def escaped_lines(section: Section, escape: Callable[[str], str], bold: str) -> Iterator[list[str]]:
-    """Yield the cells of each line, escaped; the cells of ``section.bold`` are in bold."""
+def escaped_lines(
+    section: Section, escape: Callable[[str], str], bold: str
+) -> Iterator[list[str]]:
+    """Yield the cells of each line, escaped; the cells of ``section.bold`` are in
+    bold.
+    """
     for line, cells in enumerate(section.lines):
         escaped = []
         for column, cell in enumerate(cells):

@@ -41,9 +41,16 @@ def in_words(text: str, words: Words, names: Iterable[str] = ()) -> str:
         return text
 
     rows, labels = words
-    replacements = {"rows": rows, "row": singular(rows), "queries": rows, "query": singular(rows)}
+    replacements = {
+        "rows": rows,
+        "row": singular(rows),
+        "queries": rows,
+        "query": singular(rows),
+    }
     replacements |= {"labels": labels, "label": singular(labels)}
-    replacements |= {word.capitalize(): plural.capitalize() for word, plural in replacements.items()}
+    replacements |= {
+        word.capitalize(): plural.capitalize() for word, plural in replacements.items()
+    }
     word = _WORD.format("|".join(replacements))
 
     names_with_words = []

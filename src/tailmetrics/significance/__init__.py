@@ -5,7 +5,13 @@
 
 from tailmetrics.significance.areas import AreaRows
 from tailmetrics.significance.blind_spots import BlindSpots, blind_spots
-from tailmetrics.significance.comparing import Comparison, PValues, alike, compare, correct
+from tailmetrics.significance.comparing import (
+    Comparison,
+    PValues,
+    alike,
+    compare,
+    correct,
+)
 from tailmetrics.significance.estimating import intervals
 from tailmetrics.significance.interval import Interval, Method
 from tailmetrics.significance.labels import LabelRows, ShownRows

@@ -1,4 +1,6 @@
-"""Areas over labels from bins of the scores of all labels: influences, and what each row adds to a difference."""
+"""Areas over labels from bins of the scores of all labels: influences, and what each
+row adds to a difference.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from tailmetrics.significance.interval import FEW, unit_names
 BLOCK = 2**22
 """How many cells of labels and bins are in memory at a time: 32 MB."""
 FEW_CELLS = 50
-"""With fewer relevant cells, intervals of the average precision of all cells together hold the truth in .79 to .84."""
+"""With fewer relevant cells, intervals of the average precision of all cells together
+hold the truth in .79 to .84.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +42,10 @@ class LabelBlock:
     Attributes:
         labels: The labels.
         columns: The index of their scores in an array of shape (rows, L).
-        cells: The place of each score in the flattened histograms, shape (rows, labels).
-        relevant: How many relevant rows each bin of a label holds, shape (labels, bins).
+        cells: The place of each score in the flattened histograms, shape (rows,
+            labels).
+        relevant: How many relevant rows each bin of a label holds, shape (labels,
+            bins).
         others: How many other rows each bin of a label holds, shape (labels, bins).
     """
 
@@ -60,8 +66,9 @@ class AreaRows:
         inside: Shape (N,), the rows that count.
         area: ``"roc"``, or ``"precision"`` for average precision.
         average: How labels are averaged.
-        marks: Shape (N, L), a number for each score; equal scores have equal numbers. Where a bin of a label holds
-            different numbers, only bounds of the area are known. None where all scores of a bin are equal.
+        marks: Shape (N, L), a number for each score; equal scores have equal numbers.
+            Where a bin of a label holds different numbers, only bounds of the area are
+            known. None where all scores of a bin are equal.
     """
 
     bins: NDArray[np.integer]
@@ -76,14 +83,18 @@ class AreaRows:
         check_array("AreaRows", "relevant", self.relevant, "b", self.bins.shape)
         check_array("AreaRows", "inside", self.inside, "b", self.bins.shape[:1])
         check_choice("AreaRows", "area", self.area, Area)
-        check_choice("AreaRows", "average", self.average, ("macro", "weighted", "micro"))
+        check_choice(
+            "AreaRows", "average", self.average, ("macro", "weighted", "micro")
+        )
 
     def among(self, rows: Flags) -> AreaRows:
         """Return the bins of some of the rows, given as shape (N,), bool."""
         return replace(self, inside=self.inside & rows)
 
     def content(self) -> tuple[Ints, Ints]:
-        """Return the row of each cell, and a number that says what the cell adds, shape (N * L,) each."""
+        """Return the row of each cell, and a number that says what the cell adds, shape
+        (N * L,) each.
+        """
         num_rows, num_labels = self.bins.shape
         bins, labels = np.asarray(self.bins, np.int64), np.arange(num_labels)
         rows = np.repeat(np.arange(num_rows), num_labels)
@@ -105,7 +116,9 @@ class AreaRows:
 
     @property
     def num_averaged(self) -> int:
-        """The number of labels that are averaged; 1 for ``"micro"``, which takes all cells as one label."""
+        """The number of labels that are averaged; 1 for ``"micro"``, which takes all
+        cells as one label.
+        """
         if self.is_micro:
             return 1
         return int(self.bins.shape[1])
@@ -133,20 +146,29 @@ class AreaRows:
             is_relevant = relevant[columns]
             relevant_counts = np.bincount(cells[is_relevant], minlength=num_cells)
             other_counts = np.bincount(cells[~is_relevant], minlength=num_cells)
-            yield LabelBlock(labels, columns, cells, relevant_counts.reshape(shape), other_counts.reshape(shape))
+            yield LabelBlock(
+                labels,
+                columns,
+                cells,
+                relevant_counts.reshape(shape),
+                other_counts.reshape(shape),
+            )
 
     def influence(self, clusters: Ints | None = None) -> Influence:
         """Return the average and the influences on it.
 
         Args:
-            clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
+            clusters: Shape (N,), the cluster of each row, from 0; None where rows are
+                drawn alone.
         """
         relevant, label_of_column = self.relevant[self.inside], self._label_of_column()
         areas, errors, changes = self._areas_and_changes(relevant)
 
         # the cells of units: a row has one of each label
         unit_of_row = units_of_rows(self.inside.size, clusters)
-        units, (num_relevant, num_others) = _sums_of_units(unit_of_row[self.inside], relevant, ~relevant)
+        units, (num_relevant, num_others) = _sums_of_units(
+            unit_of_row[self.inside], relevant, ~relevant
+        )
         is_relevant = num_relevant > 0
         relevant_units = self._sums_of_labels(is_relevant)[label_of_column]
         other_units = self._sums_of_labels(num_others > 0)[label_of_column]
@@ -168,7 +190,11 @@ class AreaRows:
         if self.average == "weighted":
             lost_weights = num_relevant
         column_weights = np.where(is_defined, weights, 0.0)[label_of_column]
-        cell_influences = np.where(leaves | (column_weights == 0), 0.0, unit_changes) * column_weights / total
+        cell_influences = (
+            np.where(leaves | (column_weights == 0), 0.0, unit_changes)
+            * column_weights
+            / total
+        )
         cell_influences += lost_weights * distances[label_of_column] / total
 
         label_weights = weights
@@ -184,18 +210,26 @@ class AreaRows:
             label_influences=weights * distances / total,
             label_values=areas,
             label_weights=label_weights,
-            weights=np.where(is_relevant, 1 / np.maximum(relevant_units, 1), 0.0).ravel(),
+            weights=np.where(
+                is_relevant, 1 / np.maximum(relevant_units, 1), 0.0
+            ).ravel(),
         )
         weakness = None
         if self.is_micro and self.area == "precision" and is_relevant.sum() < FEW_CELLS:
-            weakness = f"fewer than {FEW_CELLS} relevant labels in all {unit_names(clusters)}"
+            weakness = (
+                f"fewer than {FEW_CELLS} relevant labels in all {unit_names(clusters)}"
+            )
         sum_of_errors = (weights * np.where(is_defined, errors, 0)).sum()
-        return replace(influence, bin_error=float(sum_of_errors / total), weakness=weakness)
+        return replace(
+            influence, bin_error=float(sum_of_errors / total), weakness=weakness
+        )
 
     def _areas_and_changes(self, relevant: Flags) -> tuple[Array, Array, Array]:
-        """Return the area of each label, its largest error, and the change of areas by each cell, shape (rows, L).
+        """Return the area of each label, its largest error, and the change of areas by
+        each cell, shape (rows, L).
 
-        The change is the slope of the area in the number of rows with the bin and relevance of the cell.
+        The change is the slope of the area in the number of rows with the bin and
+        relevance of the cell.
         """
         areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
         changes = np.zeros(relevant.shape)
@@ -204,37 +238,52 @@ class AreaRows:
             areas[block.labels] = area
             errors[block.labels] = np.maximum(largest - area, area - least)
             slopes = self._slopes(block.relevant, block.others, area[:, None])
-            changes[block.columns] = _at_cells(slopes, block.cells, relevant[block.columns])
+            changes[block.columns] = _at_cells(
+                slopes, block.cells, relevant[block.columns]
+            )
         return areas, errors, changes
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
-        """Whether the expected value changes with more rows, or clusters: labels may come, or have few rows.
+        """Whether the expected value changes with more rows, or clusters: labels may
+        come, or have few rows.
 
-        The ROC area of a label, and the average precision of all cells together, have about one expectation for any
-        number of rows.
+        The ROC area of a label, and the average precision of all cells together, have
+        about one expectation for any number of rows.
         """
         unit_of_row = units_of_rows(self.inside.size, clusters)
-        _, (num_relevant,) = _sums_of_units(unit_of_row[self.inside], self.relevant[self.inside])
+        _, (num_relevant,) = _sums_of_units(
+            unit_of_row[self.inside], self.relevant[self.inside]
+        )
         units_of_label = (num_relevant > 0).sum(axis=0)
         if self.average == "macro":
             return labels_may_come(units_of_label, units_of_label.size)
         has_few_units = (units_of_label > 0) & (units_of_label < FEW)
-        return self.average == "weighted" and self.area == "precision" and bool(has_few_units.any())
+        return (
+            self.average == "weighted"
+            and self.area == "precision"
+            and bool(has_few_units.any())
+        )
 
     @property
     def trend(self) -> int:
-        """0: more rows may raise or lower the expected value; see :attr:`LabelRows.trend`."""
+        """0: more rows may raise or lower the expected value; see
+        :attr:`LabelRows.trend`.
+        """
         return 0
 
     def shares_of_difference(self, other: AreaRows) -> Array:
-        """Return a number u for each row, shape (N,): swapping the row changes the difference of areas by -2 u.
+        """Return a number u for each row, shape (N,): swapping the row changes the
+        difference of areas by -2 u.
 
-        The difference of ROC areas of two models, after some rows are swapped, is exactly linear in the swaps. With
-        z = 1 for a row, and -1 if it is swapped, T(z) = sum of z * u. For a label that is relevant in m of its rows,
-        and not in n, a relevant row adds [G(a) - G(b)] / m to u. Here a and b are its bins in both models, and G(x) is
-        the share of other rows below x, in the mean histogram of both models; equal ones count half. A row where the
-        label is not relevant adds [H(a) - H(b)] / n, where H(x) is the share of relevant rows above x. Average
-        precision is not linear; its slopes at the mean histogram take the place of G and H.
+        The difference of ROC areas of two models, after some rows are swapped, is
+        exactly linear in the swaps. With z = 1 for a row, and -1 if it is swapped, T(z)
+        = sum of z * u. For a label that is relevant in m of its rows, and not in n, a
+        relevant row adds [G(a) - G(b)] / m to u. Here a and b are its bins in both
+        models, and G(x) is the share of other rows below x, in the mean histogram of
+        both models; equal ones count half. A row where the label is not relevant adds
+        [H(a) - H(b)] / n, where H(x) is the share of relevant rows above x. Average
+        precision is not linear; its slopes at the mean histogram take the place of G
+        and H.
 
         Args:
             other: The bins of the other model, for the same rows and labels.
@@ -242,7 +291,9 @@ class AreaRows:
         relevant, label_of_column = self.relevant[self.inside], self._label_of_column()
         num_bins = max(self.num_bins, other.num_bins)
         changes = np.zeros(relevant.shape)
-        for block, other_block in zip(self.blocks(num_bins), other.blocks(num_bins), strict=True):
+        for block, other_block in zip(
+            self.blocks(num_bins), other.blocks(num_bins), strict=True
+        ):
             mean_relevant = (block.relevant + other_block.relevant) / 2
             mean_others = (block.others + other_block.others) / 2
             slopes = self._slopes(mean_relevant, mean_others)
@@ -256,7 +307,11 @@ class AreaRows:
         has_area = (support > 0) & (support < num_cells)
         weights = self._weights(np.where(has_area, 0.0, np.nan), support)
         column_weights = weights[label_of_column]
-        cells = np.where(column_weights > 0, changes, 0.0) * column_weights / max(weights.sum(), 1)
+        cells = (
+            np.where(column_weights > 0, changes, 0.0)
+            * column_weights
+            / max(weights.sum(), 1)
+        )
         shares = np.zeros(self.inside.size)
         shares[self.inside] = cells.sum(axis=1)
         return shares
@@ -269,13 +324,19 @@ class AreaRows:
         return np.arange(num_labels)
 
     def _sums_of_labels(self, table: Array | Flags) -> Array:
-        """Return the sum of a table of shape (rows or units, L) for each averaged label."""
+        """Return the sum of a table of shape (rows or units, L) for each averaged
+        label.
+        """
         column_sums = table.sum(axis=0)
-        sums = np.bincount(self._label_of_column(), weights=column_sums, minlength=self.num_averaged)
+        sums = np.bincount(
+            self._label_of_column(), weights=column_sums, minlength=self.num_averaged
+        )
         return sums.astype(np.float64)
 
     def _weights(self, areas: Array, support: Counts) -> Array:
-        """Return the weights of the labels, shape (L,); 0 for a label without an area."""
+        """Return the weights of the labels, shape (L,); 0 for a label without an
+        area.
+        """
         weights = np.ones(areas.shape)
         if self.average == "weighted":
             weights = np.asarray(support, dtype=np.float64)
@@ -289,7 +350,9 @@ class AreaRows:
         return float((weights * np.nan_to_num(areas)).sum() / total)
 
     def _areas(self, block: LabelBlock) -> Any:
-        """Return the least, the computed and the largest area of each label of a block."""
+        """Return the least, the computed and the largest area of each label of a
+        block.
+        """
         num_cells = block.relevant.size
         marks = np.zeros(block.cells.shape, np.int64)
         if self.marks is not None:
@@ -300,15 +363,21 @@ class AreaRows:
         num_different = np.bincount(block.cells[is_different], minlength=num_cells)
         all_equal = (num_different == 0).reshape(block.relevant.shape)
         areas = AREAS[self.area](
-            torch.from_numpy(block.relevant), torch.from_numpy(block.others), torch.from_numpy(all_equal)
+            torch.from_numpy(block.relevant),
+            torch.from_numpy(block.others),
+            torch.from_numpy(all_equal),
         )
         return areas.numpy()
 
-    def _slopes(self, relevant: Counts, others: Counts, areas: Array | float = 0.0) -> tuple[Array, Array]:
-        """Return the slopes of each area in the number of relevant rows, and of other rows, of each bin.
+    def _slopes(
+        self, relevant: Counts, others: Counts, areas: Array | float = 0.0
+    ) -> tuple[Array, Array]:
+        """Return the slopes of each area in the number of relevant rows, and of other
+        rows, of each bin.
 
-        One more row also makes the number of rows larger by which the area is divided. With ``areas`` of shape
-        (labels, 1), the slopes are the changes of the areas; without, this number is fixed.
+        One more row also makes the number of rows larger by which the area is divided.
+        With ``areas`` of shape (labels, 1), the slopes are the changes of the areas;
+        without, this number is fixed.
         """
         m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
         relevant_slopes, other_slopes = SLOPES[self.area](relevant, others)
@@ -319,31 +388,46 @@ class AreaRows:
 
 
 def _factors(num_units: Array) -> Array:
-    """Return the factor sqrt(m / (m - 1)) of changes by m units, which makes the variance of an area unbiased."""
+    """Return the factor sqrt(m / (m - 1)) of changes by m units, which makes the
+    variance of an area unbiased.
+    """
     return np.sqrt(num_units / np.maximum(num_units - 1, 1))
 
 
-def _sums_of_units(unit_of_row: Ints, *tables: Array | Flags) -> tuple[Ints, list[Array]]:
-    """Return the units, ascending, and the sums of tables, shape (rows, L), over the rows of each unit."""
+def _sums_of_units(
+    unit_of_row: Ints, *tables: Array | Flags
+) -> tuple[Ints, list[Array]]:
+    """Return the units, ascending, and the sums of tables, shape (rows, L), over the
+    rows of each unit.
+    """
     order = np.argsort(unit_of_row, kind="stable")
     units, starts = np.unique(unit_of_row[order], return_index=True)
     if not units.size:
         return units, [np.zeros(table.shape) for table in tables]
-    sums = [np.add.reduceat(table[order], starts, axis=0, dtype=np.float64) for table in tables]
+    sums = [
+        np.add.reduceat(table[order], starts, axis=0, dtype=np.float64)
+        for table in tables
+    ]
     return units, sums
 
 
 def _at_cells(slopes: tuple[Array, Array], cells: Ints, is_relevant: Flags) -> Array:
-    """Return the slope of each cell, shape (rows, labels), in relevant rows or in other rows of its bin."""
+    """Return the slope of each cell, shape (rows, labels), in relevant rows or in other
+    rows of its bin.
+    """
     relevant_slopes, other_slopes = slopes
-    return np.where(is_relevant, relevant_slopes.ravel()[cells], other_slopes.ravel()[cells])
+    return np.where(
+        is_relevant, relevant_slopes.ravel()[cells], other_slopes.ravel()[cells]
+    )
 
 
 def _roc_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
-    """Return the share of other rows below each bin, and of relevant rows above it; rows in the bin count half.
+    """Return the share of other rows below each bin, and of relevant rows above it;
+    rows in the bin count half.
 
-    A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in bin b, m and n in all bins. So
-    the shares are m and n times the slopes of A in R_b and O_b. Counts and shares have shape (labels, bins).
+    A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in
+    bin b, m and n in all bins. So the shares are m and n times the slopes of A in R_b
+    and O_b. Counts and shares have shape (labels, bins).
     """
     m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
     others_below = others.cumsum(axis=1) - others / 2
@@ -353,14 +437,17 @@ def _roc_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
 
 
 def _precision_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
-    """Return m times the slopes of each label's average precision for the relevant rows, and other rows, of each bin.
+    """Return m times the slopes of each label's average precision for the relevant
+    rows, and other rows, of each bin.
 
-    AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above. Counts and
-    slopes have shape (labels, bins). The slopes take m as fixed.
+    AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows
+    in bin b or above. Counts and slopes have shape (labels, bins). The slopes take m as
+    fixed.
     """
     relevant_above = _sums_from_above(relevant)
     others_above = _sums_from_above(others)
-    # counts are whole numbers, or halves in the mean of two histograms; without rows all numerators are 0
+    # counts are whole numbers, or halves in the mean of two histograms; without rows
+    # all numerators are 0
     rows_above = np.maximum(relevant_above + others_above, 0.5)
     precision = relevant_above / rows_above
     # a row in bin b also counts in T and F of every lower bin
@@ -376,4 +463,6 @@ def _sums_from_above(counts: Counts) -> Counts:
 
 
 SLOPES = {"roc": _roc_slopes, "precision": _precision_slopes}
-"""Functions of the relevant and other rows of bins. They return the slopes of each area, times the numbers of rows."""
+"""Functions of the relevant and other rows of bins. They return the slopes of each
+area, times the numbers of rows.
+"""

@@ -1,6 +1,8 @@
-"""Estimates from the values of rows: a statistic, its standard error, and its confidence interval.
+"""Estimates from the values of rows: a statistic, its standard error, and its
+confidence interval.
 
-The module ``tailmetrics.significance.interval`` lists the rules that choose the method of an interval.
+The module ``tailmetrics.significance.interval`` lists the rules that choose the method
+of an interval.
 """
 
 from __future__ import annotations
@@ -41,27 +43,39 @@ from tailmetrics.significance.resampling import (
     statistics_of_sides,
     total,
 )
-from tailmetrics.significance.rows import Clusters, KeyRows, ModelRows, gap_ends, read_models
+from tailmetrics.significance.rows import (
+    Clusters,
+    KeyRows,
+    ModelRows,
+    gap_ends,
+    read_models,
+)
 
 TWO_RUNS = "two runs do not tell how much runs vary; train one more"
-"""Why a value has neither interval nor p: with two runs of a model beside one of another, tests at .05 reject .08 to
-.11; the interval of one model of two runs holds the truth in .88."""
+"""Why a value has neither interval nor p: with two runs of a model beside one of
+another, tests at .05 reject .08 to .11; the interval of one model of two runs holds the
+truth in .88.
+"""
 
 ONE_LABEL = "one label does not tell how much labels vary"
 """Why an average over drawn labels has neither interval nor p."""
 
 MAX_VALUES_IN_MEMORY = 2**26
-"""The largest number of values of columns, or of their sums, in memory at a time: 512 MB."""
+"""The largest number of values of columns, or of their sums, in memory at a time: 512
+MB.
+"""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
 
 
 class Estimate:
-    """The statistic of one model, or the difference of two models, over the rows that count in every model.
+    """The statistic of one model, or the difference of two models, over the rows that
+    count in every model.
 
     Args:
         models: The values of one key, of one model or two.
-        clusters: Clusters of rows that are drawn together; None where rows are drawn alone.
+        clusters: Clusters of rows that are drawn together; None where rows are drawn
+            alone.
         resample: Whether labels are drawn, too.
 
     Attributes:
@@ -70,18 +84,23 @@ class Estimate:
         value: The statistic, or the difference.
         models: The values of the key, as passed.
         model_statistics: The statistic of each model over these rows.
-        has_row_values: Whether the values of single rows are known, as of no average over labels.
+        has_row_values: Whether the values of single rows are known, as of no average
+            over labels.
         bounds: The range outside of which no value can lie.
         bin_error: Upper bound of the error of the value that bins cause.
         facts: The facts that decide which method gives an interval.
-        resampled_statistic: The statistic of each resample: a distance in standard errors, or a median; None if nothing
-            is resampled.
+        resampled_statistic: The statistic of each resample: a distance in standard
+            errors, or a median; None if nothing is resampled.
     """
 
-    def __init__(self, models: Sequence[KeyRows], clusters: Clusters | None, resample: Resample) -> None:
+    def __init__(
+        self, models: Sequence[KeyRows], clusters: Clusters | None, resample: Resample
+    ) -> None:
         self.models = models
         self.kind = models[0].kind
-        self.influences = [model.influence for model in models if model.influence is not None]
+        self.influences = [
+            model.influence for model in models if model.influence is not None
+        ]
         self.has_row_values = all(model.has_row_values for model in models)
         self.bin_error = sum(model.bin_error for model in models)
         self._clusters = clusters
@@ -101,7 +120,9 @@ class Estimate:
         self._studentised: Studentised | None = None
         self.moments: Moments | None = None
         if isinstance(self._statistic, Ratios) and isfinite(self.value):
-            self._studentised = Studentised(self._statistic, are_clusters=clusters is not None)
+            self._studentised = Studentised(
+                self._statistic, are_clusters=clusters is not None
+            )
             self.moments = self._studentised.moments
 
         self._are_shares = self._has_shares()
@@ -110,21 +131,28 @@ class Estimate:
         self.resampled_statistic = self._statistic_to_resample()
 
     def _has_shares(self) -> bool:
-        """Whether every numerator lies between 0 and its denominator, so that each row has a value in [0, 1]."""
+        """Whether every numerator lies between 0 and its denominator, so that each row
+        has a value in [0, 1].
+        """
         if not self.models[0].shares:
             return False
         for model in self.models:
-            for (_, top, bottom), rows in zip(model.terms, self._rows_of_terms, strict=True):
+            for (_, top, bottom), rows in zip(
+                model.terms, self._rows_of_terms, strict=True
+            ):
                 is_share = (top >= 0) & (top <= bottom)
                 if model.has_row_values and not is_share[rows].all():
                     return False
         return True
 
     def _bounds(self) -> tuple[float, float]:
-        """Return the range outside of which no value can lie; it is finite if rows are shares."""
+        """Return the range outside of which no value can lie; it is finite if rows are
+        shares.
+        """
         if not self._are_shares:
             return -inf, inf
-        num_shares = len(self.models)  # a comparison subtracts the share of one model from that of the other
+        # a comparison subtracts the share of one model from that of the other
+        num_shares = len(self.models)
         if self.kind == "gap":
             num_shares *= 2
         if num_shares == 1:
@@ -143,7 +171,12 @@ class Estimate:
             if weakness is None:
                 weakness = influence.weakness
 
-        if self.moments is not None and weakness is None and self.kind == "gap" and self._has_unbounded_rows:
+        if (
+            self.moments is not None
+            and weakness is None
+            and self.kind == "gap"
+            and self._has_unbounded_rows
+        ):
             weakness = self.moments.weakness
 
         bounds = num_clusters = refusal = None
@@ -174,16 +207,25 @@ class Estimate:
         )
 
     def _weakness_of_clusters(self) -> str | None:
-        """Return why clusters do not tell the variance; None where they do, and where rows are drawn."""
-        if self._clusters is None or self.moments is None or self.moments.effective_units >= FEW:
+        """Return why clusters do not tell the variance; None where they do, and where
+        rows are drawn.
+        """
+        if (
+            self._clusters is None
+            or self.moments is None
+            or self.moments.effective_units >= FEW
+        ):
             return None
-        effective = f"the effective number of clusters is {self.moments.effective_units:.1f}"
+        effective = (
+            f"the effective number of clusters is {self.moments.effective_units:.1f}"
+        )
         if self.kind == "ratio":
             return f"a few clusters hold most of the sum of denominators; {effective}"
         return f"a few large clusters hold most rows; {effective}"
 
     def _num_contributing(self) -> int:
-        """Return the number of rows or clusters that contribute; in a gap, the smaller number of its two ends.
+        """Return the number of rows or clusters that contribute; in a gap, the smaller
+        number of its two ends.
 
         A row with the denominator 0 contributes nothing to a ratio.
         """
@@ -192,35 +234,56 @@ class Estimate:
             numbers = [self.moments.units]
         if self.kind == "gap":
             for model in self.models:
-                for (_, _, bottom), rows in zip(model.terms, self._rows_of_terms, strict=True):
+                for (_, _, bottom), rows in zip(
+                    model.terms, self._rows_of_terms, strict=True
+                ):
                     numbers.append(self._num_units(rows & (bottom != 0)))
         numbers += [influence.contributing_units for influence in self.influences]
         return min(numbers)
 
     def _num_units(self, rows: Flags) -> int:
-        """Return the number of units that are drawn: of these rows, or of the clusters that hold one of them."""
+        """Return the number of units that are drawn: of these rows, or of the clusters
+        that hold one of them.
+        """
         if self._clusters is None:
             return int(rows.sum())
         return int(np.unique(self._clusters.codes[rows]).size)
 
     def _num_ones(self) -> int | None:
-        """Return the number of rows that are 1, if the value is a mean of independent rows of 0 and 1; else None."""
-        if len(self.models) > 1 or not self._is_mean_of_shares or not np.isin(self.row_values, (0, 1)).all():
+        """Return the number of rows that are 1, if the value is a mean of independent
+        rows of 0 and 1; else None.
+        """
+        if (
+            len(self.models) > 1
+            or not self._is_mean_of_shares
+            or not np.isin(self.row_values, (0, 1)).all()
+        ):
             return None
         return round(float(self.row_values.sum()))
 
     def _shares_and_misses(self) -> tuple[Shares | None, Shares | None]:
-        """Return sums of the units, and of their denominators less the units; None unless one model has shares."""
-        is_share = self.kind in ("mean", "ratio") and self.has_row_values and self._are_shares
+        """Return sums of the units, and of their denominators less the units; None
+        unless one model has shares.
+        """
+        is_share = (
+            self.kind in ("mean", "ratio") and self.has_row_values and self._are_shares
+        )
         if len(self.models) > 1 or not is_share or self.moments is None:
             return None, None
         (ratio,) = self.moments.ratios
         return ratio.rare_shares
 
     def _statistic_to_resample(self) -> Summed | None:
-        """Return the statistic of each resample: a distance in standard errors, or a median; None for other methods."""
+        """Return the statistic of each resample: a distance in standard errors, or a
+        median; None for other methods.
+        """
         facts = self.facts
-        if facts.units < FEW or not isfinite(self.value) or facts.num_ones is not None or self.extra_variances:
+        if (
+            facts.units < FEW
+            or not isfinite(self.value)
+            or facts.num_ones is not None
+            or self.extra_variances
+        ):
             return None
         if facts.agrees and self.value == 0:
             return None
@@ -230,12 +293,21 @@ class Estimate:
 
     @property
     def _is_mean_of_shares(self) -> bool:
-        """Whether the value is a mean of independent rows in [0, 1], or the difference of two such means."""
-        return self.kind == "mean" and self.has_row_values and self._clusters is None and self._are_shares
+        """Whether the value is a mean of independent rows in [0, 1], or the difference
+        of two such means.
+        """
+        return (
+            self.kind == "mean"
+            and self.has_row_values
+            and self._clusters is None
+            and self._are_shares
+        )
 
     @cached_property
     def row_values(self) -> Array:
-        """The values of the rows that count, or their differences between two models."""
+        """The values of the rows that count, or their differences between two
+        models.
+        """
         values = self.models[0].values[self.rows]
         if len(self.models) == 1:
             return values
@@ -243,7 +315,9 @@ class Estimate:
 
     @property
     def _largest_residual(self) -> float | None:
-        """The largest distance of a row, or of the sum of a cluster, above its expectation; None unless of a mean."""
+        """The largest distance of a row, or of the sum of a cluster, above its
+        expectation; None unless of a mean.
+        """
         if self.kind != "mean":
             return None
         top, bottom = self._statistic.columns
@@ -251,17 +325,29 @@ class Estimate:
 
     @property
     def size_of_change(self) -> float:
-        """The typical difference of a row's value between two models, if the models differ in it; 0 if it is unknown.
+        """The typical difference of a row's value between two models, if the models
+        differ in it; 0 if it is unknown.
 
-        A row of 0 and 1 changes by 1. Other changes x have the size (sum of x^2) / (sum of absolute x), if the values
-        of both models are known. The unit is the contribution of a row to the mean.
+        A row of 0 and 1 changes by 1. Other changes x have the size (sum of x^2) / (sum
+        of absolute x), if the values of both models are known. The unit is the
+        contribution of a row to the mean.
         """
-        if self.kind not in ("mean", "ratio") or not self.has_row_values or not self.facts.units:
+        if (
+            self.kind not in ("mean", "ratio")
+            or not self.has_row_values
+            or not self.facts.units
+        ):
             return 0.0
         size = 0.0
-        if self.kind == "mean" and all(np.isin(model.values[self.rows], (0, 1)).all() for model in self.models):
+        if self.kind == "mean" and all(
+            np.isin(model.values[self.rows], (0, 1)).all() for model in self.models
+        ):
             size = self.facts.units / self.n
-        if len(self.models) == 2 and self.moments is not None and len(self.moments.ratios) == 1:
+        if (
+            len(self.models) == 2
+            and self.moments is not None
+            and len(self.moments.ratios) == 1
+        ):
             top, bottom = self._statistic.columns
             changes = np.abs(top) * self.moments.units / bottom.sum()
             if changes.any():
@@ -270,7 +356,9 @@ class Estimate:
 
     @cached_property
     def _drawn(self) -> Influence | None:
-        """The influences on the value, or the difference, if labels are drawn of which it is an average; else None."""
+        """The influences on the value, or the difference, if labels are drawn of which
+        it is an average; else None.
+        """
         if not self._draws_labels or not self.influences:
             return None
         influence = self.influences[0]
@@ -282,23 +370,29 @@ class Estimate:
 
     @cached_property
     def extra_variances(self) -> list[tuple[float, float]]:
-        """The variances between runs of a model and between labels, each with its degrees of freedom.
+        """The variances between runs of a model and between labels, each with its
+        degrees of freedom.
 
-        If only one of two models has several runs, the other model is assumed to vary as much from run to run.
+        If only one of two models has several runs, the other model is assumed to vary
+        as much from run to run.
         """
         num_single = sum(len(model.runs) == 1 for model in self.models)
         variances = []
         for model in self.models:
             num_runs = len(model.runs)
             if num_runs > 1:
-                variance = float(np.var(model.runs, ddof=1)) * (num_single + 1 / num_runs)
+                variance = float(np.var(model.runs, ddof=1)) * (
+                    num_single + 1 / num_runs
+                )
                 variances.append((variance, float(num_runs - 1)))
         if self._drawn is not None and self._drawn.fewest_labels > 1:
             variances += self._drawn.variances_of_labels()
         return variances
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
-        """Return the standard error and its degrees of freedom; for a median, the standard deviation of resamples."""
+        """Return the standard error and its degrees of freedom; for a median, the
+        standard deviation of resamples.
+        """
         units = self.facts.units
         if units < 2:
             return nan, nan
@@ -307,8 +401,11 @@ class Estimate:
                 return nan, nan
             return float(np.nanstd(draws)), units - 1
         between_units = self.moments.corrected_error**2
-        if self._drawn is not None:  # the variances between labels include that between cells
-            between_units = max(0.0, between_units - self._drawn.variance_between_cells())
+        # the variances between labels include that between cells
+        if self._drawn is not None:
+            between_units = max(
+                0.0, between_units - self._drawn.variance_between_cells()
+            )
         variances = [(between_units, units - 1.0), *self.extra_variances]
         variance = sum(part for part, _ in variances)
         spread = sum(part**2 / degrees for part, degrees in variances)
@@ -320,7 +417,8 @@ class Estimate:
         """Return the value with its interval.
 
         Args:
-            draws: The statistic of each resample; None if nothing is resampled, and a median then has no interval.
+            draws: The statistic of each resample; None if nothing is resampled, and a
+                median then has no interval.
             confidence: Confidence of the interval.
         """
 
@@ -333,17 +431,23 @@ class Estimate:
             if self._may_be_negative:
                 ends = self._ends_beyond_chance(confidence)
             elif self._has_unbounded_rows and self.kind in ("mean", "ratio"):
-                ends = self.moments.ends_without_bound(confidence, self._largest_residual)
+                ends = self.moments.ends_without_bound(
+                    confidence, self._largest_residual
+                )
             return ends or student(self.value, *self.error(), self.bounds, confidence)
 
         interval = choose(self.facts, confidence, spread)
         if not self.bin_error:
             return interval
-        return self.widened(interval, interval.low - self.bin_error, interval.high + self.bin_error)
+        return self.widened(
+            interval, interval.low - self.bin_error, interval.high + self.bin_error
+        )
 
     @property
     def _may_be_negative(self) -> bool:
-        """Whether the value is the ratio of one run whose numerators are at most their denominators, and no shares."""
+        """Whether the value is the ratio of one run whose numerators are at most their
+        denominators, and no shares.
+        """
         if self.kind != "ratio" or self.moments is None or not self._has_unbounded_rows:
             return False
         return self.models[0].shares and self.moments.ratios[0].high <= 1
@@ -354,14 +458,18 @@ class Estimate:
         return len(self.models) == 1 and self.has_row_values and not self._are_shares
 
     def _ends_beyond_chance(self, confidence: float) -> Ends | None:
-        """Return the ends of a ratio such as values less chance, if few rows decide it; else None.
+        """Return the ends of a ratio such as values less chance, if few rows decide it;
+        else None.
 
-        If no row is above chance, so few rows are above it that none is among these, and each may have the value 1.
+        If no row is above chance, so few rows are above it that none is among these,
+        and each may have the value 1.
         """
         top, bottom = self._statistic.columns
         if top.max() <= 0:
             low = student(self.value, *self.error(), self.bounds, confidence).low
-            high = self.value + (1 - self.value) * largest_unseen_share(self.facts.units, confidence)
+            high = self.value + (1 - self.value) * largest_unseen_share(
+                self.facts.units, confidence
+            )
             return Ends(low, high, Method.FAY_FEUER)
         residuals = top - self.value * bottom
         hits = Shares.of_residuals(self.value, residuals, bottom)
@@ -369,11 +477,15 @@ class Estimate:
         return rare_ends(hits, misses, confidence)
 
     def widened(self, interval: Interval, low: float, high: float) -> Interval:
-        """Return an interval that also reaches from ``low`` to ``high``, but not beyond the bounds of the value."""
+        """Return an interval that also reaches from ``low`` to ``high``, but not beyond
+        the bounds of the value.
+        """
         if isnan(interval.low):
             return interval
         low, high = min(interval.low, low), max(interval.high, high)
-        return replace(interval, low=max(low, self.bounds[0]), high=min(high, self.bounds[1]))
+        return replace(
+            interval, low=max(low, self.bounds[0]), high=min(high, self.bounds[1])
+        )
 
     def _resampled(self, draws: Array, confidence: float) -> Ends:
         """Return the ends of the interval from the values of resamples."""
@@ -384,18 +496,26 @@ class Estimate:
             low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
             return Ends(float(low), float(high), Method.PERCENTILE_BOOTSTRAP)
 
-        # huge where many resamples have no spread, because they hold none of the few rows that differ
+        # huge where many resamples have no spread, because they hold none of the few
+        # rows that differ
         place = min(ceil(confidence * (draws.size + 1)), draws.size)
         half = float(np.partition(draws, place - 1)[place - 1]) * self.moments.error
         low, high = self.bounds
         if self.has_row_values:
             low, high = self.moments.limits
         if self._is_mean_of_shares and half > high - low:  # resamples give no error
-            return Ends(*_interval_around_median(self.row_values, self.bounds, confidence), Method.FEW_DIFFER)
+            return Ends(
+                *_interval_around_median(self.row_values, self.bounds, confidence),
+                Method.FEW_DIFFER,
+            )
         if half == inf or (half >= self.value - low and half >= high - self.value):
             return Ends.none(f"too few {self._unit_names} differ")
         # no end lies beyond the values that a resample can have
-        return Ends(max(self.value - half, low), min(self.value + half, high), Method.STUDENTISED_BOOTSTRAP)
+        return Ends(
+            max(self.value - half, low),
+            min(self.value + half, high),
+            Method.STUDENTISED_BOOTSTRAP,
+        )
 
 
 SomeEstimate = TypeVar("SomeEstimate", bound=Estimate)
@@ -404,11 +524,12 @@ SomeEstimate = TypeVar("SomeEstimate", bound=Estimate)
 def with_draws(
     estimates: Iterable[SomeEstimate], num_rows: int, resamples: int, seed: int
 ) -> Iterator[tuple[SomeEstimate, Array | None]]:
-    """Yield each estimate with its statistic of each resample, None if nothing is resampled; all get the same draws.
+    """Yield each estimate with its statistic of each resample, None if nothing is
+    resampled; all get the same draws.
 
     Args:
-        estimates: The estimates. An iterator can make each of them late: only those whose values fit into
-            :data:`MAX_VALUES_IN_MEMORY` are in memory together.
+        estimates: The estimates. An iterator can make each of them late: only those
+            whose values fit into :data:`MAX_VALUES_IN_MEMORY` are in memory together.
         num_rows: Number of rows.
         resamples: Number of resamples; 0 resamples nothing.
         seed: The same seed gives the same draws.
@@ -422,7 +543,9 @@ def with_draws(
         yield from zip(group, bootstrap(statistics, resamples, seed), strict=True)
 
 
-def _groups_in_memory(estimates: Iterable[SomeEstimate], column_size: int) -> Iterator[list[SomeEstimate]]:
+def _groups_in_memory(
+    estimates: Iterable[SomeEstimate], column_size: int
+) -> Iterator[list[SomeEstimate]]:
     """Yield the estimates in groups whose columns of this size fit into memory."""
     group: list[SomeEstimate] = []
     num_values = 0
@@ -446,12 +569,16 @@ def rows_of_terms(models: Sequence[KeyRows]) -> list[Flags]:
     return rows
 
 
-def _interval_around_median(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
-    """Return an interval of the mean of rows, most of which have the same value, the median.
+def _interval_around_median(
+    values: Array, bounds: tuple[float, float], confidence: float
+) -> tuple[float, float]:
+    """Return an interval of the mean of rows, most of which have the same value, the
+    median.
 
-    The share of rows above the median is at most the upper end of Clopper and Pearson's interval, and each of these
-    rows may lie at the upper bound. Rows below the median are treated alike. So the interval holds the mean in at
-    least ``confidence`` of samples.
+    The share of rows above the median is at most the upper end of Clopper and Pearson's
+    interval, and each of these rows may lie at the upper bound. Rows below the median
+    are treated alike. So the interval holds the mean in at least ``confidence`` of
+    samples.
 
     >>> rows = np.zeros(100)
     >>> rows[0] = -0.25
@@ -461,19 +588,26 @@ def _interval_around_median(values: Array, bounds: tuple[float, float], confiden
     from scipy.stats import binomtest
 
     def largest_share(rows: int) -> float:
-        return float(binomtest(rows, values.size).proportion_ci(confidence, "exact").high)
+        return float(
+            binomtest(rows, values.size).proportion_ci(confidence, "exact").high
+        )
 
     middle = float(np.median(values))
     share_below = largest_share(int((values < middle).sum()))
     share_above = largest_share(int((values > middle).sum()))
-    return middle - (middle - bounds[0]) * share_below, middle + (bounds[1] - middle) * share_above
+    return middle - (middle - bounds[0]) * share_below, middle + (
+        bounds[1] - middle
+    ) * share_above
 
 
-def resamples_needed(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
-    """Return the number of resamples to draw: ``resamples``, or more if the level needs more.
+def resamples_needed(
+    caller: str, resamples: int, confidence: float, comparisons: int = 1
+) -> int:
+    """Return the number of resamples to draw: ``resamples``, or more if the level needs
+    more.
 
-    With m draws no p-value is below 1 / (m + 1), which must be at most half the level. The ends of an interval need as
-    many resamples.
+    With m draws no p-value is below 1 / (m + 1), which must be at most half the level.
+    The ends of an interval need as many resamples.
     """
     check_count(caller, "resamples", resamples)
     return max(resamples, 2 * ceil(comparisons / (1 - confidence)))
@@ -495,37 +629,43 @@ def intervals(
 ) -> dict[str, Interval]:
     """Return the value of each key of one model with its confidence interval.
 
-    Rows, or whole clusters of rows, are treated as a random sample, independent of one another. The docstring of
-    ``tailmetrics.significance.interval`` lists the methods. docs/significance.md reports how often the intervals held
-    the true value in simulations.
+    Rows, or whole clusters of rows, are treated as a random sample, independent of one
+    another. The docstring of ``tailmetrics.significance.interval`` lists the methods.
+    docs/significance.md reports how often the intervals held the true value in
+    simulations.
 
-    Quick intervals of values less chance, as pairs (value - chance, attainable - chance), are narrower than they should
-    be if 3 to 5 rows decide them: they held the true value in .88 to .92 where the sizes of these rows differ by a
-    factor of ten. Reports also know the values before chance is subtracted.
+    Quick intervals of values less chance, as pairs (value - chance, attainable -
+    chance), are narrower than they should be if 3 to 5 rows decide them: they held the
+    true value in .88 to .92 where the sizes of these rows differ by a factor of ten.
+    Reports also know the values before chance is subtracted.
 
     Args:
-        rows: Key -> values of shape (N,), or a tuple (numerator, denominator), each of shape (N,); NaN in rows that do
-            not count. For an average over labels: :class:`LabelRows`, :class:`AreaRows` or :class:`ShownRows`. A list
-            of dicts holds several runs of one model, such as seeds; the value is then their mean, and the interval
-            includes the variance between them. Two runs have no interval: they do not tell how much runs vary.
-        clusters: Shape (N,), the cluster of each row, such as its user or patient. Rows of one cluster may depend on
-            one another. None if all rows are independent.
-        medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
-        unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
-            if no value of these rows does.
-        gaps: Name of a gap -> the keys of its buckets, head first. The gap is the value of the first measured bucket
-            minus the value of the last one.
+        rows: Key -> values of shape (N,), or a tuple (numerator, denominator), each of
+            shape (N,); NaN in rows that do not count. For an average over labels:
+            :class:`LabelRows`, :class:`AreaRows` or :class:`ShownRows`. A list of dicts
+            holds several runs of one model, such as seeds; the value is then their
+            mean, and the interval includes the variance between them. Two runs have no
+            interval: they do not tell how much runs vary.
+        clusters: Shape (N,), the cluster of each row, such as its user or patient. Rows
+            of one cluster may depend on one another. None if all rows are independent.
+        medians: Keys, with or without their bucket, whose statistic is the median
+            instead of the mean.
+        unbounded: Keys, with or without their bucket, whose values can lie outside [0,
+            1], such as DCG or ranks, even if no value of these rows does.
+        gaps: Name of a gap -> the keys of its buckets, head first. The gap is the value
+            of the first measured bucket minus the value of the last one.
         parts: Keys that only gaps read; they have no interval of their own.
-        resample: ``"rows"`` if rows are a random sample; ``"rows,labels"`` if labels are one, too. The interval of an
-            average over labels is then about the average over other labels of this kind.
+        resample: ``"rows"`` if rows are a random sample; ``"rows,labels"`` if labels
+            are one, too. The interval of an average over labels is then about the
+            average over other labels of this kind.
         confidence: Confidence of each interval, from 0.5 to 0.9999.
-        resamples: Number of bootstrap resamples; more are drawn where the confidence needs them. 0 gives quick
-            intervals, which medians do not have.
+        resamples: Number of bootstrap resamples; more are drawn where the confidence
+            needs them. 0 gives quick intervals, which medians do not have.
         seed: The same seed gives the same intervals.
 
     Raises:
-        ValueError: If keys differ in their number of rows, if there is not one cluster per row, or if an argument
-            names an unknown key.
+        ValueError: If keys differ in their number of rows, if there is not one cluster
+            per row, or if an argument names an unknown key.
 
     >>> interval = intervals({"precision@1": [0, 0, 1, 1, 1, float("nan")]})["precision@1"]
     >>> interval.value, interval.n, interval.method.value
@@ -539,7 +679,9 @@ def intervals(
     check_number(caller, "confidence", confidence, 0.5, 0.9999)
     check_choice(caller, "resample", resample, Resample)
     gaps = gaps or {}
-    models, row_clusters, num_rows = read_models(caller, {"rows": rows}, clusters, medians, unbounded, gaps, parts)
+    models, row_clusters, num_rows = read_models(
+        caller, {"rows": rows}, clusters, medians, unbounded, gaps, parts
+    )
     model = models["rows"]
     # a gap has the interval of its ends where all rows of one end agree
     ends: set[str] = set()

@@ -1,4 +1,6 @@
-"""Averages over labels at half of the rows: they depend on the number of rows, because labels come and go."""
+"""Averages over labels at half of the rows: they depend on the number of rows, because
+labels come and go.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,24 @@ from tailmetrics.significance.influence import Ints, units_of_rows
 from tailmetrics.significance.labels import OverLabels
 
 SPLITS = 8
-"""How often the rows are split: the halves of one split differ by chance as much as an interval is wide."""
+"""How often the rows are split: the halves of one split differ by chance as much as an
+interval is wide.
+"""
 
 
 def at_half_the_rows(label_rows: OverLabels, clusters: Ints | None = None) -> float:
-    """Return the value at half of the rows, or of the clusters: the mean over the halves of eight splits.
+    """Return the value at half of the rows, or of the clusters: the mean over the
+    halves of eight splits.
 
-    The half of a unit, a row or a cluster, does not depend on its value: units with equal values are divided as by
-    chance. So that the order of rows changes nothing, units are sorted by a hash of what they add. A hash of the place
-    in this order tells the half.
+    The half of a unit, a row or a cluster, does not depend on its value: units with
+    equal values are divided as by chance. So that the order of rows changes nothing,
+    units are sorted by a hash of what they add. A hash of the place in this order tells
+    the half.
 
     Args:
         label_rows: The contributions of rows.
-        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
+        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn
+            alone.
     """
     unit_of_row = units_of_rows(label_rows.inside.size, clusters)
     rows, numbers = label_rows.content()
@@ -47,7 +54,8 @@ def at_half_the_rows(label_rows: OverLabels, clusters: Ints | None = None) -> fl
 def mixed(numbers: Ints) -> Ints:
     """Return int64 hashes, of which every bit depends on every bit of the given number.
 
-    Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
+    Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable
+    pseudorandom number generators (2014).
     """
     hashes = numbers.astype(np.uint64)  # a shift puts zeros in from the left
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

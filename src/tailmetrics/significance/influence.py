@@ -1,18 +1,24 @@
-"""The influence of rows and labels on an average over labels, from which its variance follows.
+"""The influence of rows and labels on an average over labels, from which its variance
+follows.
 
-An average over labels is a smooth function of counts of labels, and these are sums over units, which are rows, or
-clusters of rows that are drawn together. So the delta method gives its variance: the sum of phi_i^2, where the
-influence phi_i is the change of the value when unit i is left out. A unit changes only the labels that its rows predict
-or hold, so one pass over the labels of all rows is enough. Where m units hold a label, its part of the variance is
-multiplied by (m - 1) / m; the variance of a recall r over rows becomes r(1 - r) / (m - 1), which is unbiased. A label
-that only one unit holds leaves the average together with this unit; its influence is its distance from the mean of the
+An average over labels is a smooth function of counts of labels, and these are sums over
+units, which are rows, or clusters of rows that are drawn together. So the delta method
+gives its variance: the sum of phi_i^2, where the influence phi_i is the change of the
+value when unit i is left out. A unit changes only the labels that its rows predict or
+hold, so one pass over the labels of all rows is enough. Where m units hold a label, its
+part of the variance is multiplied by (m - 1) / m; the variance of a recall r over rows
+becomes r(1 - r) / (m - 1), which is unbiased. A label that only one unit holds leaves
+the average together with this unit; its influence is its distance from the mean of the
 other labels.
 
-Rows that are copies of one another, as one cluster, have the influences of the row alone.
+Rows that are copies of one another, as one cluster, have the influences of the row
+alone.
 
-Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981); MacKinnon and White, Journal
-of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), for areas, and
-Obuchowski, Nonparametric analysis of clustered ROC curve data, Biometrics 53 (1997), for areas of clusters.
+Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9
+(1981); MacKinnon and White, Journal of Econometrics 29 (1985), for the factor; DeLong,
+DeLong and Clarke-Pearson, Biometrics 44 (1988), for areas, and Obuchowski,
+Nonparametric analysis of clustered ROC curve data, Biometrics 53 (1997), for areas of
+clusters.
 """
 
 from __future__ import annotations
@@ -31,7 +37,9 @@ Counts: TypeAlias = "Array | Ints"
 
 
 def effective_number(weights: Counts) -> float:
-    """Return the effective number of units of these weights w, (sum w)^2 / (sum w^2); 0 without weight (Kish)."""
+    """Return the effective number of units of these weights w, (sum w)^2 / (sum w^2); 0
+    without weight (Kish).
+    """
     if not weights.any():
         return 0.0
     return float(weights.sum() ** 2 / (weights**2).sum())
@@ -41,22 +49,31 @@ def effective_number(weights: Counts) -> float:
 class Influence:
     """An average over labels, and the influence of units, labels and cells on it.
 
-    A unit is a row, or a cluster of rows. A cell is one label of one unit. The influence is the change of the average
-    when the unit, label or cell is left out, with the opposite sign.
+    A unit is a row, or a cluster of rows. A cell is one label of one unit. The
+    influence is the change of the average when the unit, label or cell is left out,
+    with the opposite sign.
 
     Attributes:
         value: The average.
-        rows: Shape (N,): the influence of each unit, less the mean influence of units, in equal parts for each of its
-            rows that count; 0 for rows that do not count.
+        rows: Shape (N,): the influence of each unit, less the mean influence of units,
+            in equal parts for each of its rows that count; 0 for rows that do not
+            count.
         inside: Shape (N,), bool: which rows count.
-        labels: Shape (L,): the influence of each label; 0 for labels that are left out of the average.
-        cells: The number of each cell, ascending, and its influence. Label l of unit u has the number u * L + l.
-        contributing_units: How many units the value rests on: those that hold a label, or show one.
+        labels: Shape (L,): the influence of each label; 0 for labels that are left out
+            of the average.
+        cells: The number of each cell, ascending, and its influence. Label l of unit u
+            has the number u * L + l.
+        contributing_units: How many units the value rests on: those that hold a label,
+            or show one.
         effective_units: The effective number of units.
-        label_values: Shape (L,), the value of each label; NaN for labels that are left out of the average.
-        label_weights: Shape (L,), the weight of each label in the average; 0 where the value is no average over labels.
-        first_labels: Of a gap, the number of labels of its first end, which come first; else 0.
-        bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
+        label_values: Shape (L,), the value of each label; NaN for labels that are left
+            out of the average.
+        label_weights: Shape (L,), the weight of each label in the average; 0 where the
+            value is no average over labels.
+        first_labels: Of a gap, the number of labels of its first end, which come first;
+            else 0.
+        bin_error: Upper bound of the distance from the exact value, which is lost where
+            scores share bins.
         weakness: Why the influences do not tell the variance; None where they do.
     """
 
@@ -73,11 +90,21 @@ class Influence:
     bin_error: float = 0.0
     weakness: str | None = None
 
-    def plus(self, other: Influence, factor: float = 1.0, other_factor: float = 1.0) -> Influence:
-        """Return the influences on ``factor`` * this value + ``other_factor`` * the other value."""
-        numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
+    def plus(
+        self, other: Influence, factor: float = 1.0, other_factor: float = 1.0
+    ) -> Influence:
+        """Return the influences on ``factor`` * this value + ``other_factor`` * the
+        other value.
+        """
+        numbers, places = np.unique(
+            np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True
+        )
         cells = np.zeros(numbers.size)
-        np.add.at(cells, places, np.concatenate([factor * self.cells[1], other_factor * other.cells[1]]))
+        np.add.at(
+            cells,
+            places,
+            np.concatenate([factor * self.cells[1], other_factor * other.cells[1]]),
+        )
         return replace(
             self,
             value=factor * self.value + other_factor * other.value,
@@ -88,12 +115,22 @@ class Influence:
         )
 
     def minus(self, other: Influence) -> Influence:
-        """Return the influences on the difference of two averages over different labels, such as of two buckets."""
-        num_labels, other_num_labels = max(self.labels.size, 1), max(other.labels.size, 1)
+        """Return the influences on the difference of two averages over different
+        labels, such as of two buckets.
+        """
+        num_labels, other_num_labels = (
+            max(self.labels.size, 1),
+            max(other.labels.size, 1),
+        )
         units, labels = np.divmod(self.cells[0], num_labels)
         other_units, other_labels = np.divmod(other.cells[0], other_num_labels)
         size = self.labels.size + other.labels.size
-        numbers = np.concatenate([units * size + labels, other_units * size + self.labels.size + other_labels])
+        numbers = np.concatenate(
+            [
+                units * size + labels,
+                other_units * size + self.labels.size + other_labels,
+            ]
+        )
         return replace(
             self,
             value=self.value - other.value,
@@ -116,14 +153,18 @@ class Influence:
 
     @property
     def fewest_labels(self) -> int:
-        """The number of labels that are averaged; in a gap, the smaller number of its two ends."""
+        """The number of labels that are averaged; in a gap, the smaller number of its
+        two ends.
+        """
         return min(int((self.label_weights[end] > 0).sum()) for end in self.ends)
 
     def variances_of_labels(self) -> list[tuple[float, float]]:
-        """Return the variance between the labels of each average, and its degrees of freedom.
+        """Return the variance between the labels of each average, and its degrees of
+        freedom.
 
-        The values of labels differ from one another also because each is of few cells. So the variance between labels
-        includes the variance between cells, and is no less. There are two labels or more.
+        The values of labels differ from one another also because each is of few cells.
+        So the variance between labels includes the variance between cells, and is no
+        less. There are two labels or more.
         """
         between_cells = self._squares_by_label()
         variances = []
@@ -131,54 +172,81 @@ class Influence:
             weights = self.label_weights[end]
             effective_labels = effective_number(weights)
             degrees = effective_labels - 1
-            between_labels = float((self.labels[end] ** 2).sum()) * effective_labels / degrees
-            variances.append((max(between_labels, float(between_cells[end].sum())), degrees))
+            between_labels = (
+                float((self.labels[end] ** 2).sum()) * effective_labels / degrees
+            )
+            variances.append(
+                (max(between_labels, float(between_cells[end].sum())), degrees)
+            )
         return variances
 
     def variance_between_cells(self) -> float:
-        """Return the variance between cells, which the variances between units and between labels both include."""
+        """Return the variance between cells, which the variances between units and
+        between labels both include.
+        """
         return float(self._squares_by_label().sum())
 
     def _squares_by_label(self) -> Array:
-        """Return the sum of the squared influences of the cells of each label, shape (L,)."""
+        """Return the sum of the squared influences of the cells of each label, shape
+        (L,).
+        """
         numbers, influences = self.cells
         num_labels = self.labels.size
-        squares = np.bincount(numbers % max(num_labels, 1), weights=influences**2, minlength=num_labels)
+        squares = np.bincount(
+            numbers % max(num_labels, 1), weights=influences**2, minlength=num_labels
+        )
         return np.asarray(squares, dtype=np.float64)
 
 
-def check_array(caller: str, argument: str, array: object, kinds: str, shape: tuple[int | None, ...]) -> None:
+def check_array(
+    caller: str, argument: str, array: object, kinds: str, shape: tuple[int | None, ...]
+) -> None:
     """Refuse what is no array of one of these kinds of numbers, and of this shape.
 
     Args:
         caller: The name of the class with which error messages begin.
         argument: The name of the argument.
         array: Its value.
-        kinds: The kinds of numbers, as letters of NumPy: ``"b"`` for bool, ``"iu"`` for whole numbers.
+        kinds: The kinds of numbers, as letters of NumPy: ``"b"`` for bool, ``"iu"`` for
+            whole numbers.
         shape: The shape; None for any size.
     """
     needed = "bool" if kinds == "b" else "whole numbers"
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{caller}: {argument} is a {type(array).__name__}; pass an array of {needed}.")
+        raise TypeError(
+            f"{caller}: {argument} is a {type(array).__name__}; pass an array "
+            f"of {needed}."
+        )
     if array.dtype.kind not in kinds:
-        raise TypeError(f"{caller}: {argument} is of type {array.dtype}; pass an array of {needed}.")
+        raise TypeError(
+            f"{caller}: {argument} is of type {array.dtype}; pass an array of {needed}."
+        )
     sizes = zip(array.shape, shape, strict=False)
-    if array.ndim != len(shape) or any(size not in (None, length) for length, size in sizes):
+    if array.ndim != len(shape) or any(
+        size not in (None, length) for length, size in sizes
+    ):
         expected = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{caller}: {argument} is of shape {list(array.shape)}; pass shape [{expected}].")
+        raise ValueError(
+            f"{caller}: {argument} is of shape {list(array.shape)}; pass shape "
+            f"[{expected}]."
+        )
 
 
 def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
-    """Return the number of the unit of each row, shape (N,): of its cluster, or of the row without clusters."""
+    """Return the number of the unit of each row, shape (N,): of its cluster, or of the
+    row without clusters.
+    """
     if clusters is None:
         return np.arange(num_rows)
     return clusters
 
 
 def labels_may_come(units_of_label: Counts, num_labels: int) -> bool:
-    """Whether more rows may bring labels: some labels are in no unit, and some are in a single one.
+    """Whether more rows may bring labels: some labels are in no unit, and some are in a
+    single one.
 
-    A new unit brings a new label about as often as a unit has a label that no other has.
+    A new unit brings a new label about as often as a unit has a label that no other
+    has.
 
     Args:
         units_of_label: In how many units, rows or clusters, each label is.
@@ -186,7 +254,9 @@ def labels_may_come(units_of_label: Counts, num_labels: int) -> bool:
 
     Source: Good, The population frequencies of species, Biometrika 40 (1953).
     """
-    return int((units_of_label > 0).sum()) < num_labels and bool((units_of_label == 1).any())
+    return int((units_of_label > 0).sum()) < num_labels and bool(
+        (units_of_label == 1).any()
+    )
 
 
 def influence_of_cells(
@@ -201,11 +271,13 @@ def influence_of_cells(
     label_weights: Array,
     weights: Array,
 ) -> Influence:
-    """Return an average with its influences; the influence of a unit is the sum over its cells.
+    """Return an average with its influences; the influence of a unit is the sum over
+    its cells.
 
     Args:
         value: The average.
-        cells: Shape (C,), the influence of each cell, in the order of units and then of labels.
+        cells: Shape (C,), the influence of each cell, in the order of units and then of
+            labels.
         units: Shape (C,), the unit of each cell.
         labels: Shape (C,), the label of each cell.
         unit_of_row: Shape (N,), the unit of each row.
@@ -213,7 +285,8 @@ def influence_of_cells(
         label_influences: Shape (L,), the influence of each label.
         label_values: Shape (L,), the value of each label.
         label_weights: Shape (L,), the weight of each label in the average.
-        weights: Shape (C,), the weight of each cell; the effective number of units follows from it.
+        weights: Shape (C,), the weight of each cell; the effective number of units
+            follows from it.
     """
     num_units = int(unit_of_row.max(initial=-1)) + 1
     unit_influences = np.bincount(units, weights=cells, minlength=num_units)

@@ -1,4 +1,6 @@
-"""Averages over labels from the labels that rows predict and hold, and functions of the labels that rows show."""
+"""Averages over labels from the labels that rows predict and hold, and functions of the
+labels that rows show.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,28 @@ from tailmetrics.significance.influence import (
 from tailmetrics.significance.interval import FEW
 
 LabelSet: TypeAlias = Literal["present", "union", "all"]
-Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]
+Exposure: TypeAlias = Literal[
+    "coverage", "gini", "entropy", "mean", "lift", "personalization"
+]
 
 FEW_LABELS = 10
-"""With fewer labels that have a hit, among many that have none, intervals of averages that read predictions hold the
-truth in .82 to .90."""
+"""With fewer labels that have a hit, among many that have none, intervals of averages
+that read predictions hold the truth in .82 to .90.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class UnitCells:
-    """The labels of units, which are rows or clusters of rows: a cell is one label of one unit.
+    """The labels of units, which are rows or clusters of rows: a cell is one label of
+    one unit.
 
     Attributes:
         units: Shape (C,), the unit of each cell, ascending.
         labels: Shape (C,), the label of each cell, ascending in a unit.
-        counts: Shape (3, C): how often the rows of the unit hit, predict and hold the label.
-        sizes: Shape (C,): in how many rows of the unit the label is predicted or relevant.
+        counts: Shape (3, C): how often the rows of the unit hit, predict and hold the
+            label.
+        sizes: Shape (C,): in how many rows of the unit the label is predicted or
+            relevant.
         num_labels: L.
     """
 
@@ -50,7 +58,9 @@ class UnitCells:
     num_labels: int
 
     def num_units(self, cells: Flags | None = None) -> Ints:
-        """Return in how many units each label has a cell, shape (L,); with ``cells``, only these count, shape (C,)."""
+        """Return in how many units each label has a cell, shape (L,); with ``cells``,
+        only these count, shape (C,).
+        """
         labels = self.labels
         if cells is not None:
             labels = labels[cells]
@@ -65,7 +75,8 @@ class Cells:
         rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
         labels: Shape (C,), the label of each cell.
         predicted: Shape (C,), whether the row predicts the label.
-        relevant: Shape (C,), whether the label is relevant in the row. A label that is relevant and predicted is a hit.
+        relevant: Shape (C,), whether the label is relevant in the row. A label that is
+            relevant and predicted is a hit.
         inside: Shape (N,), the rows that count.
         num_labels: L.
     """
@@ -84,10 +95,14 @@ class Cells:
         check_array(caller, "predicted", self.predicted, "b", (self.rows.size,))
         check_array(caller, "relevant", self.relevant, "b", (self.rows.size,))
         check_array(caller, "inside", self.inside, "b", (None,))
-        for argument, ids, number in (("rows", self.rows, self.inside.size), ("labels", self.labels, self.num_labels)):
+        for argument, ids, number in (
+            ("rows", self.rows, self.inside.size),
+            ("labels", self.labels, self.num_labels),
+        ):
             if ids.size and not 0 <= ids.min() <= ids.max() < number:
                 raise ValueError(
-                    f"{caller}: {argument} holds {ids.min()} to {ids.max()}; pass numbers from 0 to {number - 1}."
+                    f"{caller}: {argument} holds {ids.min()} to {ids.max()}; pass "
+                    f"numbers from 0 to {number - 1}."
                 )
 
     def among(self, rows: Flags) -> Self:
@@ -103,7 +118,9 @@ class Cells:
         )
 
     def content(self) -> tuple[Ints, Ints]:
-        """Return the row of each cell, and a number that says what the cell adds, shape (C,) each."""
+        """Return the row of each cell, and a number that says what the cell adds, shape
+        (C,) each.
+        """
         return self.rows, 4 * self.labels + 2 * self.relevant + self.predicted
 
     def of_units(self, unit_of_row: Ints) -> UnitCells:
@@ -111,7 +128,10 @@ class Cells:
         numbers = unit_of_row[self.rows] * self.num_labels + self.labels
         unit_numbers, places = np.unique(numbers, return_inverse=True)
         units, labels = np.divmod(unit_numbers, max(self.num_labels, 1))
-        counts = [np.bincount(places[flags], minlength=unit_numbers.size) for flags in self.flags()]
+        counts = [
+            np.bincount(places[flags], minlength=unit_numbers.size)
+            for flags in self.flags()
+        ]
         return UnitCells(
             units=units,
             labels=labels,
@@ -121,40 +141,51 @@ class Cells:
         )
 
     def of_clusters(self, clusters: Ints | None) -> UnitCells:
-        """Return the cells of clusters, given the cluster of each row, shape (N,); None where rows are drawn alone."""
+        """Return the cells of clusters, given the cluster of each row, shape (N,); None
+        where rows are drawn alone.
+        """
         return self.of_units(units_of_rows(self.inside.size, clusters))
 
     def flags(self) -> list[Flags]:
-        """Return which cells are hits, which are predicted and which are relevant, shape (C,) each."""
+        """Return which cells are hits, which are predicted and which are relevant,
+        shape (C,) each.
+        """
         return [self.predicted & self.relevant, self.predicted, self.relevant]
 
     def counts(self) -> Array:
         """Return how often each label is hit, predicted and relevant, shape (3, L)."""
-        counts = [np.bincount(self.labels[flags], minlength=self.num_labels) for flags in self.flags()]
+        counts = [
+            np.bincount(self.labels[flags], minlength=self.num_labels)
+            for flags in self.flags()
+        ]
         return np.array(counts, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelRows(Cells):
-    """The labels that rows predict and hold, for macro and weighted precision, recall and F1, and for coverage.
+    """The labels that rows predict and hold, for macro and weighted precision, recall
+    and F1, and for coverage.
 
-    The value of a label is top * hits / (below[0] * predictions + below[1] * support), and 0 if this is 0 / 0. For
-    coverage, the value is 1 if the label has a hit, else 0.
+    The value of a label is top * hits / (below[0] * predictions + below[1] * support),
+    and 0 if this is 0 / 0. For coverage, the value is 1 if the label has a hit, else 0.
 
     Args:
         rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
         labels: Shape (C,), the label of each cell.
         predicted: Shape (C,), whether the row predicts the label.
-        relevant: Shape (C,), whether the label is relevant in the row. A label that is relevant and predicted is a hit.
+        relevant: Shape (C,), whether the label is relevant in the row. A label that is
+            relevant and predicted is a hit.
         inside: Shape (N,), the rows that count.
         num_labels: L.
         top: The factor of hits in the numerator; 0 for coverage.
         below: The factors of predictions and of support in the denominator.
-        over: The labels that are averaged: ``"present"``, labels that are relevant in some row; ``"union"``, labels
-            that are relevant or predicted in some row; ``"all"``, every label.
+        over: The labels that are averaged: ``"present"``, labels that are relevant in
+            some row; ``"union"``, labels that are relevant or predicted in some row;
+            ``"all"``, every label.
         weighted: Whether labels are weighted by their support.
         size: The number of labels that ``over="all"`` averages; None for L.
-        of_averages: Whether this is the F-score of the mean precision and the mean recall, not the mean of F-scores.
+        of_averages: Whether this is the F-score of the mean precision and the mean
+            recall, not the mean of F-scores.
     """
 
     top: float = 1.0
@@ -178,19 +209,24 @@ class LabelRows(Cells):
         """Return the sums over labels from which the value follows, shape (..., P).
 
         Args:
-            counts: Shape (..., 3, L): how often each label is hit, predicted and relevant.
+            counts: Shape (..., 3, L): how often each label is hit, predicted and
+                relevant.
             labels: The labels that ``counts`` are of; None for all.
         """
         if self.of_averages:
             recall, precision = self._averages()
-            return np.concatenate([recall.sums(counts, labels), precision.sums(counts, labels)], axis=-1)
+            return np.concatenate(
+                [recall.sums(counts, labels), precision.sums(counts, labels)], axis=-1
+            )
         values, weights = self._values_and_weights(counts)
         top = (weights * values).sum(axis=-1)
         total = weights.sum(axis=-1)
         return np.stack([top, total], axis=-1)
 
     def value_of_sums(self, sums: Array) -> Array:
-        """Return the average, shape (...), from sums of shape (..., P); NaN where no label is averaged."""
+        """Return the average, shape (...), from sums of shape (..., P); NaN where no
+        label is averaged.
+        """
         if self.of_averages:
             recall, precision = self._averages()
             mean_recall = recall.value_of_sums(sums[..., :2])
@@ -206,7 +242,8 @@ class LabelRows(Cells):
         """Return the average and the influences on it.
 
         Args:
-            clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn alone.
+            clusters: Shape (N,), the cluster of each row, from 0; None where rows are
+                drawn alone.
         """
         if self.of_averages:
             return self._influence_of_averages(clusters)
@@ -218,18 +255,25 @@ class LabelRows(Cells):
 
         # the unit of a cell is left out: the counts of its label become smaller
         counts_without_unit = counts[:, cells.labels] - cells.counts
-        values_without_unit, weights_without_unit = self._values_and_weights(counts_without_unit)
-        top = (weights * values)[cells.labels] - weights_without_unit * values_without_unit
+        values_without_unit, weights_without_unit = self._values_and_weights(
+            counts_without_unit
+        )
+        top = (weights * values)[
+            cells.labels
+        ] - weights_without_unit * values_without_unit
         bottom = weights[cells.labels] - weights_without_unit
         cell_influences = self._factors(cells) * (top - value * bottom) / total
 
-        # wrong predictions tell nothing about recall, and little about F-scores: the units that hold a label do
+        # wrong predictions tell nothing about recall, and little about F-scores: the
+        # units that hold a label do
         is_relevant = cells.counts[2] > 0
         is_evidence = is_relevant | (self.below[1] == 0)
         units_with_evidence = cells.num_units(is_evidence)[cells.labels]
         _, num_predicted, num_relevant = counts
         is_left_out = (weights == 0) | (num_predicted + num_relevant == 0)
-        label_influences = weights * (values - value) / total + self._influences_of_misses(cells, cell_influences)
+        label_influences = weights * (
+            values - value
+        ) / total + self._influences_of_misses(cells, cell_influences)
         influence = influence_of_cells(
             value,
             cell_influences,
@@ -246,38 +290,59 @@ class LabelRows(Cells):
         if not self.reads_support:  # rows lack relevant labels that they do not predict
             contributes = cells.counts[1] > 0
         units_with_labels = np.unique(cells.units[contributes])
-        return replace(influence, contributing_units=units_with_labels.size, weakness=self._weakness(counts))
+        return replace(
+            influence,
+            contributing_units=units_with_labels.size,
+            weakness=self._weakness(counts),
+        )
 
     def _influences_of_misses(self, cells: UnitCells, cell_influences: Array) -> Array:
-        """Return for each label the influence of the wrong predictions that take its place where it is missed.
+        """Return for each label the influence of the wrong predictions that take its
+        place where it is missed.
 
-        They lower the precision of other labels, so that the precisions of drawn labels depend on one another. The
-        influences are those beyond what as many rows of average labels have.
+        They lower the precision of other labels, so that the precisions of drawn labels
+        depend on one another. The influences are those beyond what as many rows of
+        average labels have.
         """
         hits, num_predicted, num_relevant = cells.counts
         num_units = int(cells.units.max(initial=-1)) + 1
         is_wrong = (num_predicted > 0) & (num_relevant == 0)
 
         def sums_by_unit(numbers: Counts) -> Array:
-            return np.asarray(np.bincount(cells.units, weights=numbers, minlength=num_units), dtype=np.float64)
+            return np.asarray(
+                np.bincount(cells.units, weights=numbers, minlength=num_units),
+                dtype=np.float64,
+            )
 
         num_wrong = sums_by_unit(num_predicted * is_wrong)
         num_missed = sums_by_unit(num_relevant - hits)
-        influence_of_miss = sums_by_unit(cell_influences * is_wrong) / np.maximum(np.maximum(num_wrong, num_missed), 1)
+        influence_of_miss = sums_by_unit(cell_influences * is_wrong) / np.maximum(
+            np.maximum(num_wrong, num_missed), 1
+        )
         of_cells = (num_relevant - hits) * influence_of_miss[cells.units]
-        influences = np.bincount(cells.labels, weights=of_cells, minlength=self.num_labels)
-        support = np.bincount(cells.labels, weights=num_relevant, minlength=self.num_labels)
-        return np.asarray(influences - support * influences.sum() / max(support.sum(), 1))
+        influences = np.bincount(
+            cells.labels, weights=of_cells, minlength=self.num_labels
+        )
+        support = np.bincount(
+            cells.labels, weights=num_relevant, minlength=self.num_labels
+        )
+        return np.asarray(
+            influences - support * influences.sum() / max(support.sum(), 1)
+        )
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
-        """Whether the expected value changes with more rows, or clusters: labels may come, or have few rows.
+        """Whether the expected value changes with more rows, or clusters: labels may
+        come, or have few rows.
 
-        The recall of a label, and weighted recall, have one expectation for any number of rows. Precision and F-scores
-        of labels with few rows are chosen by these rows: more rows of a label give it more weight, and more hits.
+        The recall of a label, and weighted recall, have one expectation for any number
+        of rows. Precision and F-scores of labels with few rows are chosen by these
+        rows: more rows of a label give it more weight, and more hits.
         """
         cells = self.of_clusters(clusters)
         if self.top == 0:
-            return labels_may_come(cells.num_units(cells.counts[0] > 0), self._num_averaged)
+            return labels_may_come(
+                cells.num_units(cells.counts[0] > 0), self._num_averaged
+            )
         units_of_label = cells.num_units(cells.counts[2] > 0)
         if not self.weighted:
             return labels_may_come(units_of_label, self._num_averaged)
@@ -286,30 +351,45 @@ class LabelRows(Cells):
 
     @property
     def trend(self) -> int:
-        """1 if more rows can only raise the expected value; 0 if they may also lower it.
+        """1 if more rows can only raise the expected value; 0 if they may also lower
+        it.
 
-        In a mean over all labels, a label without rows is 0. Other averages rise or fall with what labels come.
+        In a mean over all labels, a label without rows is 0. Other averages rise or
+        fall with what labels come.
         """
         if self.over == "all" and not self.weighted:
             return 1
         return 0
 
     def rests_on_single_units(self, clusters: Ints | None = None) -> bool:
-        """Whether most labels are relevant in a single unit, in an average over relevant labels that reads predictions.
+        """Whether most labels are relevant in a single unit, in an average over
+        relevant labels that reads predictions.
 
-        The row or cluster that brings a label then gives it its precision. At half of the units the value is the same,
-        and with many it is another.
+        The row or cluster that brings a label then gives it its precision. At half of
+        the units the value is the same, and with many it is another.
         """
         cells = self.of_clusters(clusters)
         units_of_label = cells.num_units(cells.counts[2] > 0)
         num_in_single_unit = int((units_of_label == 1).sum())
         num_relevant = int((units_of_label > 0).sum())
-        return self.over == "present" and self.below[0] > 0 and 2 * num_in_single_unit > num_relevant
+        return (
+            self.over == "present"
+            and self.below[0] > 0
+            and 2 * num_in_single_unit > num_relevant
+        )
 
     @property
     def reads_support(self) -> bool:
-        """Whether the value depends on how often labels are relevant: not so precision over all labels."""
-        return self.of_averages or self.weighted or self.over != "all" or self.below[1] > 0 or self.top == 0
+        """Whether the value depends on how often labels are relevant: not so precision
+        over all labels.
+        """
+        return (
+            self.of_averages
+            or self.weighted
+            or self.over != "all"
+            or self.below[1] > 0
+            or self.top == 0
+        )
 
     @property
     def _num_averaged(self) -> int:
@@ -336,7 +416,9 @@ class LabelRows(Cells):
         return float(weights.sum())
 
     def _factors(self, cells: UnitCells) -> Array:
-        """Return the factor of the influence of each cell, which makes the variance unbiased, shape (C,)."""
+        """Return the factor of the influence of each cell, which makes the variance
+        unbiased, shape (C,).
+        """
         num_units = cells.num_units()[cells.labels]
         factors = np.where(num_units > 1, np.sqrt((num_units - 1) / num_units), 1.0)
         if self.top == 0:
@@ -360,24 +442,39 @@ class LabelRows(Cells):
         return np.where(product > 0, f_score, product)
 
     def _influence_of_averages(self, clusters: Ints | None) -> Influence:
-        """Return the influences on F = t / (a/p + b/r) of mean precision p and mean recall r.
+        """Return the influences on F = t / (a/p + b/r) of mean precision p and mean
+        recall r.
 
         dF/dp = a F^2 / (t p^2), and dF/dr = b F^2 / (t r^2).
         """
-        recall, precision = (average.influence(clusters) for average in self._averages())
+        recall, precision = (
+            average.influence(clusters) for average in self._averages()
+        )
         value = float(self._f_score(np.array(recall.value), np.array(precision.value)))
         if not value > 0:  # no row has an influence
             return replace(recall.plus(precision, 0.0, 0.0), value=value)
         precision_factor, recall_factor = self.below
         recall_slope = recall_factor / recall.value**2 * value**2 / self.top
         precision_slope = precision_factor / precision.value**2 * value**2 / self.top
-        influence = recall.plus(precision, recall_slope, precision_slope)  # recall first: fewer units contribute to it
+        # recall first: fewer units contribute to it
+        influence = recall.plus(precision, recall_slope, precision_slope)
         label_values = replace(self, of_averages=False).influence().label_values
-        return replace(influence, value=value, label_values=label_values, weakness=precision.weakness)
+        return replace(
+            influence,
+            value=value,
+            label_values=label_values,
+            weakness=precision.weakness,
+        )
 
     def _values_and_weights(self, counts: Array) -> tuple[Array, Array]:
-        """Return the value and the weight of each label, shape (..., L) each, from counts of shape (..., 3, L)."""
-        hits, predicted, support = counts[..., 0, :], counts[..., 1, :], counts[..., 2, :]
+        """Return the value and the weight of each label, shape (..., L) each, from
+        counts of shape (..., 3, L).
+        """
+        hits, predicted, support = (
+            counts[..., 0, :],
+            counts[..., 1, :],
+            counts[..., 2, :],
+        )
         if self.top == 0:
             values = (hits > 0).astype(np.float64)
         else:
@@ -397,11 +494,13 @@ class LabelRows(Cells):
 
 
 def share_of_singles(counts: Counts) -> float:
-    """Return the factor that corrects the variance of coverage, which is too large if only labels seen once give it.
+    """Return the factor that corrects the variance of coverage, which is too large if
+    only labels seen once give it.
 
-    Let the count c of a label be Poisson with mean x. Whether the label is seen has the variance
-    e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ... The labels seen once give x e^-x = P(c=1), which is larger. The
-    factor is the first number divided by the second.
+    Let the count c of a label be Poisson with mean x. Whether the label is seen has the
+    variance e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ... The labels seen once give
+    x e^-x = P(c=1), which is larger. The factor is the first number divided by the
+    second.
 
     Args:
         counts: Shape (L,), in how many rows or clusters each label is seen.
@@ -414,23 +513,26 @@ def share_of_singles(counts: Counts) -> float:
     num_singles = int((counts == 1).sum())
     seen = counts[counts > 0]
     signs = np.where(seen % 2 == 1, 1, -1)
-    # the series is noisy where few labels are seen once; at x = 4 the ratio is about a quarter
+    # the series is noisy where few labels are seen once; at x = 4 the ratio is about a
+    # quarter
     return float(np.clip(signs.sum() / max(num_singles, 1), 0.25, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
 class ShownRows(Cells):
-    """The labels that rows show, for a function F of the counts c. A count says how often a label is shown.
+    """The labels that rows show, for a function F of the counts c. A count says how
+    often a label is shown.
 
-    The influence of a cell is F(c) - F(c - x): the loss when its label is shown less often, because a row or cluster is
-    left out that shows it x times.
+    The influence of a cell is F(c) - F(c - x): the loss when its label is shown less
+    often, because a row or cluster is left out that shows it x times.
 
     Args:
         rows: See :class:`LabelRows`.
         labels: See :class:`LabelRows`.
         predicted: Shape (C,), whether the row shows the label.
-        relevant: Shape (C,), whether the label is relevant in the row. Only the lift reads it: the mean weight of the
-            labels shown, divided by the mean weight of the relevant labels.
+        relevant: Shape (C,), whether the label is relevant in the row. Only the lift
+            reads it: the mean weight of the labels shown, divided by the mean weight of
+            the relevant labels.
         inside: See :class:`LabelRows`.
         num_labels: See :class:`LabelRows`.
         measure: The name of the function F.
@@ -447,13 +549,17 @@ class ShownRows(Cells):
         check_choice("ShownRows", "measure", self.measure, Exposure)
 
     def value(self) -> float:
-        """Return the value; NaN where it is undefined, such as in a bucket without a label."""
+        """Return the value; NaN where it is undefined, such as in a bucket without a
+        label.
+        """
         if self._is_undefined:
             return np.nan
         return float(self.value_of_sums(self.sums(self.counts())))
 
     def influence(self, clusters: Ints | None = None) -> Influence:
-        """Return the value and the influences on it; see :meth:`LabelRows.influence`."""
+        """Return the value and the influences on it; see
+        :meth:`LabelRows.influence`.
+        """
         unit_of_row = units_of_rows(self.inside.size, clusters)
         value, cells = self.value(), self.of_units(unit_of_row)
         losses = np.zeros(cells.labels.size)
@@ -474,9 +580,11 @@ class ShownRows(Cells):
         )
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
-        """Whether the expected value changes with more rows, or clusters: labels may come, or counts even out.
+        """Whether the expected value changes with more rows, or clusters: labels may
+        come, or counts even out.
 
-        Means of the labels shown and of pairs of lists have one expectation for any number of rows.
+        Means of the labels shown and of pairs of lists have one expectation for any
+        number of rows.
         """
         if self.measure == "coverage":
             cells = self.of_clusters(clusters)
@@ -485,7 +593,8 @@ class ShownRows(Cells):
 
     @property
     def trend(self) -> int:
-        """1 if the expected value rises with more rows, -1 if it falls, 0 if it does not depend on their number.
+        """1 if the expected value rises with more rows, -1 if it falls, 0 if it does
+        not depend on their number.
 
         Chance makes few counts more unequal than the shares of which they are counts.
         """
@@ -493,11 +602,15 @@ class ShownRows(Cells):
 
     @property
     def needs_all_labels(self) -> bool:
-        """Whether sums need the counts of all labels at once: places in the order of counts do."""
+        """Whether sums need the counts of all labels at once: places in the order of
+        counts do.
+        """
         return self.measure == "gini"
 
     def sums(self, counts: Array, labels: Ints | Flags | None = None) -> Array:
-        """Return the sums over labels from which the value follows, shape (..., P); see :meth:`LabelRows.sums`."""
+        """Return the sums over labels from which the value follows, shape (..., P); see
+        :meth:`LabelRows.sums`.
+        """
         shown, relevant = counts[..., 1, :], counts[..., 2, :]
         if self.measure == "coverage":
             num_shown = (shown > 0).sum(axis=-1, keepdims=True)
@@ -511,7 +624,9 @@ class ShownRows(Cells):
         return np.stack([part.sum(axis=-1) for part in parts], axis=-1)
 
     def _terms(self, shown: Array, weights: Array) -> Array:
-        """Return what each label adds to the second sum, shape (..., L), from counts and weights of labels."""
+        """Return what each label adds to the second sum, shape (..., L), from counts
+        and weights of labels.
+        """
         if self.measure == "personalization":
             return shown * (shown - 1)
         if self.measure == "entropy":
@@ -524,7 +639,9 @@ class ShownRows(Cells):
         return shown * weights
 
     def value_of_sums(self, sums: Array) -> Array:
-        """Return the value, shape (...), from sums of shape (..., P); NaN where it is undefined."""
+        """Return the value, shape (...), from sums of shape (..., P); NaN where it is
+        undefined.
+        """
         if self._is_undefined:
             return np.full(sums.shape[:-1], np.nan)
         if self.measure == "coverage":
@@ -547,12 +664,15 @@ class ShownRows(Cells):
     @property
     def _is_undefined(self) -> bool:
         """Whether the bucket has no labels, or there is no pair of rows."""
-        return self.size == 0 or (self.measure == "personalization" and self.inside.sum() < 2)
+        return self.size == 0 or (
+            self.measure == "personalization" and self.inside.sum() < 2
+        )
 
     def _losses(self, value: float, cells: UnitCells, unit_of_row: Ints) -> Array:
         """Return the loss of the value without each cell, shape (C,).
 
-        A lift is a quotient s / r of two means, and the change of the quotient is (ds - s / r dr) / r.
+        A lift is a quotient s / r of two means, and the change of the quotient is (ds -
+        s / r dr) / r.
         """
         counts = self.counts()
         _, shown_by_cell, relevant_by_cell = cells.counts
@@ -563,12 +683,16 @@ class ShownRows(Cells):
         if self.measure == "entropy":
             return _losses_of_entropy(value, cells, counts[1])
         if self.measure == "lift":
-            relevant_mean, relevant_losses = _mean_and_losses(cells, relevant_by_cell, counts[2], self.weights)
+            relevant_mean, relevant_losses = _mean_and_losses(
+                cells, relevant_by_cell, counts[2], self.weights
+            )
             _, losses = _mean_and_losses(cells, shown_by_cell, counts[1], self.weights)
             return (losses - value * relevant_losses) / relevant_mean
         if self.measure == "gini":
             weights, lost_weights = self._weights_in_order(counts[1])
-            return _mean_and_losses(cells, shown_by_cell, counts[1], weights, lost_weights)[1]
+            return _mean_and_losses(
+                cells, shown_by_cell, counts[1], weights, lost_weights
+            )[1]
         return _mean_and_losses(cells, shown_by_cell, counts[1], self.weights)[1]
 
     def _losses_of_coverage(self, cells: UnitCells) -> Array:
@@ -579,13 +703,19 @@ class ShownRows(Cells):
         loss = share_of_singles(units_of_label) ** 0.5 / self.size
         return np.where(is_only_unit, loss, 0.0)
 
-    def _losses_of_pairs(self, value: float, cells: UnitCells, unit_of_row: Ints) -> Array:
-        """Return the loss without each cell of one minus the share of equal labels in pairs of rows.
+    def _losses_of_pairs(
+        self, value: float, cells: UnitCells, unit_of_row: Ints
+    ) -> Array:
+        """Return the loss without each cell of one minus the share of equal labels in
+        pairs of rows.
 
-        Without a unit of r rows there are fewer pairs of rows: each label that it shows has 2N - r - 1 in them.
+        Without a unit of r rows there are fewer pairs of rows: each label that it shows
+        has 2N - r - 1 in them.
         """
         num_rows = int(self.inside.sum())
-        rows_of_unit = np.bincount(unit_of_row[self.inside], minlength=unit_of_row.max() + 1)
+        rows_of_unit = np.bincount(
+            unit_of_row[self.inside], minlength=unit_of_row.max() + 1
+        )
         _, counts, _ = self.counts()
         _, shown, _ = cells.counts
         pairs = counts.sum() * (num_rows - 1)  # total / rows is the length of a list
@@ -594,17 +724,22 @@ class ShownRows(Cells):
         return np.asarray(((1 - value) * lost_pairs - lost_equal_pairs) / pairs)
 
     def _weights_of_places(self, places: Counts) -> Array:
-        """Return the weights in the Gini index of places in the order of counts, which begin with 1."""
+        """Return the weights in the Gini index of places in the order of counts, which
+        begin with 1.
+        """
         if not self.size:
             return np.zeros(places.shape)
         return np.asarray((2 * places - self.size - 1) / self.size)
 
     def _weights_in_order(self, counts: Array) -> tuple[Array, Array]:
-        """Return the weights of labels by their place in the order of counts, and of the first of equal counts.
+        """Return the weights of labels by their place in the order of counts, and of
+        the first of equal counts.
 
-        Among labels with equal counts, the first one can be shown once less, and the order stays.
+        Among labels with equal counts, the first one can be shown once less, and the
+        order stays.
         """
-        from scipy.stats import rankdata  # importing tailmetrics.significance needs no scipy
+        # importing tailmetrics.significance needs no scipy
+        from scipy.stats import rankdata
 
         is_shown = counts > 0
         num_unseen = self.size - is_shown.sum()
@@ -620,21 +755,29 @@ def _losses_of_entropy(value: float, cells: UnitCells, counts: Array) -> Array:
     total, terms = counts.sum(), _count_times_log(counts)
     lost = terms[cells.labels] - _count_times_log(counts[cells.labels] - shown)
     total_without_cell = np.maximum(total - shown, 1)
-    losses = value - np.log(total_without_cell) + (terms.sum() - lost) / total_without_cell
+    losses = (
+        value - np.log(total_without_cell) + (terms.sum() - lost) / total_without_cell
+    )
     return np.where(shown > 0, losses, 0.0)
 
 
 def _mean_and_losses(
-    cells: UnitCells, shown: Array, counts: Array, weights: Array, lost_weights: Array | None = None
+    cells: UnitCells,
+    shown: Array,
+    counts: Array,
+    weights: Array,
+    lost_weights: Array | None = None,
 ) -> tuple[float, Array]:
-    """Return the mean weight of the labels shown, and its loss without each cell, shape (C,).
+    """Return the mean weight of the labels shown, and its loss without each cell, shape
+    (C,).
 
     Args:
         cells: The cells.
         shown: Shape (C,), how often the unit of each cell shows the label.
         counts: Shape (L,), how often each label is shown.
         weights: Shape (L,), the weight of each label.
-        lost_weights: Shape (L,), the weight that a label loses with a cell; None for ``weights``.
+        lost_weights: Shape (L,), the weight that a label loses with a cell; None for
+            ``weights``.
     """
     if lost_weights is None:
         lost_weights = weights
@@ -651,4 +794,6 @@ def _count_times_log(counts: Array) -> Array:
 
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
-"""The contributions of rows to the counts of labels, from which an average over labels is computed."""
+"""The contributions of rows to the counts of labels, from which an average over labels
+is computed.
+"""

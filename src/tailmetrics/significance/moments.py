@@ -1,6 +1,8 @@
-"""Ratios of sums, their standard error by the delta method, and the facts that decide their intervals.
+"""Ratios of sums, their standard error by the delta method, and the facts that decide
+their intervals.
 
-The sums come from the values of units, or were added up batch by batch, as whole numbers.
+The sums come from the values of units, or were added up batch by batch, as whole
+numbers.
 """
 
 from __future__ import annotations
@@ -29,14 +31,17 @@ from tailmetrics.significance.interval import (
 from tailmetrics.significance.rows import Term
 
 ONE_END_AGREES = "all rows or clusters of one end agree"
-"""Why a gap of values without an upper bound has no interval: rows with other values may be any size."""
+"""Why a gap of values without an upper bound has no interval: rows with other values
+may be any size.
+"""
 ROUNDING = 1e-9
 """A difference below this share of the values is a rounding error."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Sums of numerators x and denominators d over units, which are rows or clusters; of a mean, each d is 1.
+    """Sums of numerators x and denominators d over units, which are rows or clusters;
+    of a mean, each d is 1.
 
     Attributes:
         hits: The sums of x, and the number of units with a denominator.
@@ -54,7 +59,9 @@ class Ratio:
 
     @classmethod
     def of_units(cls, top: Array, bottom: Array, are_clusters: bool = False) -> Ratio:
-        """Return the sums of numerators and denominators, shape (U,) each, of rows or of clusters of rows."""
+        """Return the sums of numerators and denominators, shape (U,) each, of rows or
+        of clusters of rows.
+        """
         values = top[bottom != 0] / bottom[bottom != 0]
         most: float | None = float(top.max() + (bottom - top).max())
         if np.isin(bottom, (0, 1)).all():
@@ -86,9 +93,11 @@ class Ratio:
 
     @property
     def rare_shares(self) -> tuple[Shares, Shares]:
-        """The sums of x and of d - x that tell whether few units decide the value: of a mean above the least ones.
+        """The sums of x and of d - x that tell whether few units decide the value: of a
+        mean above the least ones.
 
-        A model that knows nothing has the nDCG of a late rank in most rows, and a much larger one in few.
+        A model that knows nothing has the nDCG of a late rank in most rows, and a much
+        larger one in few.
         """
         if not self.is_mean:
             return self.hits, self.misses
@@ -102,7 +111,8 @@ class Ratio:
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Sums of numerators x and denominators d over rows, as whole multiples of 1 / ``unit``.
+    """Sums of numerators x and denominators d over rows, as whole multiples of 1 /
+    ``unit``.
 
     Attributes:
         n: Number of rows that count.
@@ -133,10 +143,14 @@ class ExactSums:
     largest_miss: float
 
     @classmethod
-    def of_mean(cls, n: int, unit: int, top: int, squares: int, low: float, high: float) -> ExactSums:
+    def of_mean(
+        cls, n: int, unit: int, top: int, squares: int, low: float, high: float
+    ) -> ExactSums:
         """Return the sums of a mean, whose rows have the denominator 1."""
         bottom = n * unit
-        return cls(n, unit, top, squares, bottom, bottom, top, n, low, high, high, 1 - low)
+        return cls(
+            n, unit, top, squares, bottom, bottom, top, n, low, high, high, 1 - low
+        )
 
     @property
     def value(self) -> float:
@@ -147,14 +161,18 @@ class ExactSums:
 
     @property
     def num_ones(self) -> int | None:
-        """The number of rows that are 1, if the rows of a mean are shares and all are 0 or 1; else None."""
+        """The number of rows that are 1, if the rows of a mean are shares and all are 0
+        or 1; else None.
+        """
         if self.top != self.squares:
             return None
         return round(self.top / self.unit)
 
     @property
     def most(self) -> float:
-        """Upper bound of the numerators that a row can have: 1 for a mean, else one that the sums of a ratio tell."""
+        """Upper bound of the numerators that a row can have: 1 for a mean, else one
+        that the sums of a ratio tell.
+        """
         if self.bottom == self.bottom_squares == self.units * self.unit:
             return 1.0
         return self.largest + self.largest_miss
@@ -165,8 +183,22 @@ class ExactSums:
         misses = self.bottom - self.top
         miss_squares = self.bottom_squares - 2 * self.products + self.squares
         return Ratio(
-            Shares(self.top / unit, self.squares / unit, self.largest, bottom, units, most=self.most),
-            Shares(misses / unit, miss_squares / unit, self.largest_miss, bottom, units, most=self.most),
+            Shares(
+                self.top / unit,
+                self.squares / unit,
+                self.largest,
+                bottom,
+                units,
+                most=self.most,
+            ),
+            Shares(
+                misses / unit,
+                miss_squares / unit,
+                self.largest_miss,
+                bottom,
+                units,
+                most=self.most,
+            ),
             self.bottom_squares / unit,
             self.low,
             self.high,
@@ -174,18 +206,22 @@ class ExactSums:
 
 
 Products: TypeAlias = "tuple[int, int, int, int]"
-"""Sums over rows of x1 * x2, x1 * d2, d1 * x2 and d1 * d2 for two ratios, as whole multiples of 1 / ``unit``."""
+"""Sums over rows of x1 * x2, x1 * d2, d1 * x2 and d1 * d2 for two ratios, as whole
+multiples of 1 / ``unit``.
+"""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """A sum of ratios, each with its sign: a mean, a ratio, a gap, or the difference of two of them.
+    """A sum of ratios, each with its sign: a mean, a ratio, a gap, or the difference of
+    two of them.
 
     Attributes:
         signs: The sign of each ratio.
         ratios: The ratios.
-        products: For each pair of ratios r = Σx / Σd, itself included, the sum over units of the products of their
-            residuals x - r * d, in the order of ``combinations_with_replacement``.
+        products: For each pair of ratios r = Σx / Σd, itself included, the sum over
+            units of the products of their residuals x - r * d, in the order of
+            ``combinations_with_replacement``.
         units: Number of units that have a denominator in any ratio.
     """
 
@@ -196,24 +232,41 @@ class Moments:
 
     @classmethod
     def from_units(cls, terms: Sequence[Term], are_clusters: bool = False) -> Moments:
-        """Return the moments of values of units, rows or clusters: numerators and denominators, shape (U,) each."""
+        """Return the moments of values of units, rows or clusters: numerators and
+        denominators, shape (U,) each.
+        """
         ratios, residuals, has_bottom = [], [], np.zeros(terms[0][1].size, dtype=bool)
         for _, top, bottom in terms:
             ratio = Ratio.of_units(top, bottom, are_clusters)
             ratios.append(ratio)
             residuals.append(top - ratio.value * bottom)
             has_bottom |= bottom != 0
-        products = [float((first * second).sum()) for first, second in combinations_with_replacement(residuals, 2)]
-        return cls(tuple(sign for sign, _, _ in terms), tuple(ratios), tuple(products), int(has_bottom.sum()))
+        products = [
+            float((first * second).sum())
+            for first, second in combinations_with_replacement(residuals, 2)
+        ]
+        return cls(
+            tuple(sign for sign, _, _ in terms),
+            tuple(ratios),
+            tuple(products),
+            int(has_bottom.sum()),
+        )
 
     @classmethod
     def from_sums(cls, sums: ExactSums) -> Moments:
         """Return the moments of a mean or a ratio."""
         own_products = sums.squares, sums.products, sums.products, sums.bottom_squares
-        return cls((1,), (sums.ratio(),), (_product_of_residuals(sums, sums, own_products),), sums.units)
+        return cls(
+            (1,),
+            (sums.ratio(),),
+            (_product_of_residuals(sums, sums, own_products),),
+            sums.units,
+        )
 
     @classmethod
-    def of_gap(cls, first: ExactSums, last: ExactSums, products: Products, units_in_both: int) -> Moments:
+    def of_gap(
+        cls, first: ExactSums, last: ExactSums, products: Products, units_in_both: int
+    ) -> Moments:
         """Return the moments of the first ratio minus the last one.
 
         Args:
@@ -233,8 +286,13 @@ class Moments:
 
     @cached_property
     def error(self) -> float:
-        """The standard error by the delta method, without a correction for few units."""
-        slopes = [sign / ratio.hits.bottom for sign, ratio in zip(self.signs, self.ratios, strict=True)]
+        """The standard error by the delta method, without a correction for few
+        units.
+        """
+        slopes = [
+            sign / ratio.hits.bottom
+            for sign, ratio in zip(self.signs, self.ratios, strict=True)
+        ]
         return sqrt(max(0.0, float(delta_variance(slopes, self.products))))
 
     @property
@@ -250,34 +308,48 @@ class Moments:
     @property
     def agrees(self) -> bool:
         """Whether all units agree, so that resamples have no spread."""
-        rounding = ROUNDING * max(max(abs(ratio.low), abs(ratio.high)) for ratio in self.ratios)
+        rounding = ROUNDING * max(
+            max(abs(ratio.low), abs(ratio.high)) for ratio in self.ratios
+        )
         widest = max(ratio.high - ratio.low for ratio in self.ratios)
         return self.error <= rounding or widest <= rounding
 
     @property
     def weakness(self) -> str | None:
-        """Why units without an upper bound do not tell the variance of a gap; None where they do."""
+        """Why units without an upper bound do not tell the variance of a gap; None
+        where they do.
+        """
         has_equal_units = any(ratio.low == ratio.high for ratio in self.ratios)
-        if len(self.ratios) == 2 and has_equal_units and min(ratio.low for ratio in self.ratios) >= 0:
+        if (
+            len(self.ratios) == 2
+            and has_equal_units
+            and min(ratio.low for ratio in self.ratios) >= 0
+        ):
             return ONE_END_AGREES
         return None
 
     @property
     def effective_units(self) -> float:
-        """The effective number of units: (sum of weights)^2 / (sum of squared weights), the least of all ratios."""
+        """The effective number of units: (sum of weights)^2 / (sum of squared weights),
+        the least of all ratios.
+        """
         return min(ratio.hits.bottom**2 / ratio.bottom_squares for ratio in self.ratios)
 
-    def ends_without_bound(self, confidence: float, largest_residual: float | None = None) -> Ends | None:
-        """Return the ends for a ratio of values without an upper bound that a few rows decide; else None.
+    def ends_without_bound(
+        self, confidence: float, largest_residual: float | None = None
+    ) -> Ends | None:
+        """Return the ends for a ratio of values without an upper bound that a few rows
+        decide; else None.
 
-        The limits are those of rare values. Else, of a mean, they are those of events as large as the largest distance
-        of a row above the mean: the sums do not tell the skewness of the rows, but it is at most that of such events.
-        A value that is mostly one row has no interval.
+        The limits are those of rare values. Else, of a mean, they are those of events
+        as large as the largest distance of a row above the mean: the sums do not tell
+        the skewness of the rows, but it is at most that of such events. A value that is
+        mostly one row has no interval.
 
         Args:
             confidence: Confidence of the interval.
-            largest_residual: The largest x - value * d of a unit, for means of rows in clusters; None to derive it from
-                the sums of a mean.
+            largest_residual: The largest x - value * d of a unit, for means of rows in
+                clusters; None to derive it from the sums of a mean.
         """
         ratio = self.ratios[0]
         if ratio.low < 0:
@@ -317,16 +389,21 @@ class Moments:
 
 
 def delta_variance(slopes: Sequence[Any], products: Sequence[Any]) -> Any:
-    """Return the variance of a smooth function of sums, by the delta method: Σ_i Σ_j slope_i slope_j Σ x_i x_j.
+    """Return the variance of a smooth function of sums, by the delta method: Σ_i Σ_j
+    slope_i slope_j Σ x_i x_j.
 
     Args:
         slopes: The slope of the function in each sum; numbers, or arrays of one shape.
-        products: The sum over units of x_i x_j for each pair i <= j, in the order of ``combinations_with_replacement``.
+        products: The sum over units of x_i x_j for each pair i <= j, in the order of
+            ``combinations_with_replacement``.
 
-    Source: Davison and Hinkley, Bootstrap methods and their application (1997), section 2.7.2.
+    Source: Davison and Hinkley, Bootstrap methods and their application (1997), section
+    2.7.2.
     """
     variance: Any = 0.0
-    for (first, second), product in zip(combinations_with_replacement(range(len(slopes)), 2), products, strict=True):
+    for (first, second), product in zip(
+        combinations_with_replacement(range(len(slopes)), 2), products, strict=True
+    ):
         part = slopes[first] * slopes[second] * product
         if first != second:
             part = 2 * part
@@ -334,8 +411,12 @@ def delta_variance(slopes: Sequence[Any], products: Sequence[Any]) -> Any:
     return variance
 
 
-def _product_of_residuals(first: ExactSums, last: ExactSums, products: Products) -> float:
-    """Return the sum over rows of (x1 - r1 * d1) * (x2 - r2 * d2), correctly rounded; NaN without a denominator."""
+def _product_of_residuals(
+    first: ExactSums, last: ExactSums, products: Products
+) -> float:
+    """Return the sum over rows of (x1 - r1 * d1) * (x2 - r2 * d2), correctly rounded;
+    NaN without a denominator.
+    """
     if not first.bottom or not last.bottom:
         return nan
     tops, top_bottom, bottom_top, bottoms = products
@@ -349,7 +430,13 @@ def _product_of_residuals(first: ExactSums, last: ExactSums, products: Products)
 
 
 def quick_interval(
-    moments: Moments, value: float, n: int, *, shares: bool, num_ones: int | None = None, confidence: float = 0.95
+    moments: Moments,
+    value: float,
+    n: int,
+    *,
+    shares: bool,
+    num_ones: int | None = None,
+    confidence: float = 0.95,
 ) -> Interval:
     """Return a mean, a ratio of sums or a gap with its quick interval.
 
@@ -358,7 +445,8 @@ def quick_interval(
         value: The value.
         n: Number of rows that count.
         shares: Whether no row can have a value outside [0, 1].
-        num_ones: Number of rows that are 1, if the value is a mean of rows of 0 and 1; else None.
+        num_ones: Number of rows that are 1, if the value is a mean of rows of 0 and 1;
+            else None.
         confidence: Confidence of the interval.
 
     >>> rows = np.array([0.25, 0.5, 0.5, 0.75] * 3)
@@ -371,7 +459,9 @@ def quick_interval(
         return Interval(value, nan, nan, n, confidence, Method.NONE, "no finite value")
 
     ratio, is_gap = moments.ratios[0], len(moments.ratios) > 1
-    facts = Facts(value, moments.fewest_units, moments.agrees, moments.effective_units, n)
+    facts = Facts(
+        value, moments.fewest_units, moments.agrees, moments.effective_units, n
+    )
     bounds = -inf, inf
     if shares and is_gap:
         bounds = -1.0, 1.0
@@ -379,7 +469,13 @@ def quick_interval(
     elif shares:
         bounds = 0.0, 1.0
         hits, misses = ratio.rare_shares
-        facts = replace(facts, bounds=bounds, num_ones=num_ones, shares=hits, shares_of_misses=misses)
+        facts = replace(
+            facts,
+            bounds=bounds,
+            num_ones=num_ones,
+            shares=hits,
+            shares_of_misses=misses,
+        )
     elif is_gap:
         facts = replace(facts, weakness=moments.weakness)
     elif ratio.low >= 0:
@@ -390,17 +486,23 @@ def quick_interval(
             ends = moments.ends_without_bound(confidence)
             if ends is not None:
                 return ends
-        return student(value, moments.corrected_error, moments.units - 1, bounds, confidence)
+        return student(
+            value, moments.corrected_error, moments.units - 1, bounds, confidence
+        )
 
     return choose(facts, confidence, spread)
 
 
-def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95) -> Interval:
-    """Return a median with an interval between two of the sorted values, which is valid for every distribution.
+def quick_median(
+    value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95
+) -> Interval:
+    """Return a median with an interval between two of the sorted values, which is valid
+    for every distribution.
 
     Args:
         value: The median.
-        counts: Each distinct value of the rows, ascending, with the number of rows that have it.
+        counts: Each distinct value of the rows, ascending, with the number of rows that
+            have it.
         confidence: The least confidence of the interval.
 
     >>> interval = quick_median(5.5, [(value, 1) for value in range(1, 11)])
@@ -412,7 +514,8 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
     def between() -> Ends:
         from scipy.stats import binom
 
-        # the probability that fewer than `place` of n fair coins show heads is at most the tail's
+        # the probability that fewer than `place` of n fair coins show heads is at most
+        # the tail's
         place = int(binom.ppf((1 - confidence) / 2, n, 0.5))
         rows_up_to = np.cumsum([count for _, count in counts])
         low = float(counts[int(np.searchsorted(rows_up_to, place))][0])

@@ -23,7 +23,10 @@ from tailmetrics.significance.swapping import (
     swapped_labels,
 )
 
-OTHER_NUMBERS = "the runs number their labels differently; compare their predictions, which are read together"
+OTHER_NUMBERS = (
+    "the runs number their labels differently; compare their predictions, which are "
+    "read together"
+)
 """Why an average over labels of two tables has no test."""
 NO_DRAWS = SwapDraws(np.zeros((0, 0)), np.zeros(0), exact=True)
 """The differences of no keys."""
@@ -34,7 +37,8 @@ class KeyTest:
     """The randomisation test of one key.
 
     Attributes:
-        draws: The differences under swaps: those of a pair, or under all swaps of the key alone if these are few.
+        draws: The differences under swaps: those of a pair, or under all swaps of the
+            key alone if these are few.
         place: The place of the key in these differences.
         place_in_pair: The place of the key in the differences of the pair.
         num_differing: The number of rows or clusters in which the models differ.
@@ -58,7 +62,8 @@ class PairTest:
 
     Attributes:
         tests: The test of each key; a key without a test is left out.
-        draws: The differences of these keys under the same swaps; :data:`NO_DRAWS` if no key has a test.
+        draws: The differences of these keys under the same swaps; :data:`NO_DRAWS` if
+            no key has a test.
     """
 
     tests: Mapping[str, KeyTest]
@@ -78,7 +83,8 @@ class PairTest:
         Args:
             sides: Key -> the values of both models.
             clusters: Clusters that are swapped together.
-            tested: The keys that are tested; the others need swaps for their intervals alone.
+            tested: The keys that are tested; the others need swaps for their intervals
+                alone.
             swaps: Number of random swaps.
             seed: The same seed gives the same swaps.
         """
@@ -103,7 +109,9 @@ class PairTest:
         return cls(tests, draws)
 
     def num_swaps(self, key: str) -> int:
-        """Return the number of random swaps of a key; 0 if its test went through all swaps."""
+        """Return the number of random swaps of a key; 0 if its test went through all
+        swaps.
+        """
         if key not in self.tests or self.tests[key].draws.exact:
             return 0
         return int(self.draws.differences.shape[1])
@@ -119,28 +127,37 @@ class PairTest:
         return self.draws.of_keys([self.tests[key].place_in_pair for key in keys])
 
     def corrected_p_values(self, keys: Sequence[str]) -> dict[str, float]:
-        """Return p-values that are corrected for the number of keys, and no smaller; see :func:`step_down`."""
+        """Return p-values that are corrected for the number of keys, and no smaller;
+        see :func:`step_down`.
+        """
         if not keys:
             return {}
-        corrected = step_down(self._draws_of(keys), [self.tests[key].mid for key in keys])
+        corrected = step_down(
+            self._draws_of(keys), [self.tests[key].mid for key in keys]
+        )
         p_values = {}
         for key, p in zip(keys, corrected, strict=True):
             p_values[key] = max(p, self.p_value(key))
         return p_values
 
     def single_level(self, keys: Sequence[str], level: float) -> float:
-        """Return the level at which one of some keys is tested alone, if all are tested together at ``level``."""
+        """Return the level at which one of some keys is tested alone, if all are tested
+        together at ``level``.
+        """
         if len(keys) < 2:
             return level
-        from scipy.special import ndtr  # importing tailmetrics.significance needs no scipy
+        # importing tailmetrics.significance needs no scipy
+        from scipy.special import ndtr
 
         critical = float(np.quantile(self._draws_of(keys).largest(), 1 - level))
         return float(np.clip(2 * ndtr(-critical), level / len(keys), level))
 
     def widened(self, key: str, estimate: Estimate, interval: Interval) -> Interval:
-        """Return the interval of an average over labels so wide that it holds 0 where the test finds no difference.
+        """Return the interval of an average over labels so wide that it holds 0 where
+        the test finds no difference.
 
-        It holds value ± q, where at most 1 - confidence of the swaps differ by more than q.
+        It holds value ± q, where at most 1 - confidence of the swaps differ by more
+        than q.
         """
         if not estimate.models[0].label_rows or estimate.extra_variances:
             return interval
@@ -148,29 +165,42 @@ class PairTest:
         if test is None:
             return interval.without_ends(OTHER_NUMBERS)
         if test.num_differing < FEW:
-            return interval.without_ends(f"fewer than {FEW} {unit_names(interval.clusters)} differ")
+            return interval.without_ends(
+                f"fewer than {FEW} {unit_names(interval.clusters)} differ"
+            )
         reach = test.draws.quantile(test.place, interval.confidence)
         observed = abs(float(test.draws.observed[test.place]))
-        if 0 < observed < abs(estimate.value):  # slopes of average precision add up to less than the difference
+        # slopes of average precision add up to less than the difference
+        if 0 < observed < abs(estimate.value):
             reach *= abs(estimate.value) / observed
-        if test.p_value() > 1 - interval.confidence:  # of random swaps, p counts one more
+        # of random swaps, p counts one more
+        if test.p_value() > 1 - interval.confidence:
             reach = max(reach, abs(estimate.value))
-        return estimate.widened(interval, estimate.value - reach, estimate.value + reach)
+        return estimate.widened(
+            interval, estimate.value - reach, estimate.value + reach
+        )
 
 
-def _swapped(sides: tuple[KeyRows, KeyRows], clusters: Clusters | None) -> Swapped | None:
+def _swapped(
+    sides: tuple[KeyRows, KeyRows], clusters: Clusters | None
+) -> Swapped | None:
     """Return the difference of two models as a function of swaps.
 
-    It is None for models of several runs, and for averages over labels that both models number differently.
+    It is None for models of several runs, and for averages over labels that both models
+    number differently.
     """
     first, second = sides
     if len(first.runs) > 1 or len(second.runs) > 1:
         return None
     if not first.label_rows:
-        statistics = statistics_of_sides(first.kind, [first.terms, second.terms], rows_of_terms(sides), clusters)
+        statistics = statistics_of_sides(
+            first.kind, [first.terms, second.terms], rows_of_terms(sides), clusters
+        )
         return SwappedSums(*statistics)
     swapped = []
-    for first_rows, second_rows in zip(first.label_rows, second.label_rows, strict=True):
+    for first_rows, second_rows in zip(
+        first.label_rows, second.label_rows, strict=True
+    ):
         statistic = swapped_labels(first_rows, second_rows, clusters)
         if statistic is None:
             return None

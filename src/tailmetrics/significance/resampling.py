@@ -1,4 +1,6 @@
-"""Resampling of statistics of sums over rows: one matrix product gives the sums of all keys for many resamples."""
+"""Resampling of statistics of sums over rows: one matrix product gives the sums of all
+keys for many resamples.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def total(statistic: Summed) -> float:
 
 
 class Ratios:
-    """A sum of ratios of sums, each with its sign: a mean, a ratio, a gap, or the difference of two of them."""
+    """A sum of ratios of sums, each with its sign: a mean, a ratio, a gap, or the
+    difference of two of them.
+    """
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = terms
@@ -33,7 +37,9 @@ class Ratios:
             self.columns += [top, bottom]
 
     def read(self, sums: Array) -> Array:
-        """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of terms)."""
+        """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of
+        terms).
+        """
         value = np.zeros(sums.shape[:-1])
         for number, term in enumerate(self.terms):
             top, bottom = sums[..., 2 * number], sums[..., 2 * number + 1]
@@ -42,7 +48,9 @@ class Ratios:
         return value
 
     def minus(self, other: Ratios) -> Ratios:
-        """Return this sum minus another. Two ratios with the same denominators become one."""
+        """Return this sum minus another. Two ratios with the same denominators become
+        one.
+        """
         merged: list[Term] = []
         other_terms = [term.negative() for term in other.terms]
         for term in (*self.terms, *other_terms):
@@ -57,7 +65,9 @@ class Ratios:
 
 
 def _place_of_denominator(terms: Sequence[Term], bottom: Array) -> int | None:
-    """Return the place of the first term with this denominator; None if there is none."""
+    """Return the place of the first term with this denominator; None if there is
+    none.
+    """
     for place, term in enumerate(terms):
         if np.array_equal(term.bottom, bottom):
             return place
@@ -70,11 +80,19 @@ class Median:
     Args:
         values: Shape (N,).
         inside: Shape (N,), bool: the rows that count.
-        candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
-        sums: Function that sums a column over each cluster; where rows are drawn, it returns the column.
+        candidates: Ascending values among which the median of any resample lies, see
+            :func:`near_median`.
+        sums: Function that sums a column over each cluster; where rows are drawn, it
+            returns the column.
     """
 
-    def __init__(self, values: Array, inside: Flags, candidates: Array, sums: Callable[[Array], Array]) -> None:
+    def __init__(
+        self,
+        values: Array,
+        inside: Flags,
+        candidates: Array,
+        sums: Callable[[Array], Array],
+    ) -> None:
         self._candidates = candidates
         self.columns = []
         for candidate in candidates:
@@ -83,9 +101,11 @@ class Median:
         self.columns.append(sums(inside.astype(np.float64)))
 
     def read(self, sums: Array) -> Array:
-        """Return the median, shape (...), from sums of shape (..., number of candidates + 1).
+        """Return the median, shape (...), from sums of shape (..., number of candidates
+        + 1).
 
-        The sums are the number of rows up to each candidate, and the number of all rows.
+        The sums are the number of rows up to each candidate, and the number of all
+        rows.
         """
         twice_rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
         lower_middle = self._first(twice_rows_up_to >= num_rows)
@@ -94,7 +114,9 @@ class Median:
         return np.where(num_rows[..., 0] > 0, median, np.nan)
 
     def _first(self, is_reached: Flags) -> Array:
-        """Return the first candidate that is reached, else the last one, shape (...); the argument is overwritten."""
+        """Return the first candidate that is reached, else the last one, shape (...);
+        the argument is overwritten.
+        """
         is_reached[..., -1] = True
         return np.asarray(self._candidates[is_reached.argmax(-1)])
 
@@ -111,22 +133,29 @@ class MedianDifference:
         self.columns = [*first.columns, *second.columns]
 
     def read(self, sums: Array) -> Array:
-        """Return the difference, shape (...), from sums of shape (..., len(columns))."""
+        """Return the difference, shape (...), from sums of shape (...,
+        len(columns)).
+        """
         num_first_columns = len(self.first.columns)
         first_value = self.first.read(sums[..., :num_first_columns])
         return first_value - self.second.read(sums[..., num_first_columns:])
 
 
 def statistics_of_sides(
-    kind: Kind, sides: Sequence[Sequence[Term]], inside: Sequence[Flags], clusters: Clusters | None
+    kind: Kind,
+    sides: Sequence[Sequence[Term]],
+    inside: Sequence[Flags],
+    clusters: Clusters | None,
 ) -> list[Ratios] | list[Median]:
-    """Return the statistic of each side over the rows that count; one statistic can be subtracted from the other.
+    """Return the statistic of each side over the rows that count; one statistic can be
+    subtracted from the other.
 
     Args:
         kind: The statistic that is computed from the rows.
         sides: The terms of one model or two.
         inside: For each term, the rows that count, shape (N,).
-        clusters: Clusters of rows that are drawn together; None where rows are drawn alone.
+        clusters: Clusters of rows that are drawn together; None where rows are drawn
+            alone.
     """
     sums: Callable[[Array], Array] = np.asarray
     if clusters is not None:
@@ -149,7 +178,9 @@ def statistics_of_sides(
 
 
 def _candidates(values: Sequence[Array], rows: Flags, sizes: Array) -> Array:
-    """Return the values that can be the median of a side, or of both sides mixed, ascending."""
+    """Return the values that can be the median of a side, or of both sides mixed,
+    ascending.
+    """
     sides = [side_values[rows] for side_values in values]
     candidates = [near_median(side_values, sizes) for side_values in sides]
     mixed_values, mixed_sizes = np.concatenate(sides), np.tile(sizes, len(sides))
@@ -158,11 +189,13 @@ def _candidates(values: Sequence[Array], rows: Flags, sizes: Array) -> Array:
 
 
 def near_median(values: Array, sizes: Array) -> Array:
-    """Return the distinct values that can be the median of a resample, ascending; [NaN] if there are no values.
+    """Return the distinct values that can be the median of a resample, ascending; [NaN]
+    if there are no values.
 
-    Near the median, the number of resampled rows up to a value has a standard deviation of at most
-    sqrt(sum of squared sizes) / 2. Values more than ten standard deviations away are left out.
-    The work grows with the number of values that remain; of whole numbers, such as ranks, only a few remain.
+    Near the median, the number of resampled rows up to a value has a standard deviation
+    of at most sqrt(sum of squared sizes) / 2. Values more than ten standard deviations
+    away are left out. The work grows with the number of values that remain; of whole
+    numbers, such as ranks, only a few remain.
 
     Args:
         values: Shape (n,).
@@ -174,16 +207,20 @@ def near_median(values: Array, sizes: Array) -> Array:
     rows_up_to = counts.cumsum()
     middle = values.size / 2
     ten_deviations = 5 * np.sqrt((sizes**2).sum())
-    first, last = np.searchsorted(rows_up_to, [middle - ten_deviations, middle + ten_deviations])
+    first, last = np.searchsorted(
+        rows_up_to, [middle - ten_deviations, middle + ten_deviations]
+    )
     return np.asarray(distinct[first : last + 1])
 
 
 class Studentised:
-    """The studentised bootstrap: the distance of a resample's value from the value of all units, in standard errors.
+    """The studentised bootstrap: the distance of a resample's value from the value of
+    all units, in standard errors.
 
-    From each numerator, the ratio of all units times the denominator is subtracted. The ratio of a resample is then its
-    distance from the ratio of all units, without the rounding error of a difference. The variance of a resample comes
-    from sums of products of the columns, so that one matrix product gives both.
+    From each numerator, the ratio of all units times the denominator is subtracted. The
+    ratio of a resample is then its distance from the ratio of all units, without the
+    rounding error of a difference. The variance of a resample comes from sums of
+    products of the columns, so that one matrix product gives both.
 
     Args:
         ratios: The sum of ratios.
@@ -191,7 +228,8 @@ class Studentised:
 
     Attributes:
         moments: The sums over all units.
-        columns: The columns that are summed over the units of a resample, each of shape (U,).
+        columns: The columns that are summed over the units of a resample, each of shape
+            (U,).
     """
 
     def __init__(self, ratios: Ratios, are_clusters: bool) -> None:
@@ -199,13 +237,18 @@ class Studentised:
         columns = []
         for term, ratio in zip(ratios.terms, self.moments.ratios, strict=True):
             columns += [term.top - ratio.value * term.bottom, term.bottom]
-        products = [first * second for first, second in combinations_with_replacement(columns, 2)]
+        products = [
+            first * second
+            for first, second in combinations_with_replacement(columns, 2)
+        ]
         self.columns = [*columns, *products]
 
     def read(self, sums: Array) -> Array:
-        """Return the distance of each resample from the value of all units, in its standard errors, shape (...), >= 0.
+        """Return the distance of each resample from the value of all units, in its
+        standard errors, shape (...), >= 0.
 
-        It is infinite where a resample without spread has another value, and NaN where a resample has no value.
+        It is infinite where a resample without spread has another value, and NaN where
+        a resample has no value.
         """
         rounding = ROUNDING * self.moments.error
         distance, error = self._distance_and_error(sums)
@@ -216,9 +259,11 @@ class Studentised:
         return np.where(np.isnan(distance), np.nan, in_errors)
 
     def _distance_and_error(self, sums: Array) -> tuple[Array, Array]:
-        """Return the distance of resamples from the value of all units, and its standard error, each of shape (...).
+        """Return the distance of resamples from the value of all units, and its
+        standard error, each of shape (...).
 
-        The slopes are the derivatives of the sum of ratios t / b in each numerator and denominator: 1 / b and -t / b^2.
+        The slopes are the derivatives of the sum of ratios t / b in each numerator and
+        denominator: 1 / b and -t / b^2.
         """
         distance = np.zeros(sums.shape[:-1])
         slopes: list[Array] = []
@@ -233,15 +278,21 @@ class Studentised:
 
 
 Summed: TypeAlias = Ratios | Median | MedianDifference | Studentised
-"""A statistic of sums over units, which are rows or clusters. It has ``columns``, each of shape (U,), and ``read``,
-which returns shape (M,) from sums of shape (M, len(columns)), NaN if undefined."""
+"""A statistic of sums over units, which are rows or clusters. It has ``columns``, each
+of shape (U,), and ``read``, which returns shape (M,) from sums of shape (M,
+len(columns)), NaN if undefined.
+"""
 
 
-def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:
-    """Return each statistic's values, shape (resamples,), over rows drawn with replacement, N out of N.
+def bootstrap(
+    statistics: Sequence[Summed | None], resamples: int, seed: int
+) -> list[Array | None]:
+    """Return each statistic's values, shape (resamples,), over rows drawn with
+    replacement, N out of N.
 
-    Rows that do not count for a key are drawn, too. So all keys share a draw, and the number of rows that count varies
-    as in a new sample. A resample in which no row counts gives NaN. The result for a statistic of None is None.
+    Rows that do not count for a key are drawn, too. So all keys share a draw, and the
+    number of rows that count varies as in a new sample. A resample in which no row
+    counts gives NaN. The result for a statistic of None is None.
     """
     table: list[Array] = []
     place_of_digest: dict[bytes, int] = {}  # many keys have equal columns
@@ -271,7 +322,9 @@ def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) ->
 
 
 def _resampled_sums(table: Array, resamples: int, seed: int) -> Array:
-    """Return the sums of the columns of a table, shape (U, C), over units drawn with replacement: (resamples, C)."""
+    """Return the sums of the columns of a table, shape (U, C), over units drawn with
+    replacement: (resamples, C).
+    """
     rng = np.random.default_rng([seed, 0])
     num_units = len(table)
     resamples_in_block = max(1, BLOCK // max(1, num_units))

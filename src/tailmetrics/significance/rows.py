@@ -1,4 +1,6 @@
-"""The values of rows that comparisons read: a value, a numerator and denominator, or counts of labels for each row."""
+"""The values of rows that comparisons read: a value, a numerator and denominator, or
+counts of labels for each row.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,14 @@ from tailmetrics.significance.influence import Array, Flags, Influence, Ints
 from tailmetrics.significance.interval import Gaps
 from tailmetrics.significance.labels import OverLabels
 
-RowValues: TypeAlias = "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
+RowValues: TypeAlias = (
+    "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
+)
 """Key -> values of its rows, in one of three forms.
 
-Values are of shape (N,). A ratio is a pair (numerator, denominator), each of shape (N,). An average over labels is an
-object with the contributions of rows to the counts of labels. A row that does not count has NaN.
+Values are of shape (N,). A ratio is a pair (numerator, denominator), each of shape
+(N,). An average over labels is an object with the contributions of rows to the counts
+of labels. A row that does not count has NaN.
 """
 
 ModelRows: TypeAlias = "RowValues | Sequence[RowValues]"
@@ -59,15 +64,19 @@ class KeyRows:
 
     Attributes:
         kind: Which statistic is computed from the rows.
-        terms: Each term is a ratio: the sum of its numerators over rows, divided by the sum of its denominators. The
-            value is the sum of these ratios with their signs. A mean has denominators of 1. A median has one term,
-            whose numerators are the values of rows.
+        terms: Each term is a ratio: the sum of its numerators over rows, divided by the
+            sum of its denominators. The value is the sum of these ratios with their
+            signs. A mean has denominators of 1. A median has one term, whose numerators
+            are the values of rows.
         runs: The value of each run of the model.
-        influence: The influence of rows and labels on an average over labels; None for other keys. Where a model has
-            several runs, it is the influence on the first.
-        label_rows: The labels of the rows of an average over labels: one for a bucket, two for a gap; else empty.
+        influence: The influence of rows and labels on an average over labels; None for
+            other keys. Where a model has several runs, it is the influence on the
+            first.
+        label_rows: The labels of the rows of an average over labels: one for a bucket,
+            two for a gap; else empty.
         shares: Whether every value lies in [0, 1].
-        bin_error: Upper bound of the distance from the exact value, which is lost where scores share bins.
+        bin_error: Upper bound of the distance from the exact value, which is lost where
+            scores share bins.
     """
 
     kind: Kind
@@ -80,7 +89,9 @@ class KeyRows:
 
     @property
     def has_row_values(self) -> bool:
-        """Whether ``terms`` hold the values of rows; False for an average over labels and for several runs."""
+        """Whether ``terms`` hold the values of rows; False for an average over labels
+        and for several runs.
+        """
         return self.influence is None and len(self.runs) == 1
 
     @property
@@ -90,13 +101,19 @@ class KeyRows:
 
     @property
     def values(self) -> Array:
-        """The value of each row, shape (N,), of a key with one term; 0 where the denominator is 0."""
+        """The value of each row, shape (N,), of a key with one term; 0 where the
+        denominator is 0.
+        """
         (term,) = self.terms
-        return np.divide(term.top, term.bottom, out=np.zeros_like(term.top), where=term.bottom != 0)
+        return np.divide(
+            term.top, term.bottom, out=np.zeros_like(term.top), where=term.bottom != 0
+        )
 
 
 def value_of(kind: Kind, term: Term) -> float:
-    """Return the statistic of a key with one term, over all rows that count; NaN without any."""
+    """Return the statistic of a key with one term, over all rows that count; NaN
+    without any.
+    """
     rows = term.counted
     top, bottom = term.top[rows], term.bottom[rows]
     if not top.size:
@@ -122,11 +139,18 @@ class Clusters:
     number: int
 
     def sums(self, column: Array) -> Array:
-        """Return the sum of a column, shape (N,), over the rows of each cluster, shape (number,)."""
-        return np.asarray(np.bincount(self.codes, weights=column, minlength=self.number), dtype=np.float64)
+        """Return the sum of a column, shape (N,), over the rows of each cluster, shape
+        (number,).
+        """
+        return np.asarray(
+            np.bincount(self.codes, weights=column, minlength=self.number),
+            dtype=np.float64,
+        )
 
 
-def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clusters | None:
+def read_clusters(
+    caller: str, clusters: ArrayLike | None, num_rows: int
+) -> Clusters | None:
     """Return the clusters as numbers; None if rows are independent.
 
     Args:
@@ -140,7 +164,8 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     if clusters is None:
         return None
     names: Any = clusters
-    if isinstance(clusters, (list, tuple)):  # NumPy alone would turn ["u", 1] into texts, and [1, 2**63] into floats
+    # NumPy alone would turn ["u", 1] into texts, and [1, 2**63] into floats
+    if isinstance(clusters, (list, tuple)):
         names = np.empty(len(clusters), dtype=object)
         for place, name in enumerate(clusters):
             names[place] = name
@@ -149,16 +174,16 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     names = np.asarray(names)
     if names.shape != (num_rows,):
         raise ValueError(
-            f"{caller}: clusters is of shape {list(names.shape)} for {num_rows} rows; pass the cluster of each row, "
-            "such as its user."
+            f"{caller}: clusters is of shape {list(names.shape)} for {num_rows} rows; "
+            "pass the cluster of each row, such as its user."
         )
     codes: dict[object, int] = {}
     numbers = np.empty(num_rows, dtype=np.int64)
     for row, name in enumerate(names):
         if not _is_name(name):
             raise ValueError(
-                f"{caller}: clusters holds {name!r} in row {row}; pass a cluster for each row, one of its own for a "
-                "row that stands alone."
+                f"{caller}: clusters holds {name!r} in row {row}; pass a cluster for "
+                "each row, one of its own for a row that stands alone."
             )
         numbers[row] = codes.setdefault(name, len(codes))
     return Clusters(numbers, len(codes))
@@ -172,7 +197,9 @@ def cluster_codes(caller: str, clusters: ArrayLike, num_rows: int) -> Ints:
 
 
 def _is_name(name: object) -> bool:
-    """Whether a cluster has this name: not None, NaN, a list, which has no hash, or pandas.NA, which has no truth."""
+    """Whether a cluster has this name: not None, NaN, a list, which has no hash, or
+    pandas.NA, which has no truth.
+    """
     try:
         hash(name)
         return name is not None and bool(name == name)
@@ -217,16 +244,21 @@ def read_models(
 
     Args:
         caller: Name of the function with which error messages begin.
-        runs: Name of a model -> its values of rows, or a list with the values of each of its runs.
+        runs: Name of a model -> its values of rows, or a list with the values of each
+            of its runs.
         clusters: Shape (N,), the cluster of each row; None if rows are independent.
-        medians: Keys, with or without their bucket, whose value is the median of the rows.
-        unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
-        gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
-            The gap is the value of the first measured bucket minus the value of the last. Medians have no gap.
+        medians: Keys, with or without their bucket, whose value is the median of the
+            rows.
+        unbounded: Keys, with or without their bucket, whose values can lie outside [0,
+            1].
+        gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model
+            has not measured are skipped. The gap is the value of the first measured
+            bucket minus the value of the last. Medians have no gap.
         parts: Keys that only gaps read.
 
     Raises:
-        ValueError: If an argument names an unknown key, or if models or runs differ in keys, rows or kinds of values.
+        ValueError: If an argument names an unknown key, or if models or runs differ in
+            keys, rows or kinds of values.
     """
     gaps = gaps or {}
     keys = keys_of(next(iter(runs.values())))
@@ -236,15 +268,22 @@ def read_models(
     for name, gap_keys in gaps.items():
         check_names(caller, "gaps", gap_keys, keys, whole=True)
         if name in keys:
-            raise ValueError(f"{caller}: gaps names a gap {name!r}, which is a key; choose another name.")
+            raise ValueError(
+                f"{caller}: gaps names a gap {name!r}, which is a key; choose "
+                "another name."
+            )
 
     _check_series(caller, runs, clusters)
     row_clusters = None
     if clusters is not None:
-        row_clusters = read_clusters(caller, clusters, _num_rows(next(iter(runs.values()))))
+        row_clusters = read_clusters(
+            caller, clusters, _num_rows(next(iter(runs.values())))
+        )
     models = {}
     for name, rows in runs.items():
-        models[name] = _read_rows(caller, name, rows, median_keys, unbounded_keys, row_clusters)
+        models[name] = _read_rows(
+            caller, name, rows, median_keys, unbounded_keys, row_clusters
+        )
     _check_alike(caller, models)
     num_rows = models[next(iter(runs))][keys[0]].num_rows
     for name, gap_keys in gaps.items():
@@ -252,11 +291,15 @@ def read_models(
         if ends is not None:
             first, last = ends
             for model in models.values():
-                model[name] = _gap(model[first], model[last], not covers(unbounded_keys, name))
+                model[name] = _gap(
+                    model[first], model[last], not covers(unbounded_keys, name)
+                )
     return models, row_clusters, num_rows
 
 
-def _check_series(caller: str, runs: Mapping[str, ModelRows], clusters: ArrayLike | None) -> None:
+def _check_series(
+    caller: str, runs: Mapping[str, ModelRows], clusters: ArrayLike | None
+) -> None:
     """Refuse pandas Series whose indexes name other rows than that of the first one."""
     values: dict[str, Any] = {}
     for name, rows in runs.items():
@@ -269,8 +312,11 @@ def _check_series(caller: str, runs: Mapping[str, ModelRows], clusters: ArrayLik
     check_indexes(caller, {**values, "clusters": clusters})
 
 
-def gap_ends(models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]) -> tuple[str, str] | None:
-    """Return the keys of the first and the last bucket that all models have measured; None without a gap.
+def gap_ends(
+    models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the keys of the first and the last bucket that all models have measured;
+    None without a gap.
 
     The kind of a key is the same in all models.
     """
@@ -300,10 +346,14 @@ def _read_rows(
     for number, run in enumerate(_runs_of(rows), 1):
         key_rows = {}
         for key, value in run.items():
-            key_rows[key] = _read_key(caller, name, key, value, covers(medians, key), clusters)
+            key_rows[key] = _read_key(
+                caller, name, key, value, covers(medians, key), clusters
+            )
         runs[f"run {number} of {name}"] = key_rows
     if not runs or not all(runs.values()):
-        raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
+        raise ValueError(
+            f"{caller}: {name} has no keys; pass a dict of key -> values per row."
+        )
     first_run, *other_runs = runs.values()
     _check_lengths(caller, name, first_run)
     _check_alike(caller, runs)
@@ -313,8 +363,9 @@ def _read_rows(
         if other_runs:
             if first_rows.kind == "median":
                 raise ValueError(
-                    f"{caller}: {key!r} is a median, which cannot be computed over several runs of a model; leave "
-                    f"it out, or name each run of {name} as a model of its own."
+                    f"{caller}: {key!r} is a median, which cannot be computed over "
+                    "several runs of a model; leave it out, or name each run of "
+                    f"{name} as a model of its own."
                 )
             first_rows = _join_runs([run[key] for run in runs.values()])
         model[key] = replace(first_rows, shares=not covers(unbounded, key))
@@ -327,31 +378,36 @@ def _check_lengths(caller: str, name: str, run: Mapping[str, KeyRows]) -> None:
     for key, key_rows in others:
         if key_rows.num_rows != first_rows.num_rows:
             raise ValueError(
-                f"{caller}: {name} has {first_rows.num_rows} rows for {first!r}, but {key_rows.num_rows} for {key!r}; "
-                "pass one value per row for every key, NaN where a row does not count."
+                f"{caller}: {name} has {first_rows.num_rows} rows for {first!r}, but "
+                f"{key_rows.num_rows} for {key!r}; pass one value per row for every "
+                "key, NaN where a row does not count."
             )
 
 
 def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
-    """Refuse runs that differ in keys, in the number of rows or in the kind of a key."""
+    """Refuse runs that differ in keys, in the number of rows or in the kind of a
+    key.
+    """
     (first_name, first), *others = runs.items()
     for name, run in others:
         missing = sorted(first.keys() ^ run.keys())
         if missing:
             raise ValueError(
-                f"{caller}: only one of {first_name} and {name} has {', '.join(map(repr, missing))}; "
-                "evaluate both with the same metrics and buckets."
+                f"{caller}: only one of {first_name} and {name} has "
+                f"{', '.join(map(repr, missing))}; evaluate both with the same metrics "
+                "and buckets."
             )
         for key, rows in run.items():
             if rows.num_rows != first[key].num_rows:
                 raise ValueError(
-                    f"{caller}: {key!r} has {first[key].num_rows} rows in {first_name}, but {rows.num_rows} in {name}; "
-                    "pass the same rows for all runs."
+                    f"{caller}: {key!r} has {first[key].num_rows} rows in "
+                    f"{first_name}, but {rows.num_rows} in {name}; pass the same rows "
+                    "for all runs."
                 )
             if rows.kind != first[key].kind:
                 raise ValueError(
-                    f"{caller}: {key!r} is a {first[key].kind} in {first_name}, but a {rows.kind} in {name}; evaluate "
-                    "both with the same metrics."
+                    f"{caller}: {key!r} is a {first[key].kind} in {first_name}, but a "
+                    f"{rows.kind} in {name}; evaluate both with the same metrics."
                 )
 
 
@@ -361,11 +417,20 @@ def covers(names: frozenset[str], key: str) -> bool:
 
 
 def check_names(
-    caller: str, argument: str, names: Collection[str], keys: Iterable[str], whole: bool = False
+    caller: str,
+    argument: str,
+    names: Collection[str],
+    keys: Iterable[str],
+    whole: bool = False,
 ) -> frozenset[str]:
-    """Return ``names`` if each is a key, or a key without its bucket; with ``whole`` each must be a key."""
+    """Return ``names`` if each is a key, or a key without its bucket; with ``whole``
+    each must be a key.
+    """
     if isinstance(names, str):
-        raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
+        raise TypeError(
+            f"{caller}: {argument}={names!r} is one string; pass a list of keys, such "
+            f"as [{names!r}]."
+        )
     keys = tuple(keys)
     accepted = set(keys)
     if not whole:
@@ -373,7 +438,10 @@ def check_names(
             accepted.update(_key_and_stems(key))
     for name in names:
         if name not in accepted:
-            raise ValueError(f"{caller}: {argument} holds {name!r}, which is no key; the keys are {', '.join(keys)}.")
+            raise ValueError(
+                f"{caller}: {argument} holds {name!r}, which is no key; the keys are "
+                f"{', '.join(keys)}."
+            )
     return frozenset(names)
 
 
@@ -382,10 +450,20 @@ def _key_and_stems(key: str) -> Iterable[str]:
     return accumulate(key.split("/"), "{}/{}".format)
 
 
-def _read_key(caller: str, run: str, key: str, value: Any, median: bool, clusters: Clusters | None = None) -> KeyRows:
+def _read_key(
+    caller: str,
+    run: str,
+    key: str,
+    value: Any,
+    median: bool,
+    clusters: Clusters | None = None,
+) -> KeyRows:
     """Return the values of one key as arrays."""
     if median and isinstance(value, (tuple, OverLabels)):
-        raise ValueError(f"{caller}: {key!r} in {run} is a ratio or an average, which has no median; leave it out.")
+        raise ValueError(
+            f"{caller}: {key!r} in {run} is a ratio or an average, which has no "
+            "median; leave it out."
+        )
     if isinstance(value, OverLabels):
         return _read_labels(value, clusters)
     if isinstance(value, tuple):
@@ -400,13 +478,16 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool, cluster
 def _read_ratio(caller: str, run: str, key: str, value: tuple[Any, ...]) -> KeyRows:
     """Return the numerators and denominators of one key as arrays."""
     if len(value) != 2:
-        raise ValueError(f"{caller}: {key!r} in {run} has {len(value)} parts; pass a pair (numerator, denominator).")
+        raise ValueError(
+            f"{caller}: {key!r} in {run} has {len(value)} parts; pass a pair "
+            "(numerator, denominator)."
+        )
     top = _read_array(caller, run, key, value[0])
     bottom = _read_array(caller, run, key, value[1])
     if top.shape != bottom.shape:
         raise ValueError(
-            f"{caller}: {key!r} in {run} has {top.size} numerators and {bottom.size} denominators; "
-            "pass one of each per row."
+            f"{caller}: {key!r} in {run} has {top.size} numerators and {bottom.size} "
+            "denominators; pass one of each per row."
         )
     return _key_rows("ratio", Term(1, top, bottom))
 
@@ -416,13 +497,18 @@ def _key_rows(kind: Kind, term: Term) -> KeyRows:
 
 
 def _read_labels(label_rows: OverLabels, clusters: Clusters | None) -> KeyRows:
-    """Return an average over labels as a number for each row, value + N * influence, of which the mean is the value."""
+    """Return an average over labels as a number for each row, value + N * influence, of
+    which the mean is the value.
+    """
     codes = None
-    if clusters is not None and clusters.codes.size == label_rows.inside.size:  # other numbers of rows are refused
+    # other numbers of rows are refused
+    if clusters is not None and clusters.codes.size == label_rows.inside.size:
         codes = clusters.codes
     influence = label_rows.influence(codes)
     denominators = np.where(influence.inside, 1.0, np.nan)
-    values = influence.value + influence.inside.sum() * influence.rows + 0 * denominators
+    values = (
+        influence.value + influence.inside.sum() * influence.rows + 0 * denominators
+    )
     return KeyRows(
         "labels",
         (Term(1, values, denominators),),
@@ -442,8 +528,9 @@ def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
     """
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
-            f"{caller}: {key!r} in {run} is a masked array, whose mask would be lost; fill it with NaN, which stands "
-            "for a row that does not count: values.astype(float).filled(numpy.nan)."
+            f"{caller}: {key!r} in {run} is a masked array, whose mask would be lost; "
+            "fill it with NaN, which stands for a row that does not count: "
+            "values.astype(float).filled(numpy.nan)."
         )
     if isinstance(value, Tensor):
         value = value.detach().cpu()
@@ -456,8 +543,8 @@ def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
         are_numbers = False
     if not are_numbers:
         raise TypeError(
-            f"{caller}: {key!r} in {run} {_fault(value)}; pass one number per row, as an array, a tensor, a column or "
-            "a list."
+            f"{caller}: {key!r} in {run} {_fault(value)}; pass one number per row, as "
+            "an array, a tensor, a column or a list."
         )
     if array.ndim != 1:
         raise ValueError(
@@ -477,10 +564,11 @@ def _fault(value: Any) -> str:
 
 
 def _join_runs(runs: Sequence[KeyRows]) -> KeyRows:
-    """Return several runs of a model as one key: the mean over runs of each row that counts in all of them.
+    """Return several runs of a model as one key: the mean over runs of each row that
+    counts in all of them.
 
-    The rows of a ratio have no ratio of their own: each takes the ratio + N * its influence, of which the mean is the
-    ratio.
+    The rows of a ratio have no ratio of their own: each takes the ratio + N * its
+    influence, of which the mean is the ratio.
     """
     inside = np.logical_and.reduce([run.terms[0].counted for run in runs])
     row_values, values = [], []

@@ -1,16 +1,20 @@
-"""The randomisation test: the results of two models are swapped at random within rows or clusters.
+"""The randomisation test: the results of two models are swapped at random within rows
+or clusters.
 
-A swap exchanges the results of both models in some rows, or in whole clusters. The statistic of each model is computed
-again, and T is the difference. Swapping all rows changes only the sign of T, so half of the swaps tells all. Where few
-rows differ, the test goes through all swaps; otherwise it draws some at random.
+A swap exchanges the results of both models in some rows, or in whole clusters. The
+statistic of each model is computed again, and T is the difference. Swapping all rows
+changes only the sign of T, so half of the swaps tells all. Where few rows differ, the
+test goes through all swaps; otherwise it draws some at random.
 
-All keys of a pair of models share the swaps. So the largest difference of all keys has a distribution of its own, which
-corrects for the number of keys without assuming that they are independent (:func:`step_down`).
+All keys of a pair of models share the swaps. So the largest difference of all keys has
+a distribution of its own, which corrects for the number of keys without assuming that
+they are independent (:func:`step_down`).
 
-Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
-ratios; Westfall and Young, Resampling-based multiple testing (1993), for the correction; Besag and Clifford, Sequential
-Monte Carlo p-values, Biometrika 78 (1991), for ending early; Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth,
-SAGMB 9 (2010), for counting the observed difference among random swaps.
+Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh,
+COLING 2000, for swapping under ratios; Westfall and Young, Resampling-based multiple
+testing (1993), for the correction; Besag and Clifford, Sequential Monte Carlo p-values,
+Biometrika 78 (1991), for ending early; Lancaster, JASA 56 (1961), for mid-p; Phipson
+and Smyth, SAGMB 9 (2010), for counting the observed difference among random swaps.
 """
 
 from __future__ import annotations
@@ -29,13 +33,20 @@ from tailmetrics.significance.resampling import Median, Ratios
 from tailmetrics.significance.rows import Clusters
 
 ALL_SWAPS = 2**12
-"""The test goes through all swaps if they are at most so many, or as many as random swaps would be drawn."""
+"""The test goes through all swaps if they are at most so many, or as many as random
+swaps would be drawn.
+"""
 BLOCK = 2**21
-"""The most values of units, or of labels, of all swaps that are in memory at a time: 16 MB for each array of them."""
+"""The most values of units, or of labels, of all swaps that are in memory at a time: 16
+MB for each array of them.
+"""
 LONG = 2 * 10**8
-"""Tests with more values of units and labels, of all swaps together, may end early; they would take 5 seconds."""
+"""Tests with more values of units and labels, of all swaps together, may end early;
+they would take 5 seconds.
+"""
 ENOUGH_AS_FAR = 20
-"""The number of swaps as far as the models, for each key, after which a long test ends."""
+"""The number of swaps as far as the models, for each key, after which a long test ends.
+"""
 ROUNDING = 1e-9
 """Differences that are apart by less than this share of the largest are equal."""
 ZERO = 1e-12
@@ -43,13 +54,15 @@ ZERO = 1e-12
 
 
 class Swapped(Protocol):
-    """The difference of two models by one key, as a function of the units that are swapped.
+    """The difference of two models by one key, as a function of the units that are
+    swapped.
 
     Attributes:
         differing: Shape (U,), bool: the units in which the models differ.
         columns: Shape (U, C): columns whose sums over the swapped units are needed.
         size: The number of values in memory for each swap.
-        scale: The size of the values of both models: far smaller differences are rounding errors.
+        scale: The size of the values of both models: far smaller differences are
+            rounding errors.
     """
 
     differing: Flags
@@ -67,14 +80,17 @@ class Swapped(Protocol):
 
 
 class SwappedSums:
-    """The difference of two statistics of sums over units: means, ratios, gaps and medians."""
+    """The difference of two statistics of sums over units: means, ratios, gaps and
+    medians.
+    """
 
     def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
         self._first, self._second = first, second
         self._first_sums = np.array([column.sum() for column in first.columns])
         self._second_sums = np.array([column.sum() for column in second.columns])
 
-        # swapping a unit subtracts these changes from the sums of the first statistic, and adds them to the second
+        # swapping a unit subtracts these changes from the sums of the first statistic,
+        # and adds them to the second
         column_changes = map(np.subtract, first.columns, second.columns)
         changes = np.stack(list(column_changes), axis=1)
         self._moving = np.flatnonzero(changes.any(axis=0))
@@ -95,13 +111,20 @@ class SwappedSums:
 
 
 class SwappedLabels:
-    """The difference of two averages over labels, or of two functions of the labels shown.
+    """The difference of two averages over labels, or of two functions of the labels
+    shown.
 
-    Swapping a row moves hits, predictions and support of its labels between the models. Both averages are computed
-    again from the moved counts. Labels that no differing row touches add a constant.
+    Swapping a row moves hits, predictions and support of its labels between the models.
+    Both averages are computed again from the moved counts. Labels that no differing row
+    touches add a constant.
     """
 
-    def __init__(self, first: LabelRows | ShownRows, second: LabelRows | ShownRows, clusters: Clusters | None) -> None:
+    def __init__(
+        self,
+        first: LabelRows | ShownRows,
+        second: LabelRows | ShownRows,
+        clusters: Clusters | None,
+    ) -> None:
         self._first, self._second = first, second
         changes = _changes_of_counts(first, second, clusters)
         changes_per_unit = np.diff(changes.tocsc().indptr)
@@ -126,15 +149,30 @@ class SwappedLabels:
 
     def differences(self, swaps: Array, sums: Array) -> Array:
         """Return the difference for each swap, shape (S,)."""
-        moved = np.asarray(self._changes @ swaps.T).T.reshape(len(swaps), 3, self._labels.size)
-        first_sums = self._constant + self._first.sums(self._first_counts + moved, self._labels)
-        second_sums = self._constant + self._second.sums(self._second_counts - moved, self._labels)
-        return self._first.value_of_sums(first_sums) - self._second.value_of_sums(second_sums)
+        moved = np.asarray(self._changes @ swaps.T).T.reshape(
+            len(swaps), 3, self._labels.size
+        )
+        first_sums = self._constant + self._first.sums(
+            self._first_counts + moved, self._labels
+        )
+        second_sums = self._constant + self._second.sums(
+            self._second_counts - moved, self._labels
+        )
+        return self._first.value_of_sums(first_sums) - self._second.value_of_sums(
+            second_sums
+        )
 
 
-def _changes_of_counts(first: LabelRows | ShownRows, second: LabelRows | ShownRows, clusters: Clusters | None) -> Any:
-    """Return what swapping each unit adds to the counts of the first model, as a sparse matrix of shape (3 L, U)."""
-    from scipy.sparse import csr_matrix  # importing tailmetrics.significance needs no scipy
+def _changes_of_counts(
+    first: LabelRows | ShownRows,
+    second: LabelRows | ShownRows,
+    clusters: Clusters | None,
+) -> Any:
+    """Return what swapping each unit adds to the counts of the first model, as a sparse
+    matrix of shape (3 L, U).
+    """
+    # importing tailmetrics.significance needs no scipy
+    from scipy.sparse import csr_matrix
 
     num_labels, num_rows = first.num_labels, first.inside.size
     num_units, unit_of_row = num_rows, np.arange(num_rows)
@@ -149,15 +187,21 @@ def _changes_of_counts(first: LabelRows | ShownRows, second: LabelRows | ShownRo
             units.append(unit_of_row[rows])
             amounts.append(np.full(rows.size, amount))
     coordinates = np.concatenate(places), np.concatenate(units)
-    changes = csr_matrix((np.concatenate(amounts), coordinates), shape=(3 * num_labels, num_units))
+    changes = csr_matrix(
+        (np.concatenate(amounts), coordinates), shape=(3 * num_labels, num_units)
+    )
     changes.eliminate_zeros()
     return changes
 
 
 class SwappedAreas:
-    """The difference of two averages of areas over labels; see :meth:`AreaRows.shares_of_difference`."""
+    """The difference of two averages of areas over labels; see
+    :meth:`AreaRows.shares_of_difference`.
+    """
 
-    def __init__(self, first: AreaRows, second: AreaRows, clusters: Clusters | None) -> None:
+    def __init__(
+        self, first: AreaRows, second: AreaRows, clusters: Clusters | None
+    ) -> None:
         shares = first.shares_of_difference(second)
         if clusters is not None:
             shares = clusters.sums(shares)
@@ -173,7 +217,9 @@ class SwappedAreas:
 
 
 class SwappedGap:
-    """The difference of two gaps: the difference in the first bucket minus the difference in the last bucket."""
+    """The difference of two gaps: the difference in the first bucket minus the
+    difference in the last bucket.
+    """
 
     def __init__(self, first: Swapped, last: Swapped) -> None:
         self._first, self._last = first, last
@@ -190,8 +236,11 @@ class SwappedGap:
         return in_first - in_last
 
 
-def swapped_labels(first: OverLabels, second: OverLabels, clusters: Clusters | None) -> Swapped | None:
-    """Return the difference of two averages over labels under swaps; None if both number their labels differently.
+def swapped_labels(
+    first: OverLabels, second: OverLabels, clusters: Clusters | None
+) -> Swapped | None:
+    """Return the difference of two averages over labels under swaps; None if both
+    number their labels differently.
 
     Equal rows hold equal labels, so that other labels in equal rows show other numbers.
     """
@@ -214,15 +263,20 @@ def _have_same_targets(first: LabelRows, second: LabelRows | ShownRows) -> bool:
     """Whether each label of a row is relevant in both models, or in neither."""
     relevant = _cells(first, first.relevant)
     other_relevant = _cells(second, second.relevant)
-    if not first.reads_support:  # the rows lack relevant labels that they do not predict
-        predicted_by_both = np.intersect1d(_cells(first, first.predicted), _cells(second, second.predicted))
+    # the rows lack relevant labels that they do not predict
+    if not first.reads_support:
+        predicted_by_both = np.intersect1d(
+            _cells(first, first.predicted), _cells(second, second.predicted)
+        )
         relevant = np.intersect1d(relevant, predicted_by_both)
         other_relevant = np.intersect1d(other_relevant, predicted_by_both)
     return np.array_equal(relevant, other_relevant)
 
 
 def _cells(model: LabelRows | ShownRows, flags: Flags) -> Ints:
-    """Return a number for the row and label of each flagged cell, in ascending order."""
+    """Return a number for the row and label of each flagged cell, in ascending
+    order.
+    """
     return np.sort(model.rows[flags] * model.num_labels + model.labels[flags])
 
 
@@ -246,14 +300,18 @@ class SwapDraws:
 
     def p_value(self, key: int, mid: bool) -> float:
         """Return the p-value of a key alone; ``mid`` tells whether it is a mid-p."""
-        return share_as_far(self.differences[key], float(self.observed[key]), self.exact, mid)
+        return share_as_far(
+            self.differences[key], float(self.observed[key]), self.exact, mid
+        )
 
     def scaled(self) -> tuple[Array, Array]:
-        """Return the distances from 0 in standard deviations under swaps: of the models, (K,), and of swaps, (K, S).
+        """Return the distances from 0 in standard deviations under swaps: of the
+        models, (K,), and of swaps, (K, S).
 
-        They are NaN for a key that no swap changes. The difference of a swap that is NaN counts as infinite. Among
-        random swaps, the observed difference is one of those that give the standard deviation: otherwise each swap
-        would shrink its own distance, and the models would look farther apart than any swap of equal models.
+        They are NaN for a key that no swap changes. The difference of a swap that is
+        NaN counts as infinite. Among random swaps, the observed difference is one of
+        those that give the standard deviation: otherwise each swap would shrink its own
+        distance, and the models would look farther apart than any swap of equal models.
         """
         differences = self.differences
         if not self.exact:
@@ -268,27 +326,35 @@ class SwapDraws:
         return observed, np.where(is_undefined, np.inf, distances)
 
     def largest(self) -> Array:
-        """Return the largest distance of the keys under each swap, in standard deviations, shape (S,)."""
+        """Return the largest distance of the keys under each swap, in standard
+        deviations, shape (S,).
+        """
         _, distances = self.scaled()
         return np.asarray(np.nanmax(distances, axis=0, initial=0.0))
 
     def quantile(self, key: int, confidence: float) -> float:
-        """Return the smallest q so that at most 1 - confidence of the swaps of a key differ by more than q."""
+        """Return the smallest q so that at most 1 - confidence of the swaps of a key
+        differ by more than q.
+        """
         distances = np.sort(np.abs(self.differences[key]))
         place = int(np.ceil(confidence * distances.size - ROUNDING)) - 1
         return float(distances[max(place, 0)])
 
 
 def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws:
-    """Return the differences of some keys under the same swaps: under all, if these are few.
+    """Return the differences of some keys under the same swaps: under all, if these are
+    few.
 
     Args:
-        statistics: The difference of each key as a function of the swapped units, all of the same units.
+        statistics: The difference of each key as a function of the swapped units, all
+            of the same units.
         swaps: Number of random swaps.
         seed: The same seed gives the same swaps.
     """
     num_units = statistics[0].differing.size
-    differing = np.flatnonzero(np.any([statistic.differing for statistic in statistics], axis=0))
+    differing = np.flatnonzero(
+        np.any([statistic.differing for statistic in statistics], axis=0)
+    )
     sizes = [statistic.size for statistic in statistics]
     swaps_in_block = max(1, BLOCK // max(1, num_units, *sizes))
     exact = differing.size <= log2(max(swaps, ALL_SWAPS))
@@ -313,7 +379,9 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
 
 
 def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
-    """Return the differences of all keys, shape (K, S); one matrix product gives the sums of all keys."""
+    """Return the differences of all keys, shape (K, S); one matrix product gives the
+    sums of all keys.
+    """
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
     sums = swaps @ columns
     differences = np.empty((len(statistics), len(swaps)))
@@ -328,7 +396,8 @@ def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
 
 
 def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
-    """Yield all swaps of the units that differ, in blocks of ``size``; the first of these units is never swapped.
+    """Yield all swaps of the units that differ, in blocks of ``size``; the first of
+    these units is never swapped.
 
     Swap i swaps the units whose bit in the binary number i is 1.
     """
@@ -343,22 +412,31 @@ def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
 
 
 def _random_swaps(num_units: int, number: int, seed: int, size: int) -> Iterator[Array]:
-    """Yield random swaps in blocks of ``size``, in which each unit is swapped with probability 1/2."""
+    """Yield random swaps in blocks of ``size``, in which each unit is swapped with
+    probability 1/2.
+    """
     rng = np.random.default_rng([seed, 1])
-    num_words = ceil(num_units / 64)  # whole words for each swap: the stream must not depend on the size of a block
+    # whole words for each swap: the stream must not depend on the size of a block
+    num_words = ceil(num_units / 64)
     num_bytes = 8 * num_words
     for start in range(0, number, size):
         num_swaps = min(size, number - start)
-        packed_bits = np.frombuffer(rng.bytes(num_bytes * num_swaps), np.uint8).reshape(num_swaps, num_bytes)
+        packed_bits = np.frombuffer(rng.bytes(num_bytes * num_swaps), np.uint8).reshape(
+            num_swaps, num_bytes
+        )
         bits = np.unpackbits(packed_bits, axis=1, count=num_units)
         yield bits.astype(np.float64)
 
 
-def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
-    """Return the share of the null distribution that is at least as far from zero as the observed difference.
+def share_as_far(
+    null: Array, observed: float, exact: bool = False, mid: bool = True
+) -> float:
+    """Return the share of the null distribution that is at least as far from zero as
+    the observed difference.
 
-    Distances that differ by rounding alone are equal. If ``mid``, a distance equal to the observed distance counts
-    half. NaN counts as farther. Unless the distribution is ``exact``, the observed difference counts as one of it.
+    Distances that differ by rounding alone are equal. If ``mid``, a distance equal to
+    the observed distance counts half. NaN counts as farther. Unless the distribution is
+    ``exact``, the observed difference counts as one of it.
     """
     if not isfinite(observed):
         return nan
@@ -379,11 +457,13 @@ def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = 
 
 
 def step_down(draws: SwapDraws, mid: Sequence[bool]) -> list[float]:
-    """Return p-values that are corrected for the number of keys: the chance that the largest difference is as large.
+    """Return p-values that are corrected for the number of keys: the chance that the
+    largest difference is as large.
 
-    Each difference is divided by its standard deviation under swaps. The key with the largest one is compared with the
-    largest of all keys under each swap, the next key with the largest of the remaining keys, and so on. The chance of
-    any false finding is at most the level, whatever the keys have to do with one another.
+    Each difference is divided by its standard deviation under swaps. The key with the
+    largest one is compared with the largest of all keys under each swap, the next key
+    with the largest of the remaining keys, and so on. The chance of any false finding
+    is at most the level, whatever the keys have to do with one another.
 
     Args:
         draws: The differences of the keys under swaps.
@@ -397,7 +477,9 @@ def step_down(draws: SwapDraws, mid: Sequence[bool]) -> list[float]:
     largest = np.zeros(distances.shape[1])  # of the keys so far, under each swap
     for key in ascending:
         largest = np.maximum(largest, distances[key])
-        p_values[key] = share_as_far(largest, float(observed[key]), draws.exact, mid[key])
+        p_values[key] = share_as_far(
+            largest, float(observed[key]), draws.exact, mid[key]
+        )
 
     # no p-value is below the p-value of a larger difference
     descending = ascending[::-1]
