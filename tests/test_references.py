@@ -486,7 +486,7 @@ def test_cost_of_references_does_not_depend_on_the_number_of_labels() -> None:
         collection.update(ids, target)
         ranking = collection.rank(ids, target)
         with _CellCounter() as cells:
-            collection.reference_models.note_amounts(Addition(), ranking)
+            collection.reference_models.note_increments(Addition(), ranking)
         cell_counts.append(cells.number)
     assert cell_counts[1] == pytest.approx(cell_counts[0], rel=0.1)
     assert cell_counts[0] > 10_000

@@ -42,10 +42,11 @@ from tailmetrics._transfer import (
     Fingerprint,
     MetricStates,
     Reduction,
-    check_room,
+    check_fits,
     difference,
     gathered,
     identity,
+    largest_of,
     merged,
     order_of,
     over_processes,
@@ -56,6 +57,10 @@ SET_AT_EACH_CALL: Final = frozenset(
     ("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced")
 )
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
+
+CHECKED_AFTER: Final = frozenset(2**power for power in range(1, 63))
+"""After these numbers of updates, the next one looks whether states have room: a look
+then costs next to nothing in the long run."""
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -331,15 +336,11 @@ class ExactMetric(Mergeable, Metric):
             )
             if stage != self._stage:
                 self._enter_stage(stage)
-            number = attributes["_update_count"] + 1
-            attributes.update(_computed=None, _update_count=number)
+            updates = attributes["_update_count"]
+            attributes.update(_computed=None, _update_count=updates + 1)
             try:
-                if number > 2 and (number - 1) & (number - 2) == 0:
-                    check_room(
-                        f"{type(self).__name__}.update",
-                        self.metric_state,
-                        self.reductions,
-                    )
+                if updates in CHECKED_AFTER:
+                    self.check_room()
                 with torch.set_grad_enabled(self._enable_grad):
                     update(*args, **kwargs)
             except BaseException as error:
@@ -352,6 +353,17 @@ class ExactMetric(Mergeable, Metric):
             return None
 
         return guarded
+
+    def check_room(self) -> None:
+        """Raise if a sum is so large that further batches may not fit into it.
+
+        States on a device are not looked at, because the program would wait.
+        """
+        reductions = self.reductions
+        for name, state in self.metric_state.items():
+            if state.is_cpu:
+                largest = largest_of(state, reductions[name])
+                check_fits(f"{type(self).__name__}.update", largest)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Compute a value over processes anew each time, and return a copy, which may

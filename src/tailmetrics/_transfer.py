@@ -217,20 +217,6 @@ def check_fits(caller: str, largest: int) -> None:
         )
 
 
-def check_room(
-    caller: str, states: Mapping[str, Tensor], reductions: Mapping[str, Reduction]
-) -> None:
-    """Raise if a sum is so large that further batches may not fit into it.
-
-    Updates 3, 5, 9, 17 and so on look at the states, so that a look costs next to
-    nothing in the long run. States on a device are not looked at, because the program
-    would wait.
-    """
-    for name, state in states.items():
-        if state.is_cpu:
-            check_fits(caller, largest_of(state, reductions[name]))
-
-
 def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str | None:
     """Return a text that says why ``others`` cannot be states of a metric; None if they
     can.

@@ -234,16 +234,19 @@ class OtherOrders(Alternatives):
             for alternative in self._alternatives
         ]
 
-    def note_amounts(
-        self, addition: Addition, ranking: Ranking, prepared: Mapping[str, Increments]
+    def note_increments(
+        self,
+        addition: Addition,
+        ranking: Ranking,
+        increments_by_member: Mapping[str, Increments],
     ) -> list[ExactMetric]:
-        """Note the amounts of a batch in ``addition``; return the metrics whose states
+        """Note the increments of a batch in ``addition``; return the metrics whose states
         it changes.
 
         Args:
             addition: The addition of the batch.
             ranking: The batch.
-            prepared: The prepared amounts of those members for which they were
+            increments_by_member: The increments of those members for which they were
                 computed.
         """
         is_whole = ranking.complete or ranking.scores_all
@@ -251,14 +254,16 @@ class OtherOrders(Alternatives):
             return []  # labels below the end of the list may tie with its last label
 
         self.states.make_writable()
-        member_increments = dict(prepared)
+        member_increments = dict(increments_by_member)
         for alternative in self._alternatives:
             name, aggregation = alternative.member_name, alternative.aggregation
             if cast("Ranks", aggregation.reading).has_no_ties(ranking):
-                usual = alternative.member.aggregation
                 if name not in member_increments:
-                    member_increments[name] = usual.increments(ranking)
-                increments = aggregation.of_other_order(usual, member_increments[name])
+                    member_aggregation = alternative.member.aggregation
+                    member_increments[name] = member_aggregation.increments(ranking)
+                increments = aggregation.increments_without_ties(
+                    member_increments[name]
+                )
             else:
                 increments = aggregation.increments(ranking)
             self.note(addition, alternative, increments, ranking.rows)
@@ -299,8 +304,10 @@ class ReferenceModels(Alternatives):
                 )
         super().__init__(members, references, alternatives, identity(counts))
 
-    def note_amounts(self, addition: Addition, ranking: Ranking) -> list[ExactMetric]:
-        """Note the amounts of a batch in ``addition``; return the metrics whose states
+    def note_increments(
+        self, addition: Addition, ranking: Ranking
+    ) -> list[ExactMetric]:
+        """Note the increments of a batch in ``addition``; return the metrics whose states
         it changes.
         """
         if not self:

@@ -12,13 +12,13 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._arguments import check_choice, names_unknown_keywords
 from tailmetrics._exact_metric import (
+    CHECKED_AFTER,
     ExactMetric,
     end_batch,
     start_batch,
     value_of_batch,
     with_keywords,
 )
-from tailmetrics._transfer import check_room
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection._alternatives import ORDERS
 from tailmetrics.collection._members import (
@@ -213,7 +213,7 @@ class TopKCollection(MemberCollection):
         self.check_own_states("bind")
         training = frequency
         if not isinstance(training, Training):
-            training = Training.of("TopKCollection", training)
+            training = Training.from_frequency("TopKCollection", training)
         members = self.members().values()
         with unchanged_after_errors(members):
             for metric in members:
@@ -336,7 +336,7 @@ class TopKCollection(MemberCollection):
         if True in map(IS_SYNCED, members.values()):
             self.check_own_states("update")
         batch = self._prepared(ranking, members)
-        self._carry_out(ranking, batch.amounts, members)
+        self._carry_out(ranking, batch.increments, members)
         vars(self)["_queries_seen"] = batch.queries_seen
 
     def _prepared(
@@ -350,7 +350,7 @@ class TopKCollection(MemberCollection):
         leaders = [group[0] for group in self._groups.values()]
         for name in leaders:
             check_batch(members[name], ranking)
-        amounts = {name: members[name].prepare(ranking) for name in leaders}
+        increments = {name: members[name].prepare(ranking) for name in leaders}
 
         queries_seen = self._queries_seen
         if self._were_logged:
@@ -359,37 +359,33 @@ class TopKCollection(MemberCollection):
             queries_seen = queries_seen.with_queries("TopKCollection", ranking.queries)
         self._before_adding()
         for name in leaders:
-            metric = members[name]
-            number = metric.update_count + 1
-            if number > 2 and (number - 1) & (number - 2) == 0:
-                check_room(
-                    f"{type(metric).__name__}.update",
-                    metric.metric_state,
-                    metric.reductions,
-                )
+            if members[name].update_count in CHECKED_AFTER:
+                members[name].check_room()
         self._note_stage()
-        return PreparedBatch(amounts, queries_seen)
+        return PreparedBatch(increments, queries_seen)
 
     def _carry_out(
         self,
         ranking: Ranking,
-        prepared: Mapping[str, Increments],
+        increments_by_member: Mapping[str, Increments],
         members: Mapping[str, TopKMetric],
     ) -> None:
         """Add a prepared ranking to the states of all members and alternatives."""
         addition = Addition()
         updated: list[ExactMetric] = []
-        for name, increments in prepared.items():
-            members[name].note_amounts(addition, increments, ranking.rows)
+        for name, increments in increments_by_member.items():
+            members[name].note_increments(addition, increments, ranking.rows)
             updated.append(members[name])
         if self._references:
-            updated += self.reference_models.note_amounts(addition, ranking)
+            updated += self.reference_models.note_increments(addition, ranking)
         if self._orders:
-            updated += self.other_orders.note_amounts(addition, ranking, prepared)
+            updated += self.other_orders.note_increments(
+                addition, ranking, increments_by_member
+            )
         addition.carry_out()
         for metric in updated:
             vars(metric).update(_computed=None, _update_count=metric.update_count + 1)
-        if len(prepared) < len(members):
+        if len(increments_by_member) < len(members):
             for metric in members.values():
                 vars(metric)["_computed"] = None
             self._share_again()
@@ -408,7 +404,7 @@ class TopKCollection(MemberCollection):
         try:
             for metric in before:
                 start_batch(metric)
-            self._carry_out(ranking, batch.amounts, members)
+            self._carry_out(ranking, batch.increments, members)
             values = {name: value_of_batch(metric) for name, metric in members.items()}
             for metric, attributes in before.items():
                 end_batch(metric, attributes)
@@ -625,12 +621,12 @@ class PreparedBatch(NamedTuple):
     """What a batch adds to a collection.
 
     Attributes:
-        amounts: What is added to the states of each group, by the name of the member
-            that holds them.
+        increments: What is added to the states of each group, by the name of the
+            member that holds them.
         queries_seen: The queries of all batches, this one included.
     """
 
-    amounts: dict[str, Increments]
+    increments: dict[str, Increments]
     queries_seen: QueriesSeen
 
 

@@ -178,10 +178,10 @@ def _training(buckets: Any, label_counts: Any, order: Tensor | None) -> Training
                 f"{CALLER}: buckets={buckets!r} has no label counts yet; pass "
                 "label_counts= or train_target=."
             )
-        return Training.of(CALLER, buckets)
+        return Training.from_frequency(CALLER, buckets)
 
     if isinstance(label_counts, LabelFrequency):
-        training = replace(Training.of(CALLER, label_counts), order=order)
+        training = replace(Training.from_frequency(CALLER, label_counts), order=order)
     else:
         counts = check_counts(CALLER, "label_counts", label_counts)
         training = Training(len(counts), counts, None, order=order)

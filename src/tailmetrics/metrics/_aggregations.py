@@ -111,7 +111,7 @@ class Aggregation(ABC):
     """The facts of training that must be known before an update."""
     can_be_weighted = True
     row_terms: RowTerms | None = None
-    """What a value is of the terms of rows that :meth:`of_rows` returns; None if a row
+    """What a value is of the terms of rows that :meth:`row_values` returns; None if a row
     has no term.
     """
     usual_action: str = ""
@@ -201,7 +201,7 @@ class Aggregation(ABC):
 
     @abstractmethod
     def increments(self, ranking: Ranking) -> Increments:
-        """Return the amounts that a batch adds to each state, by short name."""
+        """Return what a batch adds to each state, by short name."""
 
     @abstractmethod
     def values(self, states: States) -> Values:
@@ -250,7 +250,7 @@ class Aggregation(ABC):
         ``"error"``.
         """
         empty = ranking.in_counted_rows(
-            with_bucket_axis(~self.answered(ranking, self.reading.of(ranking)))
+            with_bucket_axis(~self.answered(ranking, self.reading.read(ranking)))
         )
         if bool(empty.any()):
             row = int(empty.nonzero()[0, 0])
@@ -264,7 +264,7 @@ class Aggregation(ABC):
 
     # what intervals, comparisons and captions ask
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N), or both terms
         of a ratio, (2, K * G, N).
         """
@@ -344,9 +344,9 @@ class Aggregation(ABC):
             return "rows with any gain"
         return "rows with a relevant label"
 
-    def of_other_order(self, usual: Any, increments: Increments) -> Increments:
-        """Return the amounts of a batch without equal scores, given those of the same
-        metric with other ``ties``.
+    def increments_without_ties(self, increments: Increments) -> Increments:
+        """Return the increments of a batch without equal scores, given those of the
+        same metric with other ``ties``.
         """
         return {name: increments[name] for name in self.states()}
 
@@ -463,7 +463,7 @@ class MeanOfRows(_RowAggregation):
     def increments(self, ranking: Ranking) -> Increments:
         """Return the values of the rows of a batch, and which rows count."""
         reading = self.reading
-        ranks = ranks_read = reading.of(ranking)
+        ranks = ranks_read = reading.read(ranking)
         only_hits = reading.formula.zero_without_hits
         if (
             only_hits
@@ -560,10 +560,10 @@ class MeanOfRows(_RowAggregation):
         _, answered, _ = self._rows(states)
         return Facts(answered=answered[0] // self.row_format.unit)
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
         reading = self.reading
-        ranks = reading.of(ranking)
+        ranks = reading.read(ranking)
         values = self._fractions(reading.values(ranking, ranks).to(torch.float64))
         if self.empty_target_action == "pos":
             values = torch.where(self.answered(ranking, ranks), values, 1.0)
@@ -571,11 +571,11 @@ class MeanOfRows(_RowAggregation):
             values = torch.where(self.answered(ranking, ranks), values, torch.nan)
         return values.movedim(1, -1).flatten(0, -2)
 
-    def of_other_order(self, usual: Any, increments: Increments) -> Increments:
-        """Return the amounts of a batch without equal scores, given those of the same
-        metric with other ``ties``.
+    def increments_without_ties(self, increments: Increments) -> Increments:
+        """Return the increments of a batch without equal scores, given those of the
+        same metric with other ``ties``.
         """
-        own = super().of_other_order(usual, increments)
+        own = super().increments_without_ties(increments)
         total = own["sum"]
         assert isinstance(total, PerRow)
         if total.fixed_point == self.value_format:
@@ -613,7 +613,7 @@ class RatioOfSums(_RowAggregation):
 
     def increments(self, ranking: Ranking) -> Increments:
         """Return both terms of the rows of a batch."""
-        terms = self.reading.values(ranking, self.reading.of(ranking))
+        terms = self.reading.values(ranking, self.reading.read(ranking))
         return {"sums": PerRow(terms, self.value_format, row_axis=2)}
 
     def values(self, states: States) -> Values:
@@ -629,9 +629,11 @@ class RatioOfSums(_RowAggregation):
         ]
         return by_weight(self.divided_by, self.weighted), self.by_cutoff(sums)
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
-        terms = self.reading.values(ranking, self.reading.of(ranking)).to(torch.float64)
+        terms = self.reading.values(ranking, self.reading.read(ranking)).to(
+            torch.float64
+        )
         return terms.movedim(2, -1).flatten(1, -2)
 
 
@@ -714,7 +716,7 @@ class MedianOfRows(Aggregation):
         """Return the rank of each row and bucket, and whether it has a relevant label,
         shape (N, G) each.
         """
-        ranks = self.reading.of(ranking)
+        ranks = self.reading.read(ranking)
         shape = ranking.num_rows, self.num_buckets
         # the formula reads no cut-off: one stands for the whole list
         k = self.reading.formula.at(ranks, (1,))
@@ -789,7 +791,7 @@ class MedianOfRows(Aggregation):
             miss=(self._miss_of(states), shares),
         )
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Return the rank of each row by bucket, (G, N), NaN for rows without a
         relevant label.
         """

@@ -66,7 +66,7 @@ class Training:
         return self.num_rows
 
     @classmethod
-    def of(cls, caller: str, frequency: Any) -> Training:
+    def from_frequency(cls, caller: str, frequency: Any) -> Training:
         """Return the facts of a :class:`LabelFrequency`, added up over processes, or of
         :class:`LabelBuckets`.
         """

@@ -87,7 +87,7 @@ class Keys:
     buckets: tuple[str, ...]
     by_label: tuple[str, ...]
 
-    def of_rows(self, group: str = "") -> list[str]:
+    def row_keys(self, group: str = "") -> list[str]:
         """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as
         ``group``, over its rows.
         """

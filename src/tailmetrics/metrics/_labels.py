@@ -110,7 +110,7 @@ class CountRatio:
         return frozenset(name for name, factor in counts.items() if factor)
 
     @property
-    def of(self) -> str:
+    def divided_by(self) -> str:
         """What the ratio divides by, in words."""
         names = (("predictions", self.predicted), ("relevant labels", self.support))
         return " and ".join(name for name, factor in names if factor)
@@ -286,7 +286,7 @@ class RatioOfCounts(_CountAggregation):
         that do not count; and which do.
         """
         reading = self.reading
-        ranks, ranking = reading.of(ranking), reading.relevant(ranking)
+        ranks, ranking = reading.read(ranking), reading.relevant(ranking)
         counted = self.counted(ranking, ranks)
         hits, predicted = reading.counts(ranking, ranks)
         support = ranks.n_relevant.view(-1, 1, self.num_buckets).expand_as(hits)
@@ -333,7 +333,7 @@ class RatioOfCounts(_CountAggregation):
         denominators: list[list[float]] = (
             self._terms(states)[1] / float(self.row_format.unit)
         ).tolist()
-        what = self.ratio.of
+        what = self.ratio.divided_by
         if self._up_to_k:
             what = "attainable hits"
         return by_weight(what, self.weighted), denominators
@@ -344,7 +344,7 @@ class RatioOfCounts(_CountAggregation):
         empty: list[list[bool]] = has_support.logical_not().tolist()
         return empty
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Return both terms of each row by cut-off and bucket, (2, K * G, N)."""
         counts, _ = self._row_counts(ranking)
         return (
@@ -434,7 +434,7 @@ class RatioOfEachLabel(_CountAggregation):
     def increments(self, ranking: Ranking) -> Increments:
         """Return the labels that the rows of a batch hit, predict and hold."""
         reading = self.reading
-        ranks, ranking = reading.of(ranking), reading.relevant(ranking)
+        ranks, ranking = reading.read(ranking), reading.relevant(ranking)
         counted = self.counted(ranking, ranks)
         increments: dict[str, Increment] = {}
         for k in reading.ks:
@@ -530,7 +530,7 @@ class RatioOfEachLabel(_CountAggregation):
             )
         return cells
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Raise: only labels have values."""
         raise ValueError(
             f"{self.caller}: average={self.average!r} is over labels; a row has no "

@@ -305,7 +305,7 @@ class TopKMetric(ExactMetric):
         training = (
             frequency
             if isinstance(frequency, Training)
-            else Training.of(self._caller, frequency)
+            else Training.from_frequency(self._caller, frequency)
         )
         if self._update_count:
             raise ValueError(
@@ -460,7 +460,7 @@ class TopKMetric(ExactMetric):
         """
         if self.aggregation.has_value_per_label:
             return []
-        return self._keys.of_rows(group)
+        return self._keys.row_keys(group)
 
     def cutoff_keys(self) -> tuple[str, ...]:
         """Return the key of each cut-off, without row group and bucket:
@@ -582,7 +582,7 @@ class TopKMetric(ExactMetric):
             )
             check_batch(self, ranking)
             addition = Addition()
-            self.note_amounts(addition, self.prepare(ranking), ranking.rows)
+            self.note_increments(addition, self.prepare(ranking), ranking.rows)
             addition.carry_out()
         if ranking.queries is not None:
             self._queries_seen = self._queries_seen.with_queries(
@@ -617,21 +617,21 @@ class TopKMetric(ExactMetric):
         vars(self).pop("_queries_seen", None)
 
     def prepare(self, ranking: Ranking) -> Increments:
-        """Return the amounts that a batch adds to the states, by short name. It must
-        have passed the checks.
+        """Return what a batch, which has passed the checks, adds to the states, by
+        short name.
         """
         increments = self.aggregation.increments(ranking)
         tie_count = self._tie_count
         if tie_count is not None:
-            tied = tie_count.of(ranking)
+            tied = tie_count.increment(ranking)
             if tied is not None:
                 increments = {**increments, tie_count.name: tied}
         return increments
 
-    def note_amounts(
+    def note_increments(
         self, addition: Addition, increments: Increments, rows: BatchRows
     ) -> None:
-        """Note the amounts of a batch in ``addition``, which adds those of several
+        """Note the increments of a batch in ``addition``, which adds those of several
         metrics with few calls.
 
         Sums over all rows without weights or groups are noted here, for speed, the
@@ -793,7 +793,7 @@ class TopKMetric(ExactMetric):
         """Return :meth:`row_values` with another aggregation of this metric, such as
         that of a reference.
         """
-        values = aggregation.of_rows(ranking)
+        values = aggregation.row_values(ranking)
         if ranking.row_mask is not None:
             values = torch.where(ranking.row_mask, values, torch.nan)
         # both terms of a ratio: they are 0 in a bucket without labels

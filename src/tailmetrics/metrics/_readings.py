@@ -150,7 +150,7 @@ class Reading(ABC):
             return ""
         return f"_min{self.min_gain!r}".replace(".", "_")
 
-    def of(self, ranking: Ranking) -> TargetRanks:
+    def read(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N,
         G) with buckets.
         """
@@ -301,7 +301,7 @@ class Ranks(Reading):
             return ranking
         return super().relevant(ranking)
 
-    def of(self, ranking: Ranking) -> TargetRanks:
+    def read(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks of the relevant labels, by bucket if there are buckets; else
         often the ranking itself.
         """

@@ -432,7 +432,7 @@ class ReferenceRanks(Ranks):
         self._number_of_pair: dict[tuple[int, int], int] = {}
         self._chance_values: Tensor | None = None
 
-    def of(self, ranking: Ranking) -> TargetRanks:
+    def read(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks of the relevant labels."""
         relevant = self.relevant(ranking)
         assert isinstance(relevant, ReferenceRanking)

@@ -47,7 +47,7 @@ class TieCount:
             identity = (reading.min_gain, self._first_alone, reading.uses_depth)
         self.name = f"tied_{digest_of((self.cuts, weighted, *identity))}"
 
-    def of(self, ranking: Ranking) -> PerRow | None:
+    def increment(self, ranking: Ranking) -> PerRow | None:
         """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C);
         None if that is unknown.
         """

@@ -969,7 +969,7 @@ class Pairs(AllScores):
             return ranking.num_labels
         return self.num_labels
 
-    def of(self, ranking: Ranking) -> Any:
+    def read(self, ranking: Ranking) -> Any:
         """Return the counts of pairs, which all such metrics share."""
         ranking, num_labels, buckets = (
             self.relevant(ranking),

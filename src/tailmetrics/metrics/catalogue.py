@@ -389,7 +389,7 @@ class MeanOfLists(_ListAggregation):
             self.reading.ks
         )
 
-    def of_rows(self, ranking: Ranking) -> Tensor:
+    def row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
         values = []
         for k, counts in zip(

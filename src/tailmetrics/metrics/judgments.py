@@ -43,9 +43,9 @@ class JudgedRanks(Ranks):
         """Return the ranking with all judged labels in place of the relevant ones."""
         return ranking.judged
 
-    def of(self, ranking: Ranking) -> TargetRanks:
+    def read(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks of the judged labels."""
-        return super().of(ranking.judged)
+        return super().read(ranking.judged)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn of a target that has no entry for a label that was judged and is not
