@@ -195,7 +195,7 @@ states itself could wrap.
 """
 
 
-def largest_of(state: Tensor, reduction: Reduction = "sum") -> int:
+def largest_of(state: Tensor, reduction: Reduction) -> int:
     """Return the largest absolute value in a sum; 0 for a state under ``max``, which
     does not grow.
     """

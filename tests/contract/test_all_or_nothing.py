@@ -111,7 +111,7 @@ def doubled(value: Any) -> Any:
 
 def reductions(metric: TopKMetric) -> set[str]:
     """Return the reductions of the states of a metric."""
-    return {state.reduce for state in metric._declared.values()}
+    return {state.reduction for state in metric._declared.values()}
 
 
 def test_custom_metric_with_cells_beyond_its_state_is_refused() -> None:

@@ -62,7 +62,7 @@ class AlternativeStates(ExactMetric):
             self.add_state(
                 name,
                 torch.zeros(state.shape, dtype=torch.int64),
-                dist_reduce_fx=state.reduce,
+                dist_reduce_fx=state.reduction,
             )
 
     def make_writable(self) -> None:
@@ -139,7 +139,7 @@ class Alternatives:
             num_groups = len(alternative.member.group_keys())
             for state_name, state in alternative.states.items():
                 full_name = alternative.full_name(state_name)
-                declared[full_name] = State((num_groups, *state.shape), state.reduce)
+                declared[full_name] = State((num_groups, *state.shape), state.reduction)
 
         self.states = AlternativeStates(declared, depends_on)
         # the states, all zero, may be on the device "meta", even where an older
@@ -167,7 +167,7 @@ class Alternatives:
                 self._state(alternative, state_name),
                 increments[state_name],
                 rows,
-                declared.reduce,
+                declared.reduction,
             )
 
     def _state(self, alternative: Alternative, name: str) -> Tensor:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
@@ -115,7 +115,8 @@ class Aggregation(ABC):
     has no term.
     """
     usual_action: str = ""
-    """The default of ``empty_target_action``; of a class, "" for that of the formula.
+    """The default of ``empty_target_action``; of a class, "" for that of the formula,
+    or ``"skip"`` within buckets.
     """
     has_value_per_label = False
     """Whether a value is a vector with an entry for each label, which has no key."""
@@ -169,9 +170,10 @@ class Aggregation(ABC):
             self.tie_rules,
             f" to this metric with average={average!r}",
         )
-        self.usual_action = (
-            self.usual_action or reading.formula.usual_action[reading.by_bucket]
-        )
+        if not self.usual_action:
+            self.usual_action = reading.formula.usual_action
+            if reading.by_bucket:
+                self.usual_action = "skip"
         self.empty_target_action = empty_target_action or self.usual_action
         self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
         """The format of numbers of rows in a state, or, with row weights, of sums of
@@ -188,10 +190,9 @@ class Aggregation(ABC):
         bound.reading = reading
         return bound
 
-    warn_of: Callable[[Any, Ranking], None] | None = None
-    """Warns if the first batch of a metric looks like a mistake, in place of
-    :meth:`Reading.warn_of`.
-    """
+    def warn_of(self, metric: Any, ranking: Ranking) -> None:
+        """Warn if the first batch of a metric is accepted but looks like a mistake."""
+        self.reading.warn_of(metric, ranking)
 
     # states and values
 
@@ -386,29 +387,21 @@ def with_bucket_axis(values: Tensor) -> Tensor:
 class _RowAggregation(Aggregation):
     """An aggregation of a value, or two terms, of each row."""
 
-    def __init__(
-        self, caller: str, reading: Reading, weighted: bool, **arguments: Any
-    ) -> None:
-        super().__init__(caller, reading, weighted, **arguments)
-        self._choose_format()
+    value_format: FixedPoint
+    """The format of the values of rows."""
+    is_mean_of_counts: bool
+    """Whether values are means over the orders of equal scores, in each of which they
+    are whole numbers."""
 
     def bound(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
         bound = super().bound(reading)
-        bound._choose_format()
+        bound.value_format = reading.formula.value_format
+        bound.is_mean_of_counts = False
+        if reading.ties == "expected" and bound.value_format == COUNT:
+            bound.is_mean_of_counts = True
+            bound.value_format = UNIT  # a mean of whole numbers is a fraction
         return bound
-
-    def _choose_format(self) -> None:
-        """Set the format of values: a whole number in each order of equal scores has a
-        fraction as mean.
-        """
-        formula = self.reading.formula
-        self.value_format = formula.value_format
-        self.is_mean_of_counts = (
-            formula.value_format == COUNT and self.reading.ties == "expected"
-        )
-        if self.is_mean_of_counts:
-            self.value_format = UNIT
 
     def _ones(self) -> list[int]:
         """Return for each cut-off the sum that one row of value 1 adds."""
@@ -709,7 +702,7 @@ class MedianOfRows(Aggregation):
             "histogram": State(
                 (self.num_buckets, self.reading.depth + 1, self.row_format.columns)
             ),
-            "num_labels": State((1,), reduce="max"),
+            "num_labels": State((1,), reduction="max"),
         }
 
     def _ranks(self, ranking: Ranking) -> tuple[Tensor, Tensor]:

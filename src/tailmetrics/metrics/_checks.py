@@ -47,8 +47,7 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
         metric._warns = False
         if metric.validate_args:
             warn_of_gains(metric, ranking)
-            warn_of = metric.aggregation.warn_of or metric.reading.warn_of
-            warn_of(metric, ranking)
+            metric.aggregation.warn_of(metric, ranking)
 
 
 def checks_of(metric: Any) -> tuple[Check, ...]:
@@ -57,8 +56,7 @@ def checks_of(metric: Any) -> tuple[Check, ...]:
     """
     reading = metric.reading
     is_needed: dict[Check, bool] = {
-        _check_scores: reading.needs_scores,
-        _check_scores_of_ties: metric.ties != "id",
+        _check_scores: reading.needs_scores or metric.ties != "id",
         _check_whole_lists: reading.required_depth.kept == EVERYTHING,
         _check_reading: reading.check is not None,
         _check_labels: depends_on_labels(metric) or metric.num_labels is not None,
@@ -105,19 +103,16 @@ def _refuse_shallow(metric: Any, ranking: Ranking) -> None:
 
 def _check_scores(metric: Any, ranking: Ranking) -> None:
     """Raise if the ranking has no scores."""
-    if ranking.scores is None and ranking.values is None:
+    if ranking.scores is not None or ranking.values is not None:
+        return
+    if metric.ties == "id":
         raise ValueError(
             f"{_name(metric)}: preds are ranked ids, which have no scores; pass scores."
         )
-
-
-def _check_scores_of_ties(metric: Any, ranking: Ranking) -> None:
-    """Raise if the ranking has no scores, of which ``ties`` reads the equal ones."""
-    if ranking.scores is None and ranking.values is None:
-        raise ValueError(
-            f"{_name(metric)}: ties={metric.ties!r} reads the scores of all labels, "
-            "and preds are ids; pass scores or scored candidates, or leave ties out."
-        )
+    raise ValueError(
+        f"{_name(metric)}: ties={metric.ties!r} reads the scores of all labels, and "
+        "preds are ids; pass scores or scored candidates, or leave ties out."
+    )
 
 
 def _check_whole_lists(metric: Any, ranking: Ranking) -> None:

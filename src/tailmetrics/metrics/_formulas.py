@@ -228,8 +228,8 @@ class Formula:
             has a value, to which ``empty_target_action`` does not apply; None if it is
             whether a row has a relevant label.
         lacking: What is the matter with a row to which ``empty_target_action`` applies.
-        usual_action: The default of ``empty_target_action``: overall, and within
-            buckets.
+        usual_action: The default of ``empty_target_action`` overall; within buckets
+            it is ``"skip"``.
         is_own: Whether a user wrote it: what it returns is checked.
     """
 
@@ -253,7 +253,7 @@ class Formula:
     is_additive: bool = False
     answered: Callable[..., Any] | None = None
     lacking: str = "no relevant label"
-    usual_action: tuple[str, str] = ("neg", "skip")
+    usual_action: str = "neg"
     is_own: bool = False
 
     def with_arguments(self, **arguments: Any) -> Formula:

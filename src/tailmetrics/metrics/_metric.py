@@ -503,7 +503,9 @@ class TopKMetric(ExactMetric):
         for name, state in self._declared.items():
             full_name = self._names[name]
             zero = torch.zeros((), dtype=state.dtype, device=self.device)
-            self.add_state(full_name, zero, state.reduce, persistent=self._keep_states)
+            self.add_state(
+                full_name, zero, state.reduction, persistent=self._keep_states
+            )
             setattr(
                 self,
                 full_name,
@@ -655,7 +657,7 @@ class TopKMetric(ExactMetric):
             ):
                 addition.sums.append((state, increment))
             else:
-                addition.note(state, increment, rows, self._declared[name].reduce)
+                addition.note(state, increment, rows, self._declared[name].reduction)
 
     def accepted_groups_and_weights(self, rows: BatchRows) -> BatchRows:
         """Return the row groups and weights of a batch, each None if the metric does

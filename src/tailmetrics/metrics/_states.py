@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from tailmetrics._arguments import shape_of
+from tailmetrics._transfer import Reduction
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import made_once, once, real_dtype
 from tailmetrics.ranking._kernels_cpu import kernels_for
@@ -266,16 +267,13 @@ def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
     return top / bottom.clamp(min=smallest)
 
 
-Reduction: TypeAlias = Literal["sum", "max"]
-
-
 @dataclass(frozen=True)
 class State:
     """A state tensor of whole numbers, 0 at first.
 
     Attributes:
         shape: Shape of the state without its first axis, the row groups.
-        reduce: The operation that adds a batch and combines processes.
+        reduction: The operation that adds a batch and combines processes.
         dtype: int64 for sums, uint8 for flags under ``max``.
         shared: Whether metrics of a collection share one tensor for this state. What a
             shared state holds depends only on the class of the aggregation, its name,
@@ -285,7 +283,7 @@ class State:
     """
 
     shape: tuple[int, ...]
-    reduce: Reduction = "sum"
+    reduction: Reduction = "sum"
     dtype: torch.dtype = torch.int64
     shared: bool = False
     key: str = ""
@@ -424,10 +422,10 @@ class Addition:
     )
 
     def note(
-        self, state: Tensor, increment: Increment, rows: BatchRows, reduce: Reduction
+        self, state: Tensor, increment: Increment, rows: BatchRows, reduction: Reduction
     ) -> None:
         """Note the amounts for a state, overall and for each row group."""
-        if isinstance(increment, (AtCells, InBlocks)) and reduce == "sum":
+        if isinstance(increment, (AtCells, InBlocks)) and reduction == "sum":
             self.cells.append((state, increment, rows))
         elif isinstance(increment, AtCells):
             self.flags += _amounts_at_cells(state, increment, BatchRows(rows.groups))

@@ -1084,7 +1084,7 @@ class RowAUC(TopKMetric):
             function=_area_of_pairs,
             answered=_has_pairs,
             lacking="no pair of a relevant and an irrelevant label",
-            usual_action=("skip", "skip"),
+            usual_action="skip",
         )
         super().__init__(
             None, formula, reading=Pairs, not_retrieved=not_retrieved, **kwargs

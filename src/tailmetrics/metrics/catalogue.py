@@ -266,7 +266,7 @@ class LabelsFound(_ListAggregation):
         shared = self.reading.min_gain is None
         flags = State(
             (self.reading.known_num_labels,),
-            reduce="max",
+            reduction="max",
             dtype=torch.uint8,
             shared=shared,
         )

@@ -702,7 +702,7 @@ class FallOutAtK(TopKMetric):
             check=_check_repeated,
             answered=_has_irrelevant_labels,
             lacking="no irrelevant label",
-            usual_action=("pos", "skip"),
+            usual_action="pos",
         )
         super().__init__(k, formula, **kwargs)
 

@@ -395,7 +395,7 @@ class CrossEntropy(TopKMetric):
             value_format=REAL,
             optional_k=True,
             reads_cutoff=False,
-            usual_action=("skip", "skip"),
+            usual_action="skip",
             is_of_softmax=True,
         )
         super().__init__(None, formula, reading=Probabilities, **kwargs)

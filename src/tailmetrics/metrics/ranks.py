@@ -294,7 +294,7 @@ class KForRecall(TopKMetric):
             {"min_recall": self.min_recall},
             reads_cutoff=False,
             optional_k=True,
-            usual_action=("skip", "skip"),
+            usual_action="skip",
             unit="places",
         )
         median = partial(

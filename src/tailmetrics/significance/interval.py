@@ -537,18 +537,18 @@ def rare_ends(
     return None
 
 
-def decimals_that_hold(error: float, most: int = DECIMALS) -> int:
+def decimals_that_hold(error: float) -> int:
     """Return how many decimals hold where a value may be off by ``error``: half of the
     last one is at least the error.
 
-    It is at least 1, and at most ``most``, also without an error (0 or NaN).
+    It is at least 1, and at most :data:`DECIMALS`, also without an error (0 or NaN).
 
     >>> decimals_that_hold(0.0018), decimals_that_hold(0.3), decimals_that_hold(0.0)
     (2, 1, 4)
     """
     if not error > 0:
-        return most
-    return max(1, min(most, floor(-log10(2 * error) + 1e-9)))
+        return DECIMALS
+    return max(1, min(DECIMALS, floor(-log10(2 * error) + 1e-9)))
 
 
 def first_decimal(value: float) -> int:
