@@ -642,7 +642,7 @@ def test_quick_intervals_cover_the_true_value() -> None:
             Moments.from_units([(1, rows, np.ones(50))]),
             float(rows.mean()),
             50,
-            shares=True,
+            are_shares=True,
         )
         num_holding += interval.low <= 0.2 <= interval.high
     assert 0.93 <= num_holding / 2000 <= 0.975

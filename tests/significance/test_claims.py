@@ -274,7 +274,7 @@ def test_quick_intervals_of_dcg_with_rare_gains_hold_the_truth(
         rows = draw(rng, num_rows)[0]
         moments = Moments.from_units([(1, rows, np.ones(num_rows))])
         estimates.append(
-            quick_interval(moments, float(rows.mean()), num_rows, shares=False)
+            quick_interval(moments, float(rows.mean()), num_rows, are_shares=False)
         )
     with_ends = [interval for interval in estimates if interval.ends]
     assert (

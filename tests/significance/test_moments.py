@@ -82,7 +82,7 @@ def test_a_ratio_has_the_same_moments_from_sums_and_from_rows():
     )
     assert from_sums.ratios == from_rows.ratios
     assert from_sums.units == from_rows.units == np.count_nonzero(bottom)
-    quick = quick_interval(from_sums, sums.value, 40, shares=True)
+    quick = quick_interval(from_sums, sums.value, 40, are_shares=True)
     interval_of_rows = intervals({"k": (top, bottom)}, resamples=0)["k"]
     assert (quick.low, quick.high) == pytest.approx(
         (interval_of_rows.low, interval_of_rows.high), rel=1e-12

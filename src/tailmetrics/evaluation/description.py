@@ -18,7 +18,7 @@ from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
-from tailmetrics.metrics._arguments_of_metrics import FACTS
+from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING
 from tailmetrics.metrics._keys import DATA
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 from tailmetrics.report.breakdowns import BucketRow
@@ -138,7 +138,7 @@ def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
     return {
         name: identity(value)
         for name, value in settings.items()
-        if name not in (*WITHIN, *FACTS, "k")
+        if name not in (*WITHIN, *FROM_TRAINING, "k")
     }
 
 
@@ -357,7 +357,7 @@ def by_bucket(
 def _takes_buckets(metric: TopKMetric) -> bool:
     """Whether a metric with the arguments of this one can be broken down by bucket."""
     try:
-        metric.empty_copy(without=tuple(FACTS), buckets="deciles")
+        metric.empty_copy(without=tuple(FROM_TRAINING), buckets="deciles")
     except (TypeError, ValueError):
         return False
     return True

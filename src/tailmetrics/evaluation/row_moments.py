@@ -400,7 +400,7 @@ class MomentSums(GroupedSums):
             moments,
             value,
             sums.n,
-            shares=self._is_share,
+            are_shares=self._is_share,
             num_ones=num_ones,
             confidence=confidence,
         )
@@ -434,7 +434,7 @@ class MomentSums(GroupedSums):
             Moments.of_gap(first_sums, last_sums, products, units_in_both),
             values[first] - values[last],
             first_sums.n + last_sums.n - n_in_both,
-            shares=self._is_share,
+            are_shares=self._is_share,
             confidence=confidence,
         )
 

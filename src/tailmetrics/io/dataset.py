@@ -20,7 +20,7 @@ from tailmetrics.io.files import DataFileError, FilePath
 from tailmetrics.io.filters import Filter
 from tailmetrics.io.rows import (
     Array,
-    Facts,
+    FileFacts,
     Ints,
     Ragged,
     Rows,
@@ -91,7 +91,7 @@ class EntryBound(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Files(Facts):
+class Files(FileFacts):
     """Facts about open files, and the conversion of their rows to tensors.
 
     Attributes:

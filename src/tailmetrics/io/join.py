@@ -17,7 +17,15 @@ from tailmetrics.io.database import Database, Progress
 from tailmetrics.io.files import DataFileError
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement, disagreement
 from tailmetrics.io.lines import LineFiles
-from tailmetrics.io.rows import UNKNOWN_HINT, Facts, Ints, Ragged, Source, share, starts
+from tailmetrics.io.rows import (
+    UNKNOWN_HINT,
+    FileFacts,
+    Ints,
+    Ragged,
+    Source,
+    share,
+    starts,
+)
 
 BEYOND_HINT = (
     "--string-ids true takes numbers for names: each that the files hold is one "
@@ -114,7 +122,7 @@ class Joined:
     preds: JoinedSource | None
     target: JoinedSource
     database: Database
-    facts: Facts
+    facts: FileFacts
 
 
 def join(
@@ -179,7 +187,7 @@ def join(
         sources[name] = JoinedSource(
             database, name, file, counts[name], own_rows, row_names, labels
         )
-    facts = Facts(
+    facts = FileFacts(
         num_rows=len(row_names),
         num_labels=labels.declared,
         label_names=labels.names,

@@ -32,7 +32,7 @@ from tailmetrics.io.labels import (
 )
 from tailmetrics.io.lines import LineFiles
 from tailmetrics.io.opening import ROWS_HINT, Input, open_input, open_inputs
-from tailmetrics.io.rows import Facts, Source, share
+from tailmetrics.io.rows import FileFacts, Source, share
 
 BATCH_ROWS = 8192
 """Rows per batch at most. With 100 labels per row, a batch has a million numbers: far
@@ -624,7 +624,7 @@ def _rule_of_lines(rule: LabelRule, inputs: Sequence[Input]) -> LabelRule:
 
 def _row_facts(
     sources: Sequence[Source], rule: LabelRule, memory: str, rank: int, world_size: int
-) -> Facts:
+) -> FileFacts:
     """Check that files of rows fit together, and return what is known of their rows and
     labels.
     """
@@ -661,7 +661,7 @@ def _row_facts(
         if source.reading.query:
             row_names = Names(_keys(source))
     own_rows = share(rank, world_size, first.num_rows)
-    return Facts(
+    return FileFacts(
         num_rows=first.num_rows,
         num_labels=columns,
         label_names=names,

@@ -444,7 +444,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Facts:
+class FileFacts:
     """Facts about the rows of open files.
 
     Attributes:

@@ -63,7 +63,7 @@ the others takes some 40 us.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class ValueFacts:
     """What states tell beside the values of a metric; None where it does not apply.
 
     Attributes:
@@ -210,9 +210,9 @@ class Aggregation(ABC):
         states by short name.
         """
 
-    def facts(self, states: States) -> Facts:
+    def facts(self, states: States) -> ValueFacts:
         """Return what the states tell beside the values."""
-        return Facts()
+        return ValueFacts()
 
     def errors(self, states: States) -> Sequence[float]:
         """Return the largest error of the value of each bucket that scores in bins
@@ -548,10 +548,10 @@ class MeanOfRows(_RowAggregation):
             rows = self.rows_with_value()
         return by_weight(rows, self.weighted), [counted] * len(self.reading.ks)
 
-    def facts(self, states: States) -> Facts:
+    def facts(self, states: States) -> ValueFacts:
         """Return the number of rows that are answered."""
         _, answered, _ = self._rows(states)
-        return Facts(answered=answered[0] // self.row_format.unit)
+        return ValueFacts(answered=answered[0] // self.row_format.unit)
 
     def row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each row by cut-off and bucket, (K * G, N)."""
@@ -771,7 +771,7 @@ class MedianOfRows(Aggregation):
         ]
         return by_weight(self.rows_with_value(), self.weighted), [counted]
 
-    def facts(self, states: States) -> Facts:
+    def facts(self, states: States) -> ValueFacts:
         """Return the number of rows that count, what a miss counts as, and the share of
         such rows in each bucket.
         """
@@ -779,7 +779,7 @@ class MedianOfRows(Aggregation):
         shares = []
         for histogram in histograms:
             shares.append(histogram[-1] / max(1, sum(histogram)))
-        return Facts(
+        return ValueFacts(
             answered=sum(histograms[0]) // self.row_format.unit,
             miss=(self._miss_of(states), shares),
         )

@@ -113,7 +113,7 @@ def _buckets_of_kind(training: Training, kind: str | None) -> LabelBuckets | Non
     return training.buckets(kind)
 
 
-FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
+FROM_TRAINING: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "num_labels": lambda training, _: training.num_labels,
     "buckets": _buckets_of_kind,
     "label_counts": lambda training, _: training.counts,

@@ -16,11 +16,18 @@ from torch import Tensor
 from tailmetrics._arguments import PRESENTATION, arguments, number_text, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._arguments_of_metrics import FACTS
+from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING
 from tailmetrics.metrics._states import State
 from tailmetrics.ranking._inputs import BATCH_DEFAULTS
 
-DATA: Final = ("k", *FACTS, *PRESENTATION, "row_groups", "weighted", *BATCH_DEFAULTS)
+DATA: Final = (
+    "k",
+    *FROM_TRAINING,
+    *PRESENTATION,
+    "row_groups",
+    "weighted",
+    *BATCH_DEFAULTS,
+)
 """Arguments that describe the data, not the convention of a metric: they are not in the
 key.
 """

@@ -18,8 +18,8 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._aggregations import (
     Aggregation,
     Denominators,
-    Facts,
     MeanOfRows,
+    ValueFacts,
     Values,
     by_weight,
     with_bucket_axis,
@@ -246,14 +246,14 @@ class _CountAggregation(Aggregation):
             torch.ones_like(ranks.n_relevant, dtype=torch.bool)
         )
 
-    def facts(self, states: States) -> Facts:
+    def facts(self, states: States) -> ValueFacts:
         """Return the number of rows that count, if rows without a relevant label are
         skipped.
         """
         if self.empty_target_action != "skip":
-            return Facts()  # the states do not tell such rows from others
+            return ValueFacts()  # the states do not tell such rows from others
         counted = int(self.row_format.totals(states["counted"])[0])
-        return Facts(answered=counted // self.row_format.unit)
+        return ValueFacts(answered=counted // self.row_format.unit)
 
 
 class RatioOfCounts(_CountAggregation):
@@ -714,7 +714,7 @@ class MeanOverLabels(RatioOfEachLabel):
             what = by_weight("relevant labels", self.weighted)
         return what, self._sums_of_weights(states)
 
-    def facts(self, states: States) -> Facts:
+    def facts(self, states: States) -> ValueFacts:
         """Return the number of rows that count, and of how many labels that are
         relevant in some row the mean is.
         """

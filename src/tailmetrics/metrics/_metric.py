@@ -29,7 +29,7 @@ from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, MeanOfRows, Values
 from tailmetrics.metrics._arguments_of_metrics import (
-    FACTS,
+    FROM_TRAINING,
     Buckets,
     Training,
     check_row_groups,
@@ -196,7 +196,7 @@ class TopKMetric(ExactMetric):
         # None
         self._left_open: dict[str, str | None] = {}
         for argument, value in vars(self).items():
-            if argument in FACTS and (value is None or isinstance(value, str)):
+            if argument in FROM_TRAINING and (value is None or isinstance(value, str)):
                 self._left_open[argument] = value
         self._rebuild({})
 
@@ -314,7 +314,7 @@ class TopKMetric(ExactMetric):
             )
         facts = {}
         for argument, value in self._left_open.items():
-            facts[argument] = FACTS[argument](training, value)
+            facts[argument] = FROM_TRAINING[argument](training, value)
         if any(vars(self)[argument] is not value for argument, value in facts.items()):
             self._rebuild(facts)
         return self
@@ -426,7 +426,7 @@ class TopKMetric(ExactMetric):
             changed: Arguments that replace those of this metric.
         """
         passed = dict(self._given)
-        for name in (*FACTS, "row_groups", *BATCH_DEFAULTS):
+        for name in (*FROM_TRAINING, "row_groups", *BATCH_DEFAULTS):
             value = vars(self).get(name)
             if value not in (None, BATCH_DEFAULTS.get(name)):
                 passed[name] = value

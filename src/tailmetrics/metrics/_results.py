@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tailmetrics.metrics._aggregations import Aggregation, Facts
+from tailmetrics.metrics._aggregations import Aggregation, ValueFacts
 from tailmetrics.metrics._states import States
 
 
@@ -33,7 +33,7 @@ class Result:
     """
 
     values: Tensor
-    facts: Facts
+    facts: ValueFacts
     not_measured: frozenset[str]
     tied_shares: Mapping[int | None, float]
     denominators: Mapping[str, tuple[float, str]]

@@ -14,7 +14,12 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._aggregations import Aggregation, Denominators, Facts, Values
+from tailmetrics.metrics._aggregations import (
+    Aggregation,
+    Denominators,
+    ValueFacts,
+    Values,
+)
 from tailmetrics.metrics._arguments_of_metrics import (
     Cutoffs,
     LevelArguments,
@@ -212,7 +217,7 @@ class CalibrationBins(Aggregation):
         """Return the predictions."""
         return "predictions", states["shown"].sum(dim=-1).tolist()
 
-    def facts(self, states: States) -> Facts:
+    def facts(self, states: States) -> ValueFacts:
         """Return the number of predictions, their mean probability, and the share that
         is right.
         """
@@ -223,7 +228,7 @@ class CalibrationBins(Aggregation):
         calibration = []
         for sides in zip(shown, confidence, accuracy, strict=True):
             calibration.append([side.tolist() for side in sides])
-        return Facts(calibration=calibration)
+        return ValueFacts(calibration=calibration)
 
 
 @final

@@ -22,11 +22,11 @@ from tailmetrics.significance.influence import Array, Flags, Influence
 from tailmetrics.significance.interval import (
     FEW,
     Ends,
-    Facts,
     Gaps,
     Interval,
+    IntervalFacts,
     Method,
-    Shares,
+    PoissonSums,
     choose,
     largest_unseen_share,
     rare_ends,
@@ -134,7 +134,7 @@ class Estimate:
         """Whether every numerator lies between 0 and its denominator, so that each row
         has a value in [0, 1].
         """
-        if not self.models[0].shares:
+        if not self.models[0].are_shares:
             return False
         for model in self.models:
             for (_, top, bottom), rows in zip(
@@ -159,7 +159,7 @@ class Estimate:
             return 0.0, 1.0
         return -num_shares / 2, num_shares / 2
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> IntervalFacts:
         """Return the facts that decide which method gives an interval."""
         agrees = self.moments is not None and self.moments.agrees
         effective = 0.0
@@ -190,8 +190,8 @@ class Estimate:
             refusal = TWO_RUNS
         elif self._drawn is not None and self._drawn.fewest_labels == 1:
             refusal = ONE_LABEL
-        shares, misses = self._shares_and_misses()
-        return Facts(
+        hits, misses = self._hits_and_misses()
+        return IntervalFacts(
             self.value,
             self._num_contributing(),
             agrees=agrees,
@@ -202,8 +202,8 @@ class Estimate:
             clusters=num_clusters,
             refusal=refusal,
             weakness=weakness,
-            shares=shares,
-            shares_of_misses=misses,
+            hits=hits,
+            misses=misses,
         )
 
     def _weakness_of_clusters(self) -> str | None:
@@ -261,7 +261,7 @@ class Estimate:
             return None
         return round(float(self.row_values.sum()))
 
-    def _shares_and_misses(self) -> tuple[Shares | None, Shares | None]:
+    def _hits_and_misses(self) -> tuple[PoissonSums | None, PoissonSums | None]:
         """Return sums of the units, and of their denominators less the units; None
         unless one model has shares.
         """
@@ -271,7 +271,7 @@ class Estimate:
         if len(self.models) > 1 or not is_share or self.moments is None:
             return None, None
         (ratio,) = self.moments.ratios
-        return ratio.rare_shares
+        return ratio.rare_sums
 
     def _statistic_to_resample(self) -> Summed | None:
         """Return the statistic of each resample: a distance in standard errors, or a
@@ -450,7 +450,7 @@ class Estimate:
         """
         if self.kind != "ratio" or self.moments is None or not self._has_unbounded_rows:
             return False
-        return self.models[0].shares and self.moments.ratios[0].high <= 1
+        return self.models[0].are_shares and self.moments.ratios[0].high <= 1
 
     @property
     def _has_unbounded_rows(self) -> bool:
@@ -472,8 +472,8 @@ class Estimate:
             )
             return Ends(low, high, Method.FAY_FEUER)
         residuals = top - self.value * bottom
-        hits = Shares.of_residuals(self.value, residuals, bottom)
-        misses = Shares.of_residuals(1 - self.value, -residuals, bottom)
+        hits = PoissonSums.of_residuals(self.value, residuals, bottom)
+        misses = PoissonSums.of_residuals(1 - self.value, -residuals, bottom)
         return rare_ends(hits, misses, confidence)
 
     def widened(self, interval: Interval, low: float, high: float) -> Interval:

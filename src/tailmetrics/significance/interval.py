@@ -18,7 +18,7 @@ two rules.
 5. A mean or ratio of sums of values x in [0, 1], of one run, where (Σx)² / Σx² is below 20 and below a quarter of the
    rows: the limits of Fay and Feuer; the same of 1 - x. Of a mean, x stands above its least value. Much larger rows may
    still come where one row has most of Σx² but little of Σx, as among values of 1 / rank
-   (:attr:`Shares.largest_expected`). Quick intervals under the same condition:
+   (:attr:`PoissonSums.largest_expected`). Quick intervals under the same condition:
    a. Values x >= 0 without an upper bound, such as DCG: the same limits; no interval if (Σx)² / Σx² is below 2, which
       says that one row has more than half of the sum. Of a mean also the limits of a Poisson number of events with
       the variance of the rows, each as large as the largest distance of a row above the mean.
@@ -230,7 +230,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Shares:
+class PoissonSums:
     """Sums of numerators x >= 0 and denominators d, from which the limits of rare
     values follow.
 
@@ -256,7 +256,7 @@ class Shares:
     most: float | None = None
 
     @classmethod
-    def of_units(cls, top: Array, bottom: Array, most: float | None) -> Shares:
+    def of_units(cls, top: Array, bottom: Array, most: float | None) -> PoissonSums:
         """Return the sums of numerators and denominators, shape (U,) each."""
         units = int((bottom != 0).sum())
         return cls(
@@ -278,7 +278,7 @@ class Shares:
         bottom: float,
         units: int,
         bound: float = 1.0,
-    ) -> Shares:
+    ) -> PoissonSums:
         """Return the sums of a Poisson number of events of one size that vary as much
         as the rows do.
 
@@ -303,7 +303,7 @@ class Shares:
         )
 
     @classmethod
-    def of_residuals(cls, value: float, residuals: Array, bottom: Array) -> Shares:
+    def of_residuals(cls, value: float, residuals: Array, bottom: Array) -> PoissonSums:
         """Return the sums for a ratio whose numerators may be negative, such as of
         values less chance.
 
@@ -324,7 +324,7 @@ class Shares:
             value, squares, cubes / squares, float(residuals.max()), total, units
         )
 
-    def above(self, least: float) -> Shares:
+    def above(self, least: float) -> PoissonSums:
         """Return the sums of x less the least value of a row, of a mean.
 
         If fewer than 3 rows are above the least value, as few others may be below it:
@@ -333,7 +333,7 @@ class Shares:
         most = None
         if self.most is not None:
             most = self.most - least
-        shares = replace(
+        sums = replace(
             self,
             top=max(0.0, self.top - least * self.bottom),
             squares=max(
@@ -343,9 +343,9 @@ class Shares:
             offset=least,
             most=most,
         )
-        if shares.effective_number < 3:
+        if sums.effective_number < 3:
             return self
-        return shares
+        return sums
 
     @property
     def effective_number(self) -> float:
@@ -445,7 +445,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Facts:
+class IntervalFacts:
     """The facts that decide which method gives an interval.
 
     Attributes:
@@ -462,9 +462,9 @@ class Facts:
         refusal: Why there can be no interval; None where there can be one.
         weakness: Why the rows do not tell the variance, although they are enough; None
             where they do.
-        shares: Sums of the rows, if the value is a mean or a ratio of shares; else
+        hits: Sums of the rows, if the value is a mean or a ratio of shares; else
             None.
-        shares_of_misses: The same sums of d - x.
+        misses: The same sums of d - x.
     """
 
     value: float
@@ -477,11 +477,13 @@ class Facts:
     clusters: int | None = None
     refusal: str | None = None
     weakness: str | None = None
-    shares: Shares | None = None
-    shares_of_misses: Shares | None = None
+    hits: PoissonSums | None = None
+    misses: PoissonSums | None = None
 
 
-def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Interval:
+def choose(
+    facts: IntervalFacts, confidence: float, spread: Callable[[], Ends]
+) -> Interval:
     """Return the interval by rules 1 to 5 of the module's docstring, else the interval
     that ``spread`` returns.
     """
@@ -498,7 +500,7 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
     )
 
 
-def _ends(facts: Facts, confidence: float) -> Ends | None:
+def _ends(facts: IntervalFacts, confidence: float) -> Ends | None:
     """Return the ends by rules 1 to 5; None if none of them fits."""
     units = unit_names(facts.clusters)
     if not facts.units or not isfinite(facts.value):
@@ -520,11 +522,11 @@ def _ends(facts: Facts, confidence: float) -> Ends | None:
         return Ends.none(reason_of_few(facts.clusters))
     if facts.weakness is not None:
         return Ends.none(facts.weakness)
-    return rare_ends(facts.shares, facts.shares_of_misses, confidence)
+    return rare_ends(facts.hits, facts.misses, confidence)
 
 
 def rare_ends(
-    hits: Shares | None, misses: Shares | None, confidence: float
+    hits: PoissonSums | None, misses: PoissonSums | None, confidence: float
 ) -> Ends | None:
     """Return the ends for a value that few rows decide, given the sums of x and of d -
     x; None for other values.

@@ -20,10 +20,10 @@ from tailmetrics.significance.influence import Array
 from tailmetrics.significance.interval import (
     ONE_ROW_DECIDES,
     Ends,
-    Facts,
     Interval,
+    IntervalFacts,
     Method,
-    Shares,
+    PoissonSums,
     choose,
     rare_ends,
     student,
@@ -51,8 +51,8 @@ class Ratio:
         high: The greatest x / d of a unit.
     """
 
-    hits: Shares
-    misses: Shares
+    hits: PoissonSums
+    misses: PoissonSums
     bottom_squares: float
     low: float
     high: float
@@ -69,8 +69,8 @@ class Ratio:
         elif are_clusters:
             most = None  # the sums of clusters differ by their sizes, too
         return cls(
-            Shares.of_units(top, bottom, most),
-            Shares.of_units(bottom - top, bottom, most),
+            PoissonSums.of_units(top, bottom, most),
+            PoissonSums.of_units(bottom - top, bottom, most),
             float((bottom**2).sum()),
             float(values.min()),
             float(values.max()),
@@ -92,7 +92,7 @@ class Ratio:
         return self.units == self.hits.bottom == self.bottom_squares
 
     @property
-    def rare_shares(self) -> tuple[Shares, Shares]:
+    def rare_sums(self) -> tuple[PoissonSums, PoissonSums]:
         """The sums of x and of d - x that tell whether few units decide the value: of a
         mean above the least ones.
 
@@ -183,7 +183,7 @@ class ExactSums:
         misses = self.bottom - self.top
         miss_squares = self.bottom_squares - 2 * self.products + self.squares
         return Ratio(
-            Shares(
+            PoissonSums(
                 self.top / unit,
                 self.squares / unit,
                 self.largest,
@@ -191,7 +191,7 @@ class ExactSums:
                 units,
                 most=self.most,
             ),
-            Shares(
+            PoissonSums(
                 misses / unit,
                 miss_squares / unit,
                 self.largest_miss,
@@ -362,7 +362,7 @@ class Moments:
             largest_residual = ratio.high - ratio.value
         if ends is not None or largest_residual is None or largest_residual <= 0:
             return ends
-        events = Shares.of_events(
+        events = PoissonSums.of_events(
             ratio.value,
             self.products[0],
             largest_residual,
@@ -434,7 +434,7 @@ def quick_interval(
     value: float,
     n: int,
     *,
-    shares: bool,
+    are_shares: bool,
     num_ones: int | None = None,
     confidence: float = 0.95,
 ) -> Interval:
@@ -444,14 +444,14 @@ def quick_interval(
         moments: The moments of independent rows.
         value: The value.
         n: Number of rows that count.
-        shares: Whether no row can have a value outside [0, 1].
+        are_shares: Whether no row can have a value outside [0, 1].
         num_ones: Number of rows that are 1, if the value is a mean of rows of 0 and 1;
             else None.
         confidence: Confidence of the interval.
 
     >>> rows = np.array([0.25, 0.5, 0.5, 0.75] * 3)
     >>> moments = Moments.from_units([(1, rows, np.ones(12))])
-    >>> interval = quick_interval(moments, 0.5, 12, shares=True)
+    >>> interval = quick_interval(moments, 0.5, 12, are_shares=True)
     >>> round(interval.low, 4), round(interval.high, 4), interval.method.value
     (0.3827, 0.6173, "Student's t")
     """
@@ -459,22 +459,22 @@ def quick_interval(
         return Interval(value, nan, nan, n, confidence, Method.NONE, "no finite value")
 
     ratio, is_gap = moments.ratios[0], len(moments.ratios) > 1
-    facts = Facts(
+    facts = IntervalFacts(
         value, moments.fewest_units, moments.agrees, moments.effective_units, n
     )
     bounds = -inf, inf
-    if shares and is_gap:
+    if are_shares and is_gap:
         bounds = -1.0, 1.0
         facts = replace(facts, bounds=bounds)
-    elif shares:
+    elif are_shares:
         bounds = 0.0, 1.0
-        hits, misses = ratio.rare_shares
+        hits, misses = ratio.rare_sums
         facts = replace(
             facts,
             bounds=bounds,
             num_ones=num_ones,
-            shares=hits,
-            shares_of_misses=misses,
+            hits=hits,
+            misses=misses,
         )
     elif is_gap:
         facts = replace(facts, weakness=moments.weakness)
@@ -482,7 +482,7 @@ def quick_interval(
         bounds = 0.0, inf
 
     def spread() -> Ends:
-        if not shares and not is_gap:
+        if not are_shares and not is_gap:
             ends = moments.ends_without_bound(confidence)
             if ends is not None:
                 return ends
@@ -524,5 +524,5 @@ def quick_median(
             return Ends.none("no finite value")
         return Ends(low, high, Method.ORDER_STATISTICS)
 
-    facts = Facts(value, n, agrees=False, effective=n, n=n)
+    facts = IntervalFacts(value, n, agrees=False, effective=n, n=n)
     return choose(facts, confidence, between)

@@ -74,7 +74,7 @@ class KeyRows:
             first.
         label_rows: The labels of the rows of an average over labels: one for a bucket,
             two for a gap; else empty.
-        shares: Whether every value lies in [0, 1].
+        are_shares: Whether every value lies in [0, 1].
         bin_error: Upper bound of the distance from the exact value, which is lost where
             scores share bins.
     """
@@ -84,7 +84,7 @@ class KeyRows:
     runs: tuple[float, ...]
     influence: Influence | None = None
     label_rows: tuple[OverLabels, ...] = ()
-    shares: bool = True
+    are_shares: bool = True
     bin_error: float = 0.0
 
     @property
@@ -368,7 +368,7 @@ def _read_rows(
                     f"{name} as a model of its own."
                 )
             first_rows = _join_runs([run[key] for run in runs.values()])
-        model[key] = replace(first_rows, shares=not covers(unbounded, key))
+        model[key] = replace(first_rows, are_shares=not covers(unbounded, key))
     return model
 
 
@@ -586,7 +586,7 @@ def _join_runs(runs: Sequence[KeyRows]) -> KeyRows:
     return replace(runs[0], terms=(term,), runs=tuple(values), bin_error=bin_error)
 
 
-def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
+def _gap(first: KeyRows, last: KeyRows, are_shares: bool) -> KeyRows:
     """Return the value of the first bucket minus the value of the last bucket."""
     negative_terms = [term.negative() for term in last.terms]
     influence = None
@@ -598,6 +598,6 @@ def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
         tuple(map(sub, first.runs, last.runs)),
         influence=influence,
         label_rows=(*first.label_rows, *last.label_rows),
-        shares=shares,
+        are_shares=are_shares,
         bin_error=first.bin_error + last.bin_error,
     )
