@@ -387,11 +387,10 @@ class Level(NamedTuple):
             lists = lists_from_scores(context, scores, depth)
         rolled_up = Ranking(
             *lists,
-            targets,
-            num_labels,
-            ranking.rows,
-            None,
-            ranking.queries,
+            targets=targets,
+            num_labels=num_labels,
+            rows=ranking.rows,
+            queries=ranking.queries,
             ignore_index=ranking.ignore_index,
             notes=ranking.notes,
         )

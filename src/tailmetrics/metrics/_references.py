@@ -131,10 +131,10 @@ class ReferenceRanking(Ranking):
             padding.hits(above + 1, entries.ids, entries.gains),
             RelevantLabels(targets, buckets),
             lengths,
-            self.num_labels,
-            EVERYTHING,
-            self._known_num_labels,
-            self.documents,
+            num_labels=self.num_labels,
+            max_k=EVERYTHING,
+            deepest=self._known_num_labels,
+            documents=self.documents,
         )
         return ranks, padding
 
@@ -376,14 +376,19 @@ class RowCounts(TargetRanks):
             gains=None,
         )
         largest = int(sizes.max())
+        num_labels: int | None = largest
+        documents: Tensor | None = None
         if self._are_documents:
-            ranks = TargetRanks(
-                hits, self.relevant, sizes, None, EVERYTHING, largest, sizes
-            )
-        else:
-            ranks = TargetRanks(
-                hits, self.relevant, sizes, largest, EVERYTHING, largest
-            )
+            num_labels, documents = None, sizes
+        ranks = TargetRanks(
+            hits,
+            self.relevant,
+            sizes,
+            num_labels=num_labels,
+            max_k=EVERYTHING,
+            deepest=largest,
+            documents=documents,
+        )
         ranks.n_relevant = n
         equal = sizes[:, None].expand(is_relevant.shape)
         return ExpectedRanks(

@@ -116,9 +116,9 @@ def _with_spans_of_rows(spans: Spans, row_spans: Spans, rows: Tensor) -> Spans:
             hits,
             ranks.relevant,
             ranks.length,
-            ranks.num_labels,
-            EVERYTHING,
-            row_ranks.deepest,
+            num_labels=ranks.num_labels,
+            max_k=EVERYTHING,
+            deepest=row_ranks.deepest,
         ),
         above=_with_rows(spans.above, row_spans.above, rows, NOT_RANKED),
         equal=_with_rows(spans.equal, row_spans.equal, rows, 1),
@@ -298,9 +298,9 @@ def _spans_by_counting(ranking: Ranking, view: View) -> Spans:
         bucket_hits,
         by_bucket.relevant,
         by_bucket.length,
-        ranking.num_labels,
-        EVERYTHING,
-        ranks.deepest,
+        num_labels=ranking.num_labels,
+        max_k=EVERYTHING,
+        deepest=ranks.deepest,
     )
     return Spans(bucket_target_ranks, above, equal)
 

@@ -155,10 +155,10 @@ class ExpectedRanks(TargetRanks):
             hits,
             ranks.relevant,
             ranks.length,
-            ranks.num_labels,
-            EVERYTHING,
-            ranks.deepest,
-            ranks.documents,
+            num_labels=ranks.num_labels,
+            max_k=EVERYTHING,
+            deepest=ranks.deepest,
+            documents=ranks.documents,
         )
         self.n_relevant = ranks.n_relevant
         void = hits.ranks >= NOT_RANKED
@@ -580,10 +580,10 @@ def in_order(spans: Spans, worth: Tensor, ties: Ties) -> TargetRanks:
         sorted_hits,
         ranks.relevant,
         length,
-        ranks.num_labels,
-        EVERYTHING,
-        deepest,
-        ranks.documents,
+        num_labels=ranks.num_labels,
+        max_k=EVERYTHING,
+        deepest=deepest,
+        documents=ranks.documents,
     )
 
 

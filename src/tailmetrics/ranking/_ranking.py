@@ -347,19 +347,12 @@ class Ranking(TargetRanks):
         deepest = kernels.deepest(k, self.depth)
         if deepest >= self.depth:
             return self
-        rest = (
-            self.relevant,
-            self.length,
-            self.num_labels,
-            deepest,
-            deepest,
-            self.documents,
-            self.listed,
-        )
         places = self._places(kernels)
         return self.remembered(
             ("up to", deepest),
-            lambda: TargetRanks(kernels.hits(places, deepest), *rest),
+            lambda: self.with_other_hits(
+                kernels.hits(places, deepest), max_k=deepest, deepest=deepest
+            ),
         )
 
     def by_bucket(
@@ -428,7 +421,13 @@ class Ranking(TargetRanks):
             max_k = EVERYTHING if deepest >= depth else deepest
             listed = partial(kernels.first_of_buckets, ids, buckets)
             return TargetRanks(
-                hits, relevant, length, self.num_labels, max_k, deepest, listed=listed
+                hits,
+                relevant,
+                length,
+                num_labels=self.num_labels,
+                max_k=max_k,
+                deepest=deepest,
+                listed=listed,
             )
 
         if exact:
@@ -440,7 +439,13 @@ class Ranking(TargetRanks):
         length = self.length[:, None].expand(-1, len(buckets))
         listed = partial(first_of_lists, self.ids)
         return TargetRanks(
-            hits, relevant, length, self.num_labels, max_k, deepest, listed=listed
+            hits,
+            relevant,
+            length,
+            num_labels=self.num_labels,
+            max_k=max_k,
+            deepest=deepest,
+            listed=listed,
         )
 
     def listed_ranks(
@@ -716,8 +721,16 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
     lists, targets, rows = read_batch(context, batch, depth)
     if context.warns:
         warn_of_first_batch(context, batch, lists, targets, depth)
-    facts = batch.num_documents, batch.queries, context.ignore_index, context.notes
-    return Ranking(*lists, targets, context.num_labels, rows, *facts)
+    return Ranking(
+        *lists,
+        targets=targets,
+        num_labels=context.num_labels,
+        rows=rows,
+        documents=batch.num_documents,
+        queries=batch.queries,
+        ignore_index=context.ignore_index,
+        notes=context.notes,
+    )
 
 
 def _only_ranking(context: Context, batch: Batch) -> Ranking:

@@ -97,6 +97,7 @@ class TargetRanks:
         hits: Hits,
         relevant: RelevantLabels,
         length: Tensor,
+        *,
         num_labels: int | None,
         max_k: int,
         deepest: int,
@@ -160,21 +161,31 @@ class TargetRanks:
         """Return the ranks that a list of this ``depth`` would give: larger ranks
         become ``NOT_RANKED``.
         """
-        ranks, ids, gains = self.hits.ranks, self.hits.ids, self.hits.gains
-        inside = ranks <= depth
+        return self.remembered(("first", depth), lambda: self._first(depth))
+
+    def _first(self, depth: int) -> TargetRanks:
+        ranks, gains = self.hits.ranks, self.hits.gains
+        is_inside = ranks <= depth
         if gains is not None:
-            gains = gains * inside
-        hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, gains)
-        rest = (
+            gains = gains * is_inside
+        ranks = torch.where(is_inside, ranks, NOT_RANKED)
+        return self.with_other_hits(
+            Hits(ranks, self.hits.ids, gains),
+            max_k=self.max_k,
+            deepest=min(depth, self.deepest),
+        )
+
+    def with_other_hits(self, hits: Hits, max_k: int, deepest: int) -> TargetRanks:
+        """Return the ranks of the same lists and relevant labels with other hits."""
+        return TargetRanks(
+            hits,
             self.relevant,
             self.length,
-            self.num_labels,
-            self.max_k,
-            min(depth, self.deepest),
-            self.documents,
-        )
-        return self.remembered(
-            ("first", depth), lambda: TargetRanks(hits, *rest, self.listed)
+            num_labels=self.num_labels,
+            max_k=max_k,
+            deepest=deepest,
+            documents=self.documents,
+            listed=self.listed,
         )
 
     @once
@@ -379,10 +390,10 @@ class RanksOfRows(TargetRanks):
             hits,
             whole.relevant,
             length,
-            whole.num_labels,
-            whole.max_k,
-            whole.deepest,
-            documents,
+            num_labels=whole.num_labels,
+            max_k=whole.max_k,
+            deepest=whole.deepest,
+            documents=documents,
         )
         self._rows, self.n_relevant = rows, whole.n_relevant[rows]
 
