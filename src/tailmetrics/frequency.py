@@ -20,19 +20,13 @@ from tailmetrics._arguments import (
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import EqualCounts, LabelBuckets, QuantileBy
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import (
-    Batch,
-    Context,
-    ExplicitTarget,
-    as_tensor,
-    per_row,
-    target_as_tensor,
-    without_ignored,
-)
+from tailmetrics.ranking._batch import Batch, Context, ExplicitTarget
+from tailmetrics.ranking._inputs import target_as_tensor, without_ignored
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._reading import read_target
+from tailmetrics.ranking._tensors import as_tensor, per_row
 from tailmetrics.ranking._warnings import looks_at_padded_lists, warn_outside
 
 

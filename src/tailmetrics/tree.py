@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_count, check_names, whole_numbers
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, rank
+from tailmetrics.ranking._batch import Context
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Lists, lists_from_scores

@@ -29,7 +29,7 @@ from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation import compare_runs, evaluate
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.metrics._checks import depends_on_labels
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, BatchArguments, Context
+from tailmetrics.ranking._batch import BATCH_DEFAULTS, BatchArguments, Context
 
 SCORES = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
 TARGET = torch.tensor([[1, 3]])

@@ -43,8 +43,8 @@ from tailmetrics.metrics._results import Result
 from tailmetrics.metrics._states import Addition, Increments
 from tailmetrics.metrics._tie_counts import MANY_TIED, ties_in_words
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._batch import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._device import is_compiling, one_thread
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._stages import enter_stage

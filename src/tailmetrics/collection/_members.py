@@ -29,7 +29,7 @@ from tailmetrics.collection._alternatives import (
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import Reference
 from tailmetrics.metrics._ties import Ties
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS
+from tailmetrics.ranking._batch import BATCH_DEFAULTS
 
 IS_SYNCED = attrgetter("_is_synced")
 """Whether a metric holds the states of all processes; each update reads it of all

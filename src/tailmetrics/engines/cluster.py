@@ -26,7 +26,7 @@ from tailmetrics.evaluation.preparing import prepared
 from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._inputs import ExplicitTarget
+from tailmetrics.ranking._batch import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8

@@ -20,7 +20,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING
 from tailmetrics.metrics._keys import DATA
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS
+from tailmetrics.ranking._batch import BATCH_DEFAULTS
 from tailmetrics.report.breakdowns import BucketRow
 from tailmetrics.report.data import summary_of_counts
 from tailmetrics.tree import LabelTree

@@ -23,7 +23,7 @@ from tailmetrics.evaluation.preparing import check_complete, prepared
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._inputs import Duplicates
+from tailmetrics.ranking._batch import Duplicates
 from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree
 

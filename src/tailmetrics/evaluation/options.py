@@ -11,7 +11,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS, Duplicates, check_batch_argument
+from tailmetrics.ranking._batch import BATCH_DEFAULTS, Duplicates, check_batch_argument
 from tailmetrics.tree import LabelTree
 
 CALLER = "evaluate"

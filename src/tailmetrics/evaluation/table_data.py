@@ -21,7 +21,7 @@ from tailmetrics.evaluation.list_forms import is_frame, is_lists, is_table
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.values_by_row import values_by_row
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.ranking._inputs import as_tensor, per_row
+from tailmetrics.ranking._tensors import as_tensor, per_row
 from tailmetrics.ranking._warnings import warn_outside
 
 if TYPE_CHECKING:

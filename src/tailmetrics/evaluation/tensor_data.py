@@ -18,15 +18,10 @@ from tailmetrics.evaluation.data import Data, Part
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import (
-    Batch,
-    Context,
-    ExplicitTarget,
-    as_tensor,
-    as_tensors,
-    labels_without,
-)
+from tailmetrics.ranking._batch import Batch, Context, ExplicitTarget
+from tailmetrics.ranking._inputs import as_tensors, labels_without
 from tailmetrics.ranking._reading import wrong_axes
+from tailmetrics.ranking._tensors import as_tensor
 
 
 def data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> Data:

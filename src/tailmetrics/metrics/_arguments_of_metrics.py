@@ -16,7 +16,7 @@ from tailmetrics._arguments import TorchMetricsArguments, check_names, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._ties import Ties
-from tailmetrics.ranking._inputs import BatchArguments
+from tailmetrics.ranking._batch import BatchArguments
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._warnings import warn_outside
 from tailmetrics.tree import LabelTree

@@ -18,7 +18,7 @@ from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING
 from tailmetrics.metrics._states import State
-from tailmetrics.ranking._inputs import BATCH_DEFAULTS
+from tailmetrics.ranking._batch import BATCH_DEFAULTS
 
 DATA: Final = (
     "k",

@@ -51,14 +51,14 @@ from tailmetrics.metrics._states import (
 )
 from tailmetrics.metrics._tie_counts import MANY_TIED, TieCount, ties_in_words
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._device import one_thread, real_dtype
-from tailmetrics.ranking._inputs import (
+from tailmetrics.ranking._batch import (
     BATCH_DEFAULTS,
     Batch,
     Context,
     Duplicates,
     check_batch_argument,
 )
+from tailmetrics.ranking._device import one_thread, real_dtype
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows
 from tailmetrics.ranking._stages import enter_stage

@@ -25,7 +25,7 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
-from tailmetrics.ranking._inputs import Context
+from tailmetrics.ranking._batch import Context
 from tailmetrics.ranking._matrices import above
 from tailmetrics.ranking._orders import row_of_each
 from tailmetrics.ranking._reading import Depth

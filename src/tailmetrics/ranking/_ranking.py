@@ -20,16 +20,16 @@ from tailmetrics._arguments import (
 )
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._all_scores import log_sum
-from tailmetrics.ranking._device import once, one_thread, real_dtype
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
-from tailmetrics.ranking._inputs import (
+from tailmetrics.ranking._batch import (
     OPTIONAL_ARGUMENTS,
     Batch,
     Context,
     Duplicates,
     ExplicitTarget,
-    as_tensors,
 )
+from tailmetrics.ranking._device import once, one_thread, real_dtype
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
+from tailmetrics.ranking._inputs import as_tensors
 from tailmetrics.ranking._kernels import Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._orders import along_rows

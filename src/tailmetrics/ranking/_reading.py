@@ -19,9 +19,9 @@ from tailmetrics._arguments import (
     check_ids_in_range,
     shape_of,
 )
+from tailmetrics.ranking._batch import Batch, Context
 from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import EVERYTHING, Entries
-from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._orders import rows_of_cells
 
