@@ -137,6 +137,29 @@ def test_cutoffs_are_adjacent_bars_in_each_bucket():
     assert [bar.get_x() for bar in second] == pytest.approx(range(len(BUCKETS)))
 
 
+def test_groups_of_rows_are_bars_beside_those_of_all_rows():
+    """With groups of rows, each bar has the height of the value of its cut-off, group
+    and bucket, all rows first: ``compute`` has groups in front of cut-offs.
+    """
+    metric = RecallAtK(k=[1, 5], buckets=BUCKETS, row_groups=["x", "y"])
+    metric.update(*batch(), row_groups=torch.arange(20) % 2)
+    values = metric.compute()
+
+    _, ax = metric.plot()
+    for number, bars in enumerate(ax.containers):
+        heights = [bar.get_height() for bar in bars]
+        expected = [group[number] for group in values]
+        assert heights == pytest.approx(
+            torch.cat(expected).tolist(), nan_ok=True, abs=0
+        )
+    names = list(BUCKETS.names)
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [
+        *names,
+        *(f"x/{name}" for name in names),
+        *(f"y/{name}" for name in names),
+    ]
+
+
 def test_an_unbounded_metric_has_no_upper_line():
     """The plot of a metric without an upper bound has no line at an upper end."""
     metric = updated(DCGAtK(k=5))
@@ -197,6 +220,16 @@ def test_a_collection_plots_each_member():
         float(metrics.compute()["val/precision@5"]),
     ]
     assert len(bars.patches) == len(BUCKETS)
+
+
+def test_a_collection_plots_no_values_of_single_labels():
+    """A member with a value for each label is left out of the plots of a collection, as
+    it is of its values.
+    """
+    by_label = RecallAtK(k=5, average="none", num_labels=NUM_LABELS)
+    metrics = updated(TopKCollection([by_label, PrecisionAtK(k=5)]))
+    ((_, ax),) = metrics.plot()
+    assert ax.get_ylabel() == "precision@5"
 
 
 def test_a_collection_plots_all_values_together():

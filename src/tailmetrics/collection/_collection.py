@@ -584,6 +584,8 @@ class TopKCollection(MemberCollection):
     ) -> Any:
         """Plot every member as its own ``plot`` does, or all values in one figure.
 
+        Members with ``average="none"``, which have no keys, are left out.
+
         Args:
             val: What ``compute`` or ``forward`` returned, or a sequence of that over
                 steps; None is ``compute()``.
@@ -598,7 +600,7 @@ class TopKCollection(MemberCollection):
             val = self.compute()
         if together:
             return plot_single_or_multi_val(val, ax=ax)  # type: ignore[arg-type] # wants dict, reads any mapping
-        members = list(self.members().values())
+        members = [metric for metric in self.members().values() if metric.keys()]
         axes = [None] * len(members) if ax is None else list(ax)
         if len(axes) != len(members):
             raise ValueError(

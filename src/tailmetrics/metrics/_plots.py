@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -51,25 +52,25 @@ def _bars(metric: Any, val: Tensor, ax: Any) -> Any:
     """Draw a group of bars per bucket, head first, with a bar per cut-off."""
     import matplotlib.pyplot as plt  # imported only for plots
 
-    scalars = metric.scalars(val)
+    scalars = metric.scalars(val.detach().cpu())
     figure = None
     if ax is None:
         figure, ax = plt.subplots()
     stems = metric.cutoff_keys()
     names = [
-        key.removeprefix(f"{stems[0]}/")
-        for key in list(scalars)[: len(scalars) // len(stems)]
+        f"{group}/{bucket}"
+        for group, bucket in product(metric.group_keys(), metric.bucket_names)
     ]
     places = torch.arange(len(names), dtype=torch.float64, device="cpu")
     width = 0.8 / len(stems)
-    for number, (stem, values) in enumerate(
-        zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)
-    ):
+    for number, stem in enumerate(stems):
         shift = (number - (len(stems) - 1) / 2) * width
+        values = torch.stack([scalars[f"{stem}{name}"] for name in names])
         # no bar for NaN or infinity
         heights = values.where(values.isfinite(), torch.nan)
         ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
-    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    labels = [name.removeprefix("/") for name in names]
+    ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right")
     ax.set_ylabel(stems[0])
     if len(stems) > 1:
         ax.set_ylabel(metric.stem)
