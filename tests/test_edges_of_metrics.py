@@ -21,6 +21,7 @@ from tailmetrics import (
     FBetaAtK,
     LabelAUC,
     LabelFrequency,
+    PersonalizationAtK,
     PopularityAtK,
     PropensityScoredRecallAtK,
     Ranking,
@@ -100,6 +101,21 @@ def test_products_of_large_counts_do_not_overflow() -> None:
     metric.update(torch.tensor([[0]]), torch.tensor([0]))
     metric.states_of_groups()[0]["shown_at_1"].mul_(10**11)
     assert float(metric.compute()) == 10**8
+
+
+@pytest.mark.parametrize("form", ["ids", "candidates"])
+def test_two_lists_share_a_label_once_however_often_they_show_it(form: str) -> None:
+    """The lists 1, 1 and 1, 2 share one label of two places: the overlap is 1/2, and
+    the lists 1, 1 and 1, 1 overlap as much.
+    """
+    overlaps = []
+    for second_list in ([1, 2], [1, 1]):
+        ids = torch.tensor([[1, 1], second_list])
+        preds = ids if form == "ids" else (torch.tensor([[0.9, 0.8]] * 2), ids)
+        metric = PersonalizationAtK(k=2, num_labels=3, duplicates="first")
+        metric.update(preds, torch.tensor([0, 0]))
+        overlaps.append(1 - float(metric.compute()))
+    assert overlaps == [0.5, 0.5]
 
 
 def test_threads_lose_no_row() -> None:

@@ -139,14 +139,20 @@ class Exposure(_ListAggregation):
         """Return the labels that the rows of a batch show, and for a lift their
         relevant labels.
         """
+        shown_ids = self._shown_ids(ranking)
+
         increments: dict[str, Increment] = {}
         for k in self.reading.ks:
-            ids = ranking.ids[:, :k]
+            ids = shown_ids[:, :k]
             increments[f"shown_at_{k}"] = at_labels(ids, ids >= 0)
         increments["rows"] = _counted_rows(ranking)
         if self.measure == "lift":
             increments["relevant"] = at_targets(self.reading.relevant(ranking))
         return increments
+
+    def _shown_ids(self, ranking: Ranking) -> Tensor:
+        """Return the label that each place shows, -1 where a place does not count."""
+        return ranking.ids
 
     def values(self, states: States) -> Values:
         """Return the function of the counts of each bucket; NaN before the first
@@ -233,6 +239,10 @@ class Overlap(Exposure):
 
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
         super().__init__(*arguments, measure="personalization", **other_arguments)
+
+    def _shown_ids(self, ranking: Ranking) -> Tensor:
+        """Return each label once per list: two lists share a label, not its places."""
+        return ranking.first_places
 
     def values(self, states: States) -> Values:
         """Return one minus the mean overlap, of counts, rows and k."""

@@ -288,11 +288,15 @@ class Ranking(TargetRanks):
         """
         memo = self._memo
         if ("places", kernels) not in memo:
-            ids = self.ids
-            if self.repeated is not None:
-                ids = ids.masked_fill(self.repeated, -1)
-            memo["places", kernels] = kernels.look_up(self.targets, ids)
+            memo["places", kernels] = kernels.look_up(self.targets, self.first_places)
         return memo["places", kernels]
+
+    @property
+    def first_places(self) -> Tensor:
+        """``ids`` with -1 where the label already stands at an earlier place."""
+        if self.repeated is None:
+            return self.ids
+        return self.ids.masked_fill(self.repeated, -1)
 
     @once
     def hits(self) -> Hits:
