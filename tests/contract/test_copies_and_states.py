@@ -239,6 +239,66 @@ def test_a_checkpoint_of_a_collection_holds_its_references() -> None:
     assert str(received.references()) == str(sent.references())
 
 
+def test_no_orders_are_returned_wherever_the_states_of_a_cut_list_are() -> None:
+    """After a cut list, which may separate equal scores, a collection returns no other
+    orders; nor does one that loads its states or merges them.
+    """
+
+    def make_collection() -> tm.TopKCollection:
+        return tm.TopKCollection([tm.RecallAtK(k=1)]).with_orders()
+
+    ids = torch.arange(NUM_LABELS).expand(len(BATCHES[1].scores), -1)
+    cut_list = tm.rank(
+        (BATCHES[1].scores, ids), BATCHES[1].target, depth=3, complete=False
+    )
+    nothing: dict[str, Any] = {"worst": {}, "expected": {}, "best": {}}
+    sent, received, merged = (make_collection() for _ in range(3))
+    sent.persistent(True)
+    for collection in (sent, merged):
+        fed_with(collection, BATCHES[:1])
+        assert all(collection.orders().values())
+    sent.update(cut_list)
+    assert sent.orders() == nothing
+
+    received.load_state_dict(sent.state_dict())
+    merged.merge_state(received)
+    assert received.orders() == nothing
+    assert merged.orders() == nothing
+    merged.reset()
+    assert all(fed_with(merged, BATCHES[:1]).orders().values())
+
+
+def test_references_and_orders_add_up_processes_as_members_do() -> None:
+    """References and orders are those of all processes if members have a
+    ``dist_sync_fn`` and a ``distributed_available_fn``.
+    """
+
+    def make_collection() -> tm.TopKCollection:
+        members = [tm.RecallAtK(k=1, buckets=BY_DECILE)]
+        return tm.TopKCollection(members, references=["attainable"]).with_orders()
+
+    def gather_with(process_states: Any) -> Any:
+        """Return a function that gathers states of this process and of another one."""
+        answers = iter([None, *process_states.metric_state.values()])
+
+        def gather(tensor: Tensor, group: Any = None) -> list[Tensor]:
+            answer = next(answers)
+            return [tensor, tensor if answer is None else answer]  # first a digest
+
+        return gather
+
+    here, there, whole = (
+        fed_with(make_collection(), batches)
+        for batches in (BATCHES[:1], BATCHES[1:], BATCHES)
+    )
+    (member,) = here.members().values()
+    member.distributed_available_fn = lambda: True
+    member.dist_sync_fn = gather_with(there.reference_models.states)
+    assert str(here.references()) == str(whole.references())
+    member.dist_sync_fn = gather_with(there.other_orders.states)
+    assert str(here.orders()) == str(whole.orders())
+
+
 TWICE: dict[str, Any] = {
     "dist_sync_fn": lambda tensor, group: [tensor, tensor],
     "distributed_available": lambda: True,

@@ -38,6 +38,10 @@ of.
 """
 
 
+LEFT_OUT: Final = "batches_left_out"
+"""The state of alternatives that counts the batches without values under them."""
+
+
 def adds_up_processes(members: Iterable[TopKMetric]) -> bool:
     """Whether a metric adds up its states over processes: not if each has
     ``sync_on_compute=False``.
@@ -64,6 +68,10 @@ class AlternativeStates(ExactMetric):
                 torch.zeros(state.shape, dtype=torch.int64),
                 dist_reduce_fx=state.reduction,
             )
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the numbers depend on, beside the names and shapes of states."""
+        return {"depends_on": self._given["depends_on"]}
 
     def make_writable(self) -> None:
         """Copy tensors that cannot be changed in place, as a reset under
@@ -134,7 +142,7 @@ class Alternatives:
         self._members = members
         self._ranking_names = ranking_names
         self._alternatives = alternatives
-        declared = {}
+        declared = {LEFT_OUT: State((1,), "sum")}
         for alternative in alternatives:
             num_groups = len(alternative.member.group_keys())
             for state_name, state in alternative.states.items():
@@ -170,6 +178,16 @@ class Alternatives:
                 declared.reduction,
             )
 
+    def leave_out_batch(self, addition: Addition) -> None:
+        """Note that a batch has no values under these rankings.
+
+        The number of such batches is a state, so that it is known wherever the states
+        are: in other processes, and after they were loaded.
+        """
+        batches_left_out = self.states.metric_state[LEFT_OUT]
+        addition.states.append(batches_left_out)
+        addition.amounts.append(torch.ones_like(batches_left_out))
+
     def _state(self, alternative: Alternative, name: str) -> Tensor:
         """Return the state of an alternative with a short name."""
         return cast("Tensor", vars(self.states)[alternative.full_name(name)])
@@ -177,13 +195,15 @@ class Alternatives:
     def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
         """Return values by ranking and key, over all processes.
 
-        Members are left out that were given a batch without values under these
-        rankings.
+        Members are left out that were given a batch without the others. There are no
+        values where a batch has none under these rankings, in whatever process.
         """
         states = self.states
         states.sync_on_compute = adds_up_processes(self._members.values())
         for member in self._members.values():
             states.process_group = member.process_group
+            states.dist_sync_fn = member.dist_sync_fn
+            states.distributed_available_fn = member.distributed_available_fn
         sending = []
         if states.will_send:
             sending.append(states)
@@ -191,6 +211,8 @@ class Alternatives:
             ranking_name: {} for ranking_name in self._ranking_names
         }
         with sent_together("TopKCollection", sending), states.over_all_processes():
+            if bool(states.metric_state[LEFT_OUT]):
+                return values
             for alternative in self._alternatives:
                 member = alternative.member
                 if member._update_count != states._update_count:
@@ -249,11 +271,14 @@ class OtherOrders(Alternatives):
             increments_by_member: The increments of those members for which they were
                 computed.
         """
-        is_whole = ranking.complete or ranking.scores_all
-        if not self or not is_whole:
-            return []  # labels below the end of the list may tie with its last label
-
+        if not self:
+            return []
         self.states.make_writable()
+        is_whole = ranking.complete or ranking.scores_all
+        if not is_whole:  # labels below the end of the list may tie with its last label
+            self.leave_out_batch(addition)
+            return [self.states]
+
         member_increments = dict(increments_by_member)
         for alternative in self._alternatives:
             name, aggregation = alternative.member_name, alternative.aggregation

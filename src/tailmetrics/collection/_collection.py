@@ -499,8 +499,8 @@ class TopKCollection(MemberCollection):
 
         ``"worst"`` ranks relevant labels behind other labels of the same score,
         ``"best"`` before them; ``"expected"`` is the mean over all orders. Lists of ids
-        have one order. Metrics that have read a cut list are left out, because the cut
-        may separate equal scores.
+        have one order. After a batch of cut lists, in whatever process, there are no
+        values, because the cut may separate equal scores.
         """
         return self.other_orders.values(self.named)
 
