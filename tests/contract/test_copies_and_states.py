@@ -3,10 +3,11 @@ that do not fit are refused with a clear error.
 """
 
 import copy
+import functools
 import pickle
 import zlib
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -237,6 +238,20 @@ def test_a_checkpoint_of_a_collection_holds_its_references() -> None:
     sent.update(BATCHES[0].scores, BATCHES[0].target)
     received.load_state_dict(sent.state_dict())
     assert str(received.references()) == str(sent.references())
+
+
+def test_names_in_a_checkpoint_are_paths_of_attributes() -> None:
+    """Each name in the state_dict of a collection leads from attribute to attribute to
+    its tensor: torch.distributed.checkpoint follows these names.
+    """
+    collection = tm.TopKCollection(
+        [tm.RecallAtK(k=1), tm.NDCGAtK(k=3, buckets=BY_DECILE)], references=["chance"]
+    ).with_orders()
+    collection.persistent(True)
+    fed_with(collection, BATCHES[:1])
+    for name, saved in collection.state_dict().items():
+        state = functools.reduce(getattr, name.split("."), collection)
+        assert torch.equal(cast("Tensor", state), saved)
 
 
 def test_no_orders_are_returned_wherever_the_states_of_a_cut_list_are() -> None:

@@ -144,12 +144,14 @@ class MemberCollection(Mergeable, LoggedCollection):
         return self._other_orders
 
     def _alternative_states(self) -> dict[str, AlternativeStates]:
-        """Return the states of references and of other orders, if there are some."""
+        """Return the states of references and of other orders, if there are some, by
+        their paths of attributes, which torch.distributed.checkpoint follows.
+        """
         states = {}
         if self._references and self.reference_models:
-            states["references"] = self.reference_models.states
+            states["reference_models.states"] = self.reference_models.states
         if self._orders and self.other_orders:
-            states["orders"] = self.other_orders.states
+            states["other_orders.states"] = self.other_orders.states
         return states
 
     def _share_states(self) -> None:
