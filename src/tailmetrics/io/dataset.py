@@ -65,6 +65,23 @@ class TargetBatch(NamedTuple):
     rows: Tensor
 
 
+class RowRules(NamedTuple):
+    """What the rows of a file may hold.
+
+    Attributes:
+        role: Predictions or targets.
+        num_labels: Number of labels; None for no upper limit.
+        may_repeat: Whether a row may hold a label more than once; in targets only if
+            they cannot be a matrix.
+        lowest: The lowest number allowed in the place of a label id.
+    """
+
+    role: Kind
+    num_labels: int | None
+    may_repeat: bool = False
+    lowest: int = 0
+
+
 class EntryBound(NamedTuple):
     """How many entries, such as labels with their scores, one row may hold.
 
@@ -117,12 +134,12 @@ class Files(FileFacts):
             return "the label that comes last by name"
         return "the label that comes first by name"
 
-    def _checked(
-        self, source: Source, role: Kind, repeats: bool = False, lowest: int = 0
-    ) -> Iterator[tuple[Rows, int]]:
+    def _checked(self, source: Source, rules: RowRules) -> Iterator[tuple[Rows, int]]:
         """Yield the checked rows of each batch, and the number of the first row."""
         may_be_padded = (
-            role == "target" and self.ignore_index is not None and not source.one_label
+            rules.role == "target"
+            and self.ignore_index is not None
+            and not source.one_label
         )
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
@@ -139,7 +156,7 @@ class Files(FileFacts):
                 is_first = ~stands_before(rows.row_numbers, rows.ids)
                 # a row of padding alone keeps one
                 rows = rows.select(~is_padding | is_first)
-            check_rows(checked, role, source, first, self.columns, repeats, lowest)
+            check_rows(checked, source, first, rules)
             yield rows, first
             first += len(rows)
 
@@ -223,9 +240,10 @@ class Dataset(Files):
         # metrics check negative numbers, because they know their ignore_index
         lowest = -LARGEST if self.target.one_label else 0
         targets = self._targets(lowest)
-        for (preds, first), (target, _) in zip(
-            self._checked(self.preds, "preds", repeats), targets, strict=True
-        ):
+        all_preds = self._checked(
+            self.preds, RowRules("preds", self.columns, may_repeat=repeats)
+        )
+        for (preds, first), (target, _) in zip(all_preds, targets, strict=True):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, first, -np.inf)
                 target = self.ignored.apply(target, first, 0)
@@ -263,7 +281,8 @@ class Dataset(Files):
         repeated label the first stays.
         """
         repeats = self.duplicates == "first"
-        for target, first in self._checked(self.target, "target", repeats, lowest):
+        rules = RowRules("target", self.columns, repeats, lowest)
+        for target, first in self._checked(self.target, rules):
             if repeats and isinstance(target, Ragged):
                 target = first_of_each(target)
             yield target, first
@@ -292,9 +311,8 @@ class TargetDataset(Files):
         lowest = 0
         if self.target.one_label:
             lowest = -LARGEST if self.one_label else -1
-        for target, first in self._checked(
-            self.target, "target", repeats=True, lowest=lowest
-        ):
+        rules = RowRules("target", self.columns, may_repeat=True, lowest=lowest)
+        for target, first in self._checked(self.target, rules):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
             if (
@@ -425,39 +443,27 @@ VALUE_HINTS = {
 }
 
 
-def check_rows(
-    rows: Rows,
-    role: Kind,
-    source: Source,
-    first: int,
-    num_labels: int | None,
-    repeats: bool,
-    lowest: int,
-) -> None:
+def check_rows(rows: Rows, source: Source, first: int, rules: RowRules) -> None:
     """Raise unless ids are in range and distinct within their row, no score is NaN, and
     gains are in their range.
 
     Args:
         rows: Rows as read.
-        role: Predictions or targets.
         source: The file, for the message.
         first: Row number of the first row in the file.
-        num_labels: Number of labels; None for no upper limit.
-        repeats: Whether a row may hold a label more than once; in targets only if they
-            cannot be a matrix.
-        lowest: The lowest number allowed in the place of a label id.
+        rules: What the rows may hold.
 
     Raises:
         DataFileError: Naming the row and the wrong value.
     """
     if not isinstance(rows, Ragged):
-        wrong = _wrong_value(rows, role)
+        wrong = _wrong_value(rows, rules.role)
     else:
-        wrong = _wrong_id(rows.ids, role, num_labels, lowest)
+        wrong = _wrong_id(rows.ids, rules)
         if wrong is None and rows.values is not None:
-            wrong = _wrong_value(rows.values, role)
-        if wrong is None and (role == "target" or not repeats):
-            _check_repeats(rows, role, source, first, num_labels, repeats)
+            wrong = _wrong_value(rows.values, rules.role)
+        if wrong is None and (rules.role == "target" or not rules.may_repeat):
+            _check_repeats(rows, source, first, rules)
     if wrong is not None:
         entry, problem, hint = wrong
         if isinstance(rows, Ragged):
@@ -467,14 +473,7 @@ def check_rows(
         raise source.error(first + row, problem, hint)
 
 
-def _check_repeats(
-    rows: Ragged,
-    role: Kind,
-    source: Source,
-    first: int,
-    num_labels: int | None,
-    repeats: bool,
-) -> None:
+def _check_repeats(rows: Ragged, source: Source, first: int, rules: RowRules) -> None:
     """Raise if a row holds a label twice, unless repeated labels are allowed and the
     numbers are no matrix.
     """
@@ -486,11 +485,11 @@ def _check_repeats(
     # names have quotes
     is_binary = rows.values is None and label in ("0", "1") and int(rows.ids.max()) <= 1
     if (
-        not repeats
-        or (role == "target" and is_binary)
-        or source.is_ambiguous(num_labels)
+        not rules.may_repeat
+        or (rules.role == "target" and is_binary)
+        or source.is_ambiguous(rules.num_labels)
     ):
-        hint = REPEAT_HINTS[role]
+        hint = REPEAT_HINTS[rules.role]
         if is_binary:
             hint = BINARY_HINT
         elif source.reading.query and source.reading.unread:
@@ -511,17 +510,15 @@ def _longer_key(reading: TableReading) -> str:
     )
 
 
-def _wrong_id(
-    ids: Ints, role: Kind, num_labels: int | None, lowest: int
-) -> tuple[int, str, str] | None:
+def _wrong_id(ids: Ints, rules: RowRules) -> tuple[int, str, str] | None:
     """Return the position of an id that is out of range, the problem and a hint; None
     if all ids are in range.
     """
     if not ids.size:
         return None
-    low, high = int(ids.min()), int(ids.max())
-    if low < lowest:
-        wrong, beyond, hint = low, "", NEGATIVE_HINTS[role]
+    low, high, num_labels = int(ids.min()), int(ids.max()), rules.num_labels
+    if low < rules.lowest:
+        wrong, beyond, hint = low, "", NEGATIVE_HINTS[rules.role]
     elif high > LARGEST:
         wrong, beyond, hint = high, "", f"label ids are at most {LARGEST}."
     elif num_labels is not None and high >= num_labels:

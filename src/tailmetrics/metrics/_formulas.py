@@ -350,7 +350,9 @@ class OwnFormula(Formula):
         for k in ks:
             terms = self._terms(self.function(ranks, k, **self.arguments))
             for term in terms:
-                self._check_term(term, ranks.n_relevant)
+                self._check_type(term, ranks.n_relevant)
+                if self.validate and term.numel():
+                    self._check_values(term, ranks.n_relevant)
             if self.validate:
                 self._check_bounds(terms, k)
             values.append(torch.stack(terms))
@@ -405,9 +407,9 @@ class OwnFormula(Formula):
             f"is right, write bounds = {remedy} in the class."
         )
 
-    def _check_term(self, values: Any, n: Tensor) -> None:
-        """Raise unless the function returned one value per row that can be added up
-        without loss.
+    def _check_type(self, values: Any, n: Tensor) -> None:
+        """Raise unless the function returned one value per row, of a type that can be
+        added up without loss.
         """
         returned = f"{self.caller}: {self.function.__name__} returned"
         if not isinstance(values, Tensor) or values.shape != n.shape:
@@ -428,23 +430,26 @@ class OwnFormula(Formula):
                 "n) or hits.double(), so that no digit is lost, or bools or whole "
                 "numbers with fixed_point = COUNT."
             )
-        if not self.validate or not values.numel():
-            return
 
-        low, high = (
-            float(bound)
-            for bound in torch.aminmax(values.to(real_dtype(values.device)))
-        )
-        largest = self.value_format.largest
-        # a quotient of sums may be rounded to a little more than 1
-        if not is_whole and not 0 <= low <= high <= largest * (1 + 1e-9):
-            limit = ""
-            if self.value_format != REAL:
-                limit = f" and at most {largest:g}, or larger with fixed_point = REAL"
-            worst = low if low < 0 else high
-            raise ValueError(
-                f"{returned} {worst}; values are numbers of at least 0{limit}."
-            )
+    def _check_values(self, values: Tensor, n: Tensor) -> None:
+        """Raise unless states can hold the values, and rows without a relevant label
+        have the value 0.
+        """
+        returned = f"{self.caller}: {self.function.__name__} returned"
+        if values.is_floating_point():
+            low, high = (float(bound) for bound in torch.aminmax(values))
+            largest = self.value_format.largest
+            # a quotient of sums may be rounded to a little more than 1
+            if not 0 <= low <= high <= largest * (1 + 1e-9):
+                limit = ""
+                if self.value_format != REAL:
+                    limit = (
+                        f" and at most {largest:g}, or larger with fixed_point = REAL"
+                    )
+                worst = low if low < 0 else high
+                raise ValueError(
+                    f"{returned} {worst}; values are numbers of at least 0{limit}."
+                )
         if bool((values[n == 0] != 0).any()):
             raise ValueError(
                 f"{returned} a value other than 0 for a row without a relevant label; "

@@ -118,6 +118,23 @@ class LabelWeights:
         return self._on[device]
 
 
+class BestLabels(NamedTuple):
+    """The ``k`` best labels of each row; of equal scores, the lower label comes first.
+
+    Attributes:
+        values: Shape (N, min(k + 1, L)): the best scores, best first. The score behind
+            the first k shows whether the cut-off falls inside a tie.
+        ids: Shape (N, k), int64: the labels.
+        distinct: Whether the scores are known to be strictly descending.
+        filled: Whether the scores of the ids are known to be neither NaN nor -inf.
+    """
+
+    values: Tensor
+    ids: Tensor
+    distinct: bool = False
+    filled: bool = False
+
+
 class ListCheck(NamedTuple):
     """The result of a check of lists of ids.
 

@@ -20,7 +20,14 @@ from tailmetrics.ranking._device import (
     over_threads,
     whole_numbers,
 )
-from tailmetrics.ranking._hits import NOT_RANKED, Hits, LabelWeights, ListCheck, Padding
+from tailmetrics.ranking._hits import (
+    NOT_RANKED,
+    BestLabels,
+    Hits,
+    LabelWeights,
+    ListCheck,
+    Padding,
+)
 from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._kernels_of_scores import true_cells
 from tailmetrics.ranking._matrices import plain_top_k
@@ -68,9 +75,9 @@ class CpuKernels(Kernels):
 
     can_read_values = True
 
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
+    def top_k(self, scores: Tensor, k: int) -> BestLabels:
         if not scores.numel() or k == 0:
-            return *plain_top_k(scores, k), False, False
+            return plain_top_k(scores, k)
         depth = min(k + 1, scores.shape[1])
         wide = torch.promote_types(scores.dtype, torch.float32)  # NumPy has no bfloat16
         height = rows_at_once(RANKED, scores.shape[1])
@@ -84,7 +91,7 @@ class CpuKernels(Kernels):
         for part_blocks in over_threads(best_of_part, scores):
             blocks += part_blocks
         values, ids = zip(*blocks, strict=True)
-        return torch.cat(values), torch.cat(ids)[:, :k], False, False
+        return BestLabels(torch.cat(values), torch.cat(ids)[:, :k])
 
     def relevant_places(
         self, targets: Targets, ids: Tensor

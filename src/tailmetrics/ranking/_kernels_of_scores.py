@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
-from tailmetrics.ranking._hits import Entries, ListCheck
+from tailmetrics.ranking._hits import BestLabels, Entries, ListCheck
 from tailmetrics.ranking._matrices import above, plain_top_k, tournament
 from tailmetrics.ranking._orders import (
     neighbours,
@@ -52,9 +52,8 @@ class ScoreKernels:
     can_read_values = False
     """Whether steps may read values, and sizes may depend on values."""
 
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
-        """Return the ``k`` best labels of each row; of equal scores, the lower label
-        comes first.
+    def top_k(self, scores: Tensor, k: int) -> BestLabels:
+        """Return the ``k`` best labels of each row.
 
         A row is cut into chunks. Only chunks that can hold one of the best labels are
         kept, until the rest is narrow enough to be sorted in one pass. Each choice is a
@@ -64,16 +63,9 @@ class ScoreKernels:
         Args:
             scores: Shape (N, L), floating.
             k: At most L.
-
-        Returns:
-            Four values. The best scores, best first, shape (N, min(k + 1, L)): the
-            score behind the first k shows whether the cut-off falls inside a tie. The
-            ids, shape (N, k), int64. Whether the scores are known to be strictly
-            descending. Whether the scores of the ids are known to be neither NaN nor
-            -inf.
         """
         if not scores.numel() or k == 0:
-            return *plain_top_k(scores, k), False, False
+            return plain_top_k(scores, k)
         height = rows_at_once(ROUND_SCORES, scores.shape[1])
         depth = min(k + 1, scores.shape[1])
         blocks = [tournament(rows, depth) for rows in torch.split(scores, height)]
@@ -85,7 +77,7 @@ class ScoreKernels:
         else:
             values = torch.cat([block_values for block_values, _ in blocks])
             ids = torch.cat([block_ids for _, block_ids in blocks])
-        return values, ids[:, :k], False, False
+        return BestLabels(values, ids[:, :k])
 
     def largest(self, scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
         """Return the largest score of each group of labels, shape (N, num_groups).

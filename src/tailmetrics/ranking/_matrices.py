@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import LabelWeights
+from tailmetrics.ranking._hits import BestLabels, LabelWeights
 from tailmetrics.ranking._orders import in_blocks, order_by_key, rows_at_once
 
 # the order of scores: compare and sort whole rows
@@ -77,15 +77,13 @@ def above(scores: Tensor, limit: float | Tensor) -> Tensor:
     return scores > limit
 
 
-def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` + 1 best values and the ``k`` best labels of each row, by
-    sorting whole rows.
+def plain_top_k(scores: Tensor, k: int) -> BestLabels:
+    """Return the ``k`` best labels of each row, by sorting whole rows.
 
-    A stable descending sort keeps equal scores in the order of their ids. See
-    :meth:`Kernels.top_k`.
+    A stable descending sort keeps equal scores in the order of their ids.
     """
     values, ids = torch.sort(scores, dim=1, descending=True, stable=True)
-    return values[:, : k + 1], ids[:, :k]
+    return BestLabels(values[:, : k + 1], ids[:, :k])
 
 
 def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

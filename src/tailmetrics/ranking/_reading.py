@@ -265,19 +265,16 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     values, ids, distinct, filled = context.kernels.top_k(scores, depth)
     complete = depth == num_labels
     if filled and context.row_mask is None:
-        return Lists(ids, values, complete, None, scores, distinct, filled=True)
-    if context.validate:
-        # the CPU kernels rank NaN first; a device sorts a negative NaN last, by its
-        # bits
-        best = (
-            values[:, :1]
-            if context.kernels.can_read_values
-            else scores.amax(dim=1, keepdim=True)
+        return Lists(
+            ids, values, complete, scores=scores, distinct=distinct, filled=True
         )
+    if context.validate:
+        best = values[:, :1]  # the CPU kernels rank NaN first
+        if not context.kernels.can_read_values:  # a device sorts NaN by its bits
+            best = scores.amax(dim=1, keepdim=True)
         _check_not_nan(context, best)
-    return Lists(
-        _retrieved(context, values[:, :depth], ids), values, complete, None, scores
-    )
+    ids = _retrieved(context, values[:, :depth], ids)
+    return Lists(ids, values, complete, scores=scores)
 
 
 def _unranked(context: Context, scores: Tensor) -> Lists:

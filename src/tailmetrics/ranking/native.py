@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import PROGRAM_THREADS
-from tailmetrics.ranking._hits import Hits, ListCheck
+from tailmetrics.ranking._hits import BestLabels, Hits, ListCheck
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
 SCORE_TYPES |= {torch.float32: (2, "float"), torch.float64: (3, "double")}
@@ -152,7 +152,7 @@ def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
         )
 
 
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
+def top_k(scores: Tensor, k: int) -> BestLabels:
     """Return the ``k`` best labels of each row, in about one reading of the scores;
     ties go to the lower id.
 
@@ -163,10 +163,8 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         k: At most L.
 
     Returns:
-        Four values. The best scores, best first, shape (N, min(k + 1, L)), float64 for
-        float64 and float32 otherwise, 0.0 for -0.0. The ids, shape (N, k), int64.
-        Whether the scores of each row are strictly descending, so that there are no
-        ties and no NaN. Whether the scores of the ids hold neither NaN nor -inf.
+        The labels. Scores are float64 for float64 and float32 otherwise, 0.0 for -0.0;
+        ``distinct`` and ``filled`` are True wherever they hold.
     """
     if scores.stride(1) != 1:
         scores = scores.contiguous()
@@ -180,7 +178,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         number, real = SCORE_TYPES[scores.dtype]
         matrix = scores, number, scores.stride(0), num_rows, width
         _run(f"top_k_{real}", *matrix, k, depth, values, ids, flags)
-    return values, ids, not flags[0] & 1, not flags[0] & 2
+    return BestLabels(values, ids, not flags[0] & 1, not flags[0] & 2)
 
 
 def hits(
