@@ -12,7 +12,7 @@ from torch import Tensor
 
 from oracle import Row, Setting, rank_scores
 from tailmetrics import LabelBuckets, LabelTree
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 NUM_LABELS = 40

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tailmetrics as tm
 from cases import EVERY_CASE, NUM_LABELS as LABELS_OF_CASES, Case
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import Addition

@@ -17,7 +17,7 @@ import torch
 import oracle
 from oracle import Row, Setting, deciles, rank_scores
 from tailmetrics import LabelBuckets, NormalizedRecallAtK, Ranking
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY
 
 NAN = math.nan

@@ -19,7 +19,10 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import (
+from tailmetrics._arguments import grouped, shape_of
+from tailmetrics._compiling import eagerly, is_compiling
+from tailmetrics._logged import LAST_VALUE, asked_by_lightning
+from tailmetrics._signatures import (
     KEYWORDS,
     PRESENTATION,
     ClassSignature,
@@ -27,15 +30,11 @@ from tailmetrics._arguments import (
     arguments,
     check_keywords,
     documentation,
-    grouped,
     names_unknown_keywords,
     passed_arguments,
     settled_arguments,
-    shape_of,
     unknown_arguments,
 )
-from tailmetrics._compiling import eagerly, is_compiling
-from tailmetrics._logged import LAST_VALUE, asked_by_lightning
 from tailmetrics._transfer import (
     COMBINE,
     REDUCTIONS,

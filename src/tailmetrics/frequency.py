@@ -10,14 +10,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import (
-    INTEGERS,
-    TorchMetricsArguments,
-    check_count,
-    check_counts,
-    shape_of,
-)
+from tailmetrics._arguments import INTEGERS, check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
+from tailmetrics._signatures import TorchMetricsArguments
 from tailmetrics.buckets import EqualCounts, LabelBuckets, QuantileBy
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import Batch, Context, ExplicitTarget

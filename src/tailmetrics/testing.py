@@ -20,7 +20,7 @@ import torchmetrics
 from torch import Tensor
 
 import tailmetrics
-from tailmetrics._arguments import arguments as taken
+from tailmetrics._signatures import arguments as taken
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RecallAtK

@@ -13,7 +13,7 @@ import torch
 
 import tailmetrics as tm
 from cases import BUCKETS, FEW, NUM_LABELS, registered
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 WRONG: dict[str, list[Any]] = {

@@ -14,7 +14,7 @@ from torchmetrics import MetricCollection
 from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, TREE, registered, training_counts
 from exactness.bits import bits_of
 from tailmetrics import LabelBuckets, LabelTree, PopularityAtK, Ranking, rank
-from tailmetrics._arguments import PRESENTATION, arguments
+from tailmetrics._signatures import PRESENTATION, arguments
 from tailmetrics._transfer import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.ranking._device import force_plain

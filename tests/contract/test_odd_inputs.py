@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cases import Case, data, registered
 from tailmetrics import TopKCollection
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.ranking._device import force_plain
 

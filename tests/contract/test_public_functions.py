@@ -22,8 +22,8 @@ from tailmetrics import (
     functional,
     rank,
 )
-from tailmetrics._arguments import KEYWORDS, arguments
 from tailmetrics._parameters import SHARED_PARAMETERS
+from tailmetrics._signatures import KEYWORDS, arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation import compare_runs, evaluate

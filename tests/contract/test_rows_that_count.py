@@ -30,7 +30,7 @@ from cases import (
 )
 from exactness.bits import bits_of
 from oracle import NAN, ROW_METRICS, evaluate
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._device import force_plain
 

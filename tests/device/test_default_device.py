@@ -10,7 +10,7 @@ from torch import Tensor
 
 import tailmetrics as tm
 from cases import data, registered, training_counts
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics.metrics import REGISTRY
 
 BATCH = data(seed=1, num_rows=20)

@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cases import data
 from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
 from tailmetrics import MRR, Ranking, rank
-from tailmetrics.ranking._device import force_plain, ordered_prefix_sums, ordered_sum
+from tailmetrics.ranking._device import force_plain
+from tailmetrics.ranking._sums import ordered_prefix_sums, ordered_sum
 
 TERMS = torch.rand(
     4096, 100, generator=torch.Generator().manual_seed(0), dtype=torch.float64

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import processes
-from tailmetrics._arguments import TorchMetricsArguments, arguments
+from tailmetrics._signatures import TorchMetricsArguments, arguments
 from tailmetrics.metrics import REGISTRY
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +38,7 @@ LAYERS = {
             "_compiling",
             "_extras",
             "_parameters",
+            "_signatures",
         ),
         0,
     ),

@@ -14,7 +14,7 @@ import tailmetrics as tm
 from benchmarks.ours import query_metrics, ten_metrics
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.row_values import RowValues
-from tailmetrics.ranking._device import one_thread
+from tailmetrics.ranking._threads import one_thread
 
 SPLIT = 2**15
 """The number of elements from which torch splits an operation over threads

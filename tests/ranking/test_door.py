@@ -11,7 +11,7 @@ import torch
 
 from tailmetrics import PrecisionAtK, Ranking, rank
 from tailmetrics.ranking import _inputs
-from tailmetrics.ranking._device import whole_numbers
+from tailmetrics.ranking._once import whole_numbers
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
 ROWS: dict[str, Any] = {

@@ -26,11 +26,11 @@ from tailmetrics.metrics._states import EqualRows
 from tailmetrics.metrics._tie_counts import tied_across
 from tailmetrics.ranking import (
     NOT_RANKED,
-    _device,
     _hits,
     _kernels_cpu,
     _kernels_of_scores,
     _matrices,
+    _threads,
     native,
 )
 from tailmetrics.ranking._hits import Entries
@@ -374,8 +374,8 @@ def test_hits_are_those_of_a_loop_overall_and_by_bucket(
     They are those of the list, within buckets, of the first places, and of lists that
     end early. Three threads look up the rows.
     """
-    monkeypatch.setattr(_device, "LEAST", 100)
-    monkeypatch.setattr(_device, "num_threads", lambda: 3)
+    monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 100)
+    monkeypatch.setattr(_threads, "num_threads", lambda: 3)
     draw = torch.Generator().manual_seed(3)
     ids = torch.stack([torch.randperm(60, generator=draw)[:25] for _ in range(12)])
     ids[4, 9:] = ids[5] = -1
@@ -512,7 +512,7 @@ def test_cells_above_a_limit_are_those_of_torch(
 
     Rows are transposed, sliced, and few at a time.
     """
-    monkeypatch.setattr(_device, "LEAST", 1)
+    monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 1)
     monkeypatch.setattr(_kernels_of_scores, "BLOCK_SCORES", 200)
     scores = _random(6, 90).mul(10).round().div(10).to(dtype)
     by_label = _random(90, seed=1).mul(10).round().div(10)
@@ -567,7 +567,7 @@ def test_any_number_of_threads_gives_the_same_ranking(
     """Any number of threads gives the ranking of a stable sort, also more threads than
     rows, and leaves the number unchanged.
     """
-    monkeypatch.setattr(_device, "LEAST", 1)
+    monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 1)
     scores, target = _random(23, 5000).mul(3).round(), torch.arange(46).view(23, 2)
     torch.set_num_threads(threads)
     ranking = tailmetrics.rank(scores, target, depth=100)
@@ -588,7 +588,7 @@ def test_lists_are_checked_over_threads(
     """Checking lists over threads finds the smallest and largest id, and the first row
     with a fault of all rows; -1 is no repeated id.
     """
-    monkeypatch.setattr(_device, "LEAST", 1)
+    monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 1)
     ids = torch.arange(7 * 30).view(30, 7) * factor
     assert kernels.look_through(ids) == (0, 209 * factor, None, None)
     ids[11, 5:], ids[25, 2] = -1, -1

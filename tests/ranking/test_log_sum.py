@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking import _device
+from tailmetrics.ranking import _threads
 from tailmetrics.ranking._all_scores import log_sum
-from tailmetrics.ranking._device import force_plain, one_thread, over_threads
+from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._kernels import Kernels
+from tailmetrics.ranking._threads import one_thread, over_threads
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
@@ -59,7 +60,7 @@ def test_log_normaliser_does_not_depend_on_batches_or_threads(
     """The log-normaliser has the same bits for a row alone, in a batch, and in a slice
     of columns, on any number of threads, and equals logsumexp to 1e-14.
     """
-    monkeypatch.setattr(_device, "LEAST", 1)
+    monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 1)
     scores = _scores(33, 1001)
     torch.set_num_threads(threads)
     together = log_normaliser(scores)
@@ -99,7 +100,7 @@ def test_over_threads_splits_rows_and_restores_the_number_of_threads(
     torch.set_num_threads(3)
     ((part, first),) = over_threads(lambda part, first: (part, first), scores)
     assert part is scores and first == 0  # a small matrix starts no thread
-    monkeypatch.setattr(_device, "LEAST", 1)
+    monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 1)
     with one_thread():
         parts = over_threads(
             lambda part, first: (part, first, torch.get_num_threads()), scores

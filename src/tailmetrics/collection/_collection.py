@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from tailmetrics._arguments import check_choice, names_unknown_keywords
+from tailmetrics._arguments import check_choice
+from tailmetrics._compiling import is_compiling
 from tailmetrics._exact_metric import (
     CHECKED_AFTER,
     ExactMetric,
@@ -19,6 +20,7 @@ from tailmetrics._exact_metric import (
     value_of_batch,
     with_keywords,
 )
+from tailmetrics._signatures import names_unknown_keywords
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection._alternatives import ORDERS
 from tailmetrics.collection._members import (
@@ -44,10 +46,10 @@ from tailmetrics.metrics._states import Addition, Increments
 from tailmetrics.metrics._tie_counts import MANY_TIED, ties_in_words
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import BATCH_DEFAULTS, Batch, Context, Duplicates
-from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._stages import enter_stage
+from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 VALIDATES_ARGUMENTS = attrgetter("validate_args")

@@ -47,7 +47,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import Batch
-from tailmetrics.ranking._device import one_thread
+from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import looks_at_padding, warn_of_batch
 from tailmetrics.report.breakdowns import GroupRow
 from tailmetrics.report.report import Report

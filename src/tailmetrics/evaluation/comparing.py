@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tailmetrics._arguments import names_unknown_keywords
 from tailmetrics._extras import names_missing_extra
+from tailmetrics._signatures import names_unknown_keywords
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions

@@ -13,7 +13,7 @@ import torchmetrics
 from torch import Tensor
 
 import tailmetrics
-from tailmetrics._arguments import arguments
+from tailmetrics._signatures import arguments
 from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection

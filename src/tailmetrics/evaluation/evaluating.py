@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tailmetrics._arguments import check_count, names_unknown_keywords
+from tailmetrics._arguments import check_count
 from tailmetrics._extras import names_missing_extra
+from tailmetrics._signatures import names_unknown_keywords
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import notes

@@ -37,7 +37,7 @@ from tailmetrics.evaluation.row_facts import (
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._batches import is_listed
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._device import one_thread
+from tailmetrics.ranking._threads import one_thread
 from tailmetrics.significance.influence import Array, Flags, Ints
 
 NOTHING = 1e-12

@@ -26,7 +26,7 @@ from tailmetrics.metrics.probabilities import *
 from tailmetrics.metrics.propensity import *
 from tailmetrics.metrics.ranks import *
 from tailmetrics.metrics.tree import *
-from tailmetrics.ranking._device import ordered_sum as ordered_sum
+from tailmetrics.ranking._sums import ordered_sum as ordered_sum
 
 
 def _metrics_among(names: Mapping[str, object]) -> dict[str, type[TopKMetric]]:

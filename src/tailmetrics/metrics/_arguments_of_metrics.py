@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from torch import Tensor
 
-from tailmetrics._arguments import TorchMetricsArguments, check_names, shape_of
+from tailmetrics._arguments import check_names, shape_of
+from tailmetrics._signatures import TorchMetricsArguments
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._ties import Ties

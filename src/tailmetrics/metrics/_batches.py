@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tailmetrics._compiling import is_compiling
 from tailmetrics.ranking import EVERYTHING, Ranking
-from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 

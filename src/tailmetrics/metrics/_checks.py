@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import torch
 
 from tailmetrics._arguments import check_ids_in_range, shape_of
+from tailmetrics._compiling import is_compiling
 from tailmetrics.metrics._batches import warn_of_gains
 from tailmetrics.ranking import EVERYTHING, Ranking
-from tailmetrics.ranking._device import is_compiling
 
 Check: TypeAlias = Callable[[Any, Ranking], None]
 """Raises ValueError if a metric cannot read a ranking."""

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, check_choice, check_cutoffs, shape_of
+from tailmetrics._compiling import is_compiling
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint
 from tailmetrics.ranking import EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._batch import Batch, Context
-from tailmetrics.ranking._device import is_compiling, real_dtype
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import LabelWeights
 from tailmetrics.ranking._ranking import rank_batch
 from tailmetrics.ranking._reading import Depth

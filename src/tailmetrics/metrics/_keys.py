@@ -13,7 +13,8 @@ from typing import Any, Final, cast
 
 from torch import Tensor
 
-from tailmetrics._arguments import PRESENTATION, arguments, number_text, shape_of
+from tailmetrics._arguments import number_text, shape_of
+from tailmetrics._signatures import PRESENTATION, arguments
 from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING

@@ -15,15 +15,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tailmetrics._arguments import (
-    arguments,
-    check_count,
-    check_counts,
-    check_flag,
-    settled_arguments,
-    shape_of,
-)
+from tailmetrics._arguments import check_count, check_counts, check_flag, shape_of
 from tailmetrics._exact_metric import ExactMetric
+from tailmetrics._signatures import arguments, settled_arguments
 from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
@@ -58,10 +52,11 @@ from tailmetrics.ranking._batch import (
     Duplicates,
     check_batch_argument,
 )
-from tailmetrics.ranking._device import one_thread, real_dtype
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows
 from tailmetrics.ranking._stages import enter_stage
+from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_outside
 
 BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)

@@ -27,7 +27,7 @@ from tailmetrics.metrics._spans import View, has_no_ties, spans_of
 from tailmetrics.metrics._states import Increment, at_labels
 from tailmetrics.metrics._ties import AnyOrder, ExpectedRanks, Ties, in_order
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
-from tailmetrics.ranking._device import once
+from tailmetrics.ranking._once import once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._target_ranks import weights_at_targets

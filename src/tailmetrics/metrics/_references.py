@@ -23,9 +23,10 @@ from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._spans import View
 from tailmetrics.metrics._ties import AnyOrder, CutSpan, ExpectedRanks, Spans
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Ranking, TargetRanks
-from tailmetrics.ranking._device import real_dtype, whole_numbers
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Hits, LabelWeights, Padding
 from tailmetrics.ranking._kernels import RelevantLabels
+from tailmetrics.ranking._once import whole_numbers
 from tailmetrics.ranking._orders import along_rows, neighbours, order_by_key
 
 Reference: TypeAlias = Literal["chance", "popularity", "attainable"]

@@ -16,8 +16,9 @@ from torch import Tensor
 from tailmetrics._arguments import shape_of
 from tailmetrics._transfer import Reduction
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._device import made_once, once, real_dtype
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._once import made_once, once
 from tailmetrics.ranking._orders import along_rows, row_of_each, rows_at_once
 from tailmetrics.ranking._reading import BatchRows
 

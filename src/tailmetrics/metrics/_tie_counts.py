@@ -16,7 +16,7 @@ from tailmetrics.metrics._spans import tied_with_neighbour
 from tailmetrics.metrics._states import EqualRows, PerRow
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import EVERYTHING, Ranking
-from tailmetrics.ranking._device import made_once
+from tailmetrics.ranking._once import made_once
 from tailmetrics.ranking._ranking import ExactRanks
 
 MANY_TIED = 0.01

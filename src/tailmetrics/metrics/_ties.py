@@ -21,15 +21,11 @@ from torch import Tensor
 
 from tailmetrics.metrics._states import divide
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, TargetRanks, discounts
-from tailmetrics.ranking._device import (
-    made_once,
-    ordered_prefix_sums,
-    ordered_sum,
-    real_dtype,
-    whole_numbers,
-)
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Hits
+from tailmetrics.ranking._once import made_once, whole_numbers
 from tailmetrics.ranking._orders import order_by_key
+from tailmetrics.ranking._sums import ordered_prefix_sums, ordered_sum
 from tailmetrics.ranking._target_ranks import check_deep_enough
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]

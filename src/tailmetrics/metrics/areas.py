@@ -43,11 +43,11 @@ from tailmetrics.metrics._states import (
 )
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._all_scores import counts_by_bucket
-from tailmetrics.ranking._device import ordered_sum
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._orders import row_of_each, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._sums import ordered_sum
 from tailmetrics.ranking._warnings import warn_outside
 
 __all__ = ["CoverageError", "LabelAP", "LabelAUC", "RankingLoss", "RowAUC"]

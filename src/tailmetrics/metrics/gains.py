@@ -22,7 +22,8 @@ from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
-from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._once import made_once
+from tailmetrics.ranking._sums import ordered_sum
 
 __all__ = ["CGAtK", "DCGAtK", "ERRAtK", "NDCGAtK", "RBPAtK"]
 

@@ -25,7 +25,7 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import COUNT, divide
 from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import ordered_sum
+from tailmetrics.ranking._sums import ordered_sum
 from tailmetrics.ranking._target_ranks import n_or_one
 
 __all__ = [

@@ -40,10 +40,11 @@ from tailmetrics.metrics._states import (
     ratios,
 )
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._device import made_once, ordered_sum
+from tailmetrics.ranking._once import made_once
 from tailmetrics.ranking._orders import row_of_each
 from tailmetrics.ranking._ranking import LARGEST_OF_LABELS
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._sums import ordered_sum
 from tailmetrics.ranking._warnings import first_rows, warn_of_batch
 
 __all__ = ["CalibrationErrorAtK", "CrossEntropy"]

@@ -22,7 +22,7 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import WEIGHT, divide
 from tailmetrics.metrics._ties import discounts_within
 from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
-from tailmetrics.ranking._device import ordered_sum
+from tailmetrics.ranking._sums import ordered_sum
 from tailmetrics.ranking._target_ranks import weights_at_targets
 
 __all__ = [

@@ -20,8 +20,10 @@ from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import divide
 from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, TargetRanks
-from tailmetrics.ranking._device import made_once, ordered_sum, real_dtype
+from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._once import made_once
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._sums import ordered_sum
 from tailmetrics.ranking._target_ranks import n_or_one
 
 __all__ = ["MAP", "MRR", "KForRecall"]

@@ -22,9 +22,8 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._readings import Ranks, TopKHits
 from tailmetrics.metrics._states import COUNT, divide
 from tailmetrics.ranking import Cutoff, TargetRanks
-from tailmetrics.ranking._device import looked_up
 from tailmetrics.ranking._hits import NOT_RANKED
-from tailmetrics.ranking._orders import neighbours, sums_by_key
+from tailmetrics.ranking._orders import looked_up, neighbours, sums_by_key
 from tailmetrics.ranking._target_ranks import listed_ids
 from tailmetrics.tree import LabelTree
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import looked_up, once, real_dtype, whole_numbers
-from tailmetrics.ranking._orders import order_by_key
+from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._once import once, whole_numbers
+from tailmetrics.ranking._orders import looked_up, order_by_key
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that is not in the list. It is larger than any cut-off.

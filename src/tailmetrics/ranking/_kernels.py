@@ -19,15 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tailmetrics._compiling import is_compiling
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _matrices
-from tailmetrics.ranking._device import (
-    constant,
-    is_compiling,
-    once,
-    real_dtype,
-    whole_numbers,
-)
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import (
     NOT_RANKED,
     Entries,
@@ -43,6 +38,7 @@ from tailmetrics.ranking._matrices import (
     counts_by_sorting,
     ranks_of_all,
 )
+from tailmetrics.ranking._once import constant, once, whole_numbers
 from tailmetrics.ranking._orders import (
     in_blocks,
     rows_at_once,

@@ -11,15 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tailmetrics._compiling import is_compiling
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
-from tailmetrics.ranking._device import (
-    FORCED,
-    is_compiling,
-    looked_up,
-    over_threads,
-    whole_numbers,
-)
+from tailmetrics.ranking._device import FORCED
 from tailmetrics.ranking._hits import (
     NOT_RANKED,
     BestLabels,
@@ -31,7 +26,9 @@ from tailmetrics.ranking._hits import (
 from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._kernels_of_scores import true_cells
 from tailmetrics.ranking._matrices import plain_top_k
-from tailmetrics.ranking._orders import rows_at_once
+from tailmetrics.ranking._once import whole_numbers
+from tailmetrics.ranking._orders import looked_up, rows_at_once
+from tailmetrics.ranking._threads import over_threads
 
 CPU_DEVICE = torch.device("cpu")
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking import _matrices
-from tailmetrics.ranking._device import num_threads, over_threads, real_dtype
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import BestLabels, Entries, ListCheck
 from tailmetrics.ranking._matrices import above, plain_top_k, tournament
 from tailmetrics.ranking._orders import (
@@ -22,6 +22,7 @@ from tailmetrics.ranking._orders import (
     rows_at_once,
     rows_of_cells,
 )
+from tailmetrics.ranking._threads import num_threads, over_threads
 
 ROUND_SCORES = 2**28
 """At most this many scores enter one tournament. It needs a third of their memory: 1/3

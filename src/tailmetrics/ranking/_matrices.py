@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import BestLabels, LabelWeights
+from tailmetrics.ranking._once import made_once, whole_numbers
 from tailmetrics.ranking._orders import in_blocks, order_by_key, rows_at_once
 
 # the order of scores: compare and sort whole rows

@@ -15,9 +15,9 @@ from tailmetrics._arguments import (
     check_choice,
     check_count,
     check_number,
-    names_unknown_keywords,
     shape_of,
 )
+from tailmetrics._signatures import names_unknown_keywords
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._all_scores import log_sum
 from tailmetrics.ranking._batch import (
@@ -27,14 +27,16 @@ from tailmetrics.ranking._batch import (
     Duplicates,
     ExplicitTarget,
 )
-from tailmetrics.ranking._device import once, one_thread, real_dtype
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import as_tensors
 from tailmetrics.ranking._kernels import Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._matrices import any_by_row
+from tailmetrics.ranking._once import once
 from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import TargetRanks, first_of_lists
+from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_of_first_batch
 
 LARGEST_OF_LABELS = "scores are the largest of the labels of an ancestor"

@@ -20,9 +20,9 @@ from tailmetrics._arguments import (
     shape_of,
 )
 from tailmetrics.ranking._batch import Batch, Context
-from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import EVERYTHING, Entries
 from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._once import constant
 from tailmetrics.ranking._orders import rows_of_cells
 
 LARGEST_WEIGHT = 2.0**40

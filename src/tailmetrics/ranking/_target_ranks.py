@@ -9,14 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import (
-    looked_up,
-    made_once,
-    once,
-    ordered_prefix_sums,
-    real_dtype,
-    whole_numbers,
-)
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import (
     EVERYTHING,
     NOT_RANKED,
@@ -25,6 +18,9 @@ from tailmetrics.ranking._hits import (
     LazyHits,
 )
 from tailmetrics.ranking._kernels import RelevantLabels
+from tailmetrics.ranking._once import made_once, once, whole_numbers
+from tailmetrics.ranking._orders import looked_up
+from tailmetrics.ranking._sums import ordered_prefix_sums
 
 Cutoff: TypeAlias = int | tuple[int, ...]
 """A cut-off, or several cut-offs. With several, values have an axis of cut-offs in

@@ -15,9 +15,9 @@ from warnings import warn
 import torch
 from torch import Tensor
 
+from tailmetrics._compiling import is_compiling
 from tailmetrics.ranking import native
 from tailmetrics.ranking._batch import Batch, Context
-from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._orders import repeats_previous
 from tailmetrics.ranking._reading import Depth, Lists

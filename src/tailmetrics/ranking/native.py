@@ -22,8 +22,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import PROGRAM_THREADS
 from tailmetrics.ranking._hits import BestLabels, Hits, ListCheck
+from tailmetrics.ranking._threads import PROGRAM_THREADS
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
 SCORE_TYPES |= {torch.float32: (2, "float"), torch.float64: (3, "double")}
