@@ -516,6 +516,27 @@ def test_integers_that_may_be_ids_or_gains_are_refused(integer: int) -> None:
     LabelFrequency(3).update(target_ids=ambiguous.clamp(min=-1))
 
 
+def test_a_metric_keeps_its_kind_when_other_buckets_of_these_names_are_bound() -> None:
+    """A metric by quantiles of labels does not take quantiles of occurrences that have
+    the same names: of counts 8, 1, 1, 1, 1 the first half of the labels has three.
+
+    It takes the bound buckets themselves if they are of its kind, or hold no counts.
+    """
+    counts = [8, 1, 1, 1, 1, 0]
+    of_occurrences = LabelBuckets.quantiles(counts, 2)
+    of_labels = LabelBuckets.quantiles(counts, 2, by="labels")
+    without_counts = LabelBuckets.from_assignment([1] * 6, of_labels.names)
+    for bound, taken in (
+        (of_occurrences, [0, 0, 0, 1, 1, 2]),
+        (of_labels, [0, 0, 0, 1, 1, 2]),
+        (without_counts, [1] * 6),
+    ):
+        metric = PrecisionAtK(k=1, buckets="quantiles:2:labels").bind(bound)
+        assert isinstance(metric.buckets, LabelBuckets)
+        assert metric.buckets.assignment.tolist() == taken
+        assert (metric.buckets is bound) == (bound is not of_occurrences)
+
+
 def test_buckets_are_immutable() -> None:
     """Buckets never change: neither by tensors that the caller changes later, nor by
     changes of the tensors that they return; attributes cannot be set.

@@ -92,19 +92,28 @@ class Training:
         """Return the buckets of a kind such as ``"deciles"``, for which bound buckets
         of any kind are returned.
         """
-        if self.given_buckets is not None and (
-            kind == "deciles" or self.given_buckets.names == names_of(kind)
-        ):
-            return self.given_buckets
+        bound = self.given_buckets
+        if bound is not None and kind == "deciles":
+            return bound
         if self.counts is None:
-            assert self.given_buckets is not None
+            assert bound is not None
+            if bound.names == names_of(kind):
+                return bound
             raise ValueError(
-                f"bind: the buckets {', '.join(self.given_buckets.names)} hold no "
-                f"training counts, of which {kind!r} are made; bind a LabelFrequency."
+                f"bind: the buckets {', '.join(bound.names)} hold no training counts, "
+                f"of which {kind!r} are made; bind a LabelFrequency."
             )
+
         if kind not in self.buckets_by_kind:
             self.buckets_by_kind[kind] = buckets_of(kind, self.counts, self.order)
-        return self.buckets_by_kind[kind]
+        buckets = self.buckets_by_kind[kind]
+        # of one kind and the same counts, only equal counts can be in another order
+        if bound is not None and (bound.names, bound.sizes) == (
+            buckets.names,
+            buckets.sizes,
+        ):
+            return bound
+        return buckets
 
 
 def _buckets_of_kind(training: Training, kind: str | None) -> LabelBuckets | None:
