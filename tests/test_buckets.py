@@ -87,6 +87,19 @@ def test_by_labels_every_seen_label_weighs_one() -> None:
     assert buckets.names == ("quantile_3", "quantile_2", "quantile_1", "unseen")
 
 
+@pytest.mark.parametrize("by", ["mass", "labels"])
+def test_only_deciles_are_called_deciles(by):
+    """Ten quantiles are called quantiles: a decile holds a tenth of the occurrences."""
+    counts = [9, 5, 1, 0]
+    ten_quantiles = LabelBuckets.quantiles(counts, 10, by=by)
+    assert ten_quantiles.names == (
+        *[f"quantile_{n}" for n in range(10, 0, -1)],
+        "unseen",
+    )
+    assert buckets_of(f"quantiles:10:{by}", counts) == ten_quantiles
+    assert LabelBuckets.deciles(counts).names[0] == "decile_10"
+
+
 def test_buckets_text_equals_the_call() -> None:
     """A text such as "quantiles:3:labels" makes the buckets of the call, with names
     head first, one for each bucket.

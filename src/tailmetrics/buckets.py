@@ -109,7 +109,7 @@ class LabelBuckets:
                 for ``decile_10`` to ``decile_1``.
         """
         return cls._quantiles(
-            "LabelBuckets.deciles", counts, 10, "mass", "split", names
+            "LabelBuckets.deciles", "decile", counts, 10, "mass", "split", names
         )
 
     @classmethod
@@ -142,12 +142,15 @@ class LabelBuckets:
             names: Names of the buckets of seen labels, the most frequent first, such as
                 ``("popular", "rare")``; None for ``quantile_n`` to ``quantile_1``.
         """
-        return cls._quantiles("LabelBuckets.quantiles", counts, n, by, ties, names)
+        return cls._quantiles(
+            "LabelBuckets.quantiles", "quantile", counts, n, by, ties, names
+        )
 
     @classmethod
     def _quantiles(
         cls,
         caller: str,
+        stem: str,
         counts: Any,
         n: int,
         by: QuantileBy,
@@ -155,13 +158,12 @@ class LabelBuckets:
         names: Sequence[str] | None,
     ) -> LabelBuckets:
         """Return the buckets of :meth:`quantiles`, with errors in the name of the
-        caller.
+        caller; names begin with ``stem``.
         """
         counts = check_counts(caller, "counts", counts)
         n = check_count(caller, "n", n)
         check_choice(caller, "by", by, QuantileBy)
         check_choice(caller, "ties", ties, EqualCounts)
-        stem = "decile" if n == 10 else "quantile"
         usual_names = [f"{stem}_{number}" for number in range(n, 0, -1)]
         all_names = _names_of_buckets(caller, names, usual_names, [])
         return cls.from_assignment(
