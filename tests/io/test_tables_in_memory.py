@@ -1,5 +1,7 @@
 """DataFrames, Arrow tables and dicts of runs instead of files."""
 
+import json
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -58,6 +60,28 @@ def test_columns_that_arrow_lacks_are_named():
     with pytest.raises(DataFileError, match=r"column score.*\.sparse\.to_dense\(\)"):
         read(sparse, QRELS)
     assert read(sparse.assign(score=sparse["score"].sparse.to_dense()), QRELS).num_rows
+
+
+@pytest.mark.parametrize("orient", ["dict", "index", "list"])
+def test_dicts_of_a_table_are_refused(tmp_path, orient):
+    """A table as a dict of its columns or rows is refused, in memory and in JSON: its
+    names would be queries or items, and a number would come out. As a list of objects
+    it is read.
+    """
+    names = {"user_id": [1, 1, 2], "item_id": [5, 6, 7]}
+    preds, target = pd.DataFrame({**names, "rank": [1, 2, 1]}), pd.DataFrame(names)
+    tables = {"preds": preds, "target": target}
+    for name, table in tables.items():
+        tables[name] = table.to_dict(orient)
+        (tmp_path / name).write_text(json.dumps(tables[name]))
+    problem = "is a dict of a table with the columns 'user_id', 'item_id'"
+    with pytest.raises(DataFileError, match=problem):
+        read(tables["preds"], tables["target"])
+    with pytest.raises(DataFileError, match=r"orient=\"records\""):
+        read(tmp_path / "preds", tmp_path / "target", format="json")
+
+    preds.to_json(tmp_path / "p.json", orient="records")
+    assert read(tmp_path / "p.json", target).num_rows == 2
 
 
 @pytest.mark.parametrize(

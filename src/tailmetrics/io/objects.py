@@ -19,11 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from tailmetrics.io.columns import (
+    ALIASES,
     Column,
     Kind,
     TableReading,
     assign_roles,
     check_keys,
+    names_among,
     names_in_words,
 )
 from tailmetrics.io.database import (
@@ -66,6 +68,10 @@ NESTED_HINT = (
     "write each label as text or as a whole number, or each as an object with the "
     "field 'item'."
 )
+MOST_COLUMNS = 100
+"""A dict with more keys has queries or items as keys, and no names of columns."""
+TABLE_HINT = 'write a list of objects, as table.to_json(path, orient="records") does.'
+TABLE_HINT_IN_MEMORY = "pass the table, such as a DataFrame, or a list of objects."
 OBJECTS_HINT = (
     'write a list of objects with a field for each column, such as [{"query": "q1", '
     '"group": "new"}].'
@@ -366,6 +372,7 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         raise DataFileError(
             path, "holds no rows", hint="the program that wrote it may have failed."
         )
+    _check_no_table(opening, content)
     queries = Counter(map(str, content))
     if len(queries) < len(content):
         ((query, times),) = queries.most_common(1)
@@ -403,6 +410,25 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
         may_lack_items=True,
         last_name_wins=by_name or not opening.in_memory,
     )
+
+
+def _check_no_table(opening: Opening, content: Mapping[Any, Any]) -> None:
+    """Raise if the keys of a dict, or those of its first entry, are names of columns:
+    the columns or rows of a table, which would be read as queries and items.
+    """
+    items = (*ALIASES["item"], *ALIASES["ids"], *ALIASES["labels"])
+    for keys in (content, next(iter(content.values()))):
+        if not isinstance(keys, Mapping) or len(keys) > MOST_COLUMNS:
+            continue
+        names = list(map(str, keys))
+        if names_among(names, ALIASES["query"]) and names_among(
+            names, items, with_plurals=True
+        ):
+            problem = f"is a dict of a table with the columns {names_in_words(names)}"
+            hint = TABLE_HINT
+            if opening.in_memory:
+                hint = TABLE_HINT_IN_MEMORY
+            raise DataFileError(opening.path, problem, hint=hint)
 
 
 def is_run(value: Mapping[Any, Any]) -> bool:
