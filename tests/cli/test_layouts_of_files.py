@@ -201,3 +201,22 @@ def test_a_report_notes_that_rows_are_joined_by_number(config, tailmetrics, tmp_
     note = "names no query, so that row i belongs to row i of"
     assert sum(note in warning for warning in content["warnings"]) == 1
     assert note in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_training_targets_do_not_decide_ties(evaluated, tmp_path, form):
+    """Equal scores of CSV files keep the order of names, whatever the format of the
+    training targets: a is before b.
+    """
+    contents = {
+        "p.csv": "query,item,score\nu,b,0.5\nu,a,0.5\n",
+        "y.csv": "query,item\nu,a\n",
+        "t.csv": "query,item\nt,b\n",
+        "t.json": '{"t": ["b"]}',
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    words = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv"]
+    words += ["--train-target", tmp_path / f"t.{form}"]
+    report = evaluated(*words, "--metrics+=AccuracyAtK", "--metrics.k=1")
+    assert values_of(report)["accuracy@1"] == 1

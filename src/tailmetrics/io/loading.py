@@ -610,9 +610,11 @@ def _rule_of_lines(rule: LabelRule, inputs: Sequence[Input]) -> LabelRule:
     too.
     """
     is_unknown = rule.num_labels is None
+    # training targets have no part in the order of predictions
+    ranked = [opened for opened in inputs if opened.role != "train"] or inputs
     last_wins = any(
         opened.last_name_wins and (is_unknown or opened.form == "trec")
-        for opened in inputs
+        for opened in ranked
     )
     strings = rule.strings
     if strings is None and any(
