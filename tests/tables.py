@@ -17,15 +17,15 @@ def objects_of(columns):
     ]
 
 
-def write_table(path, columns, form):
-    """Write columns, a dict of lists, to a file. In text, blanks separate the labels of
-    a list.
+def write_table(path, columns, form, list_separator=" "):
+    """Write columns, a dict of lists, to a file; in text, a separator stands between
+    the labels of a list.
     """
     frame = pd.DataFrame(columns)
     if form in SEPARATORS:
         for name, cells in columns.items():
             if isinstance(cells[0], list):
-                frame[name] = [" ".join(map(str, cell)) for cell in cells]
+                frame[name] = [list_separator.join(map(str, cell)) for cell in cells]
         frame.to_csv(path, index=False, sep=SEPARATORS[form])
     elif form == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in objects_of(columns)))

@@ -229,9 +229,9 @@ def test_errors_of_all_files_are_reported_together(write_files, tailmetrics):
     status, _, err = tailmetrics("evaluate", *words)
     assert status == 2
     assert [line for line in err.splitlines() if line.startswith("hint")] == [
-        "hint: --preds-columns.item NAME (of lists --preds-columns.ids NAME --list-delimiter C) "
+        "hint: --preds-columns.item NAME (of lists --preds-columns.ids NAME --preds-list-delimiter C) "
         "--preds-columns.score NAME (or .rank, .distance, --preds-columns.rank order)",
-        "hint: --target-columns.item NAME (of lists --target-columns.labels NAME --list-delimiter C) "
+        "hint: --target-columns.item NAME (of lists --target-columns.labels NAME --target-list-delimiter C) "
         "--target-columns.gain NAME (or --target-columns.gain none)",
     ]
     answers = [

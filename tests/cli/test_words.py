@@ -222,7 +222,7 @@ def test_options_have_the_names_of_arguments():
         ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: --columns.query uid or --columns.query qid"),
         ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: duplicates='first' leaves the later one in its place"),
         ({"p.csv": "query,item,score\na,x,1\n"}, ["--num-labels", "3"], "hint: leave --num-labels out, so that items"),
-        ({"p": "\x00\x01"}, [], "hint: --format NAME, one of csv, tsv, jsonl, json, parquet, arrow, trec, letor, xmc, npy, npz, pt, msmarco"),
+        ({"p": "\x00\x01"}, [], "hint: --preds-format NAME, one of csv, tsv, jsonl, json, parquet, arrow, trec, letor, xmc, npy, npz, pt, msmarco"),
         ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are 0 or from 1e-30 to 1e+30: write 0 for"),
     ],
 )  # fmt: skip

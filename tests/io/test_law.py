@@ -19,6 +19,8 @@ from tailmetrics import NDCGAtK
 from tailmetrics.io import ALIASES, Columns, DataFileError, read
 
 CASES = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "40"))
+LIST_SEPARATORS = " ;"
+"""What separates the labels of a list in the text of predictions and of targets."""
 FORMATS = ["csv", "tsv", "jsonl", "json", "parquet", "arrow"]
 UNKNOWN = [
     "kunde",
@@ -156,23 +158,22 @@ class Case:
 
     def write(self, folder):
         paths = []
-        for kind, form, (columns, _) in zip(
-            ("p", "y"), self.forms, self.files, strict=True
+        for kind, form, (columns, _), separator in zip(
+            ("p", "y"), self.forms, self.files, LIST_SEPARATORS, strict=True
         ):
             path = folder / f"{kind}.{form}"
-            write_table(path, columns, form)
+            write_table(path, columns, form, separator)
             paths.append(path)
         return paths
 
 
 def value(files, options):
-    columns = {
-        name: Columns(**roles)
-        for name, roles in options.items()
-        if name.endswith("columns")
-    }
+    arguments = dict(options)
+    for name, roles in options.items():
+        if name.endswith("columns"):
+            arguments[name] = Columns(**roles)
     metric = NDCGAtK(k=3)
-    for batch in read(*files, **columns, list_delimiter=options.get("list_delimiter")):
+    for batch in read(*files, **arguments):
         metric.update(batch.preds, batch.target)
     return float(metric.compute())
 
@@ -191,8 +192,9 @@ def follow(error, case, options):
     """
     file_index = 0 if error.path.stem == "p" else 1
     hint = error.hint.partition("; without a line of names")[0]
-    if "--list-delimiter" in hint:
-        options["list_delimiter"] = " "
+    for option in ("preds-list-delimiter", "target-list-delimiter"):
+        if f"--{option} C" in hint:
+            options[option.replace("-", "_")] = LIST_SEPARATORS[file_index]
     words = shlex.split(hint.replace("(", " ").replace(")", " ").replace(",", " "))
     for word, answer in pairwise(words):
         match = re.fullmatch(r"--((?:preds-|target-)?columns)\.(\w+)", word)

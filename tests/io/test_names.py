@@ -576,7 +576,32 @@ def test_lists_in_text_need_a_delimiter(write):
     assert error.problem.startswith(
         "'ids' holds lists, and nothing says what separates them"
     )
-    assert error.hint == "--list-delimiter C"
+    assert error.hint == "--preds-list-delimiter C"
+
+
+def test_hints_on_separators_and_places_are_for_one_file(write, tmp_path):
+    """The hints for the separator of lists and for places of columns name the options
+    of their own file: one option for all would change the other file, silently.
+
+    b is the only one of four relevant labels that is first, half of the two of u.
+    """
+    preds, target = tmp_path / "p.csv", tmp_path / "y.csv"
+    preds.write_text("query,ids\nu,b a\nv,a c\n")
+    target.write_text("query,labels\nu,b;d\nv,c;e\n")
+    error = refusal(preds, target)
+    assert [error.hint, error.others[0].hint] == [
+        "--preds-list-delimiter C",
+        "--target-list-delimiter C",
+    ]
+    delimiters = {"preds_list_delimiter": " ", "target_list_delimiter": ";"}
+    assert recall(preds, target, **delimiters) == 0.25
+
+    preds.write_text("u,a,0.1\nu,b,0.9\nv,c,0.2\nv,a,0.7\n")
+    target = write("y", TARGET, "csv")
+    error = refusal(preds, target)
+    assert error.hint.startswith("--preds-columns.query NAME --preds-columns.item NAME")
+    places = Columns(query="0", item="1", score="2")
+    assert recall(preds, target, preds_columns=places) == 0.5
 
 
 def test_files_without_a_known_suffix_are_refused(tmp_path):
@@ -587,7 +612,7 @@ def test_files_without_a_known_suffix_are_refused(tmp_path):
         (tmp_path / name).write_text("u Q0 b 1 1 me\n")
         error = refusal(tmp_path / name, tmp_path / name)
         assert error.hint.startswith(
-            "--format NAME, one of csv, tsv, jsonl, json, parquet,"
+            "--preds-format NAME, one of csv, tsv, jsonl, json, parquet,"
         )
     (tmp_path / "y.qrels").write_text("u 0 b 1\n")
     assert recall(tmp_path / "p.txt", tmp_path / "y.qrels", preds_format="trec") == 1

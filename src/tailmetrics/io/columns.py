@@ -536,9 +536,18 @@ def _hint(
 ) -> str:
     """Return the options of the command line that answer all questions about a file."""
     roles = {question.role for question in questions}
+    lacking = {question.role for question in questions if NAME in question.names}
+    is_one_column = num_columns == 1
+    may_lack_names = (
+        opening.form in TEXT_TABLES
+        and not is_one_column
+        and lacking >= {"query", "item"}
+        and not opening.columns.by_place
+    )
     option = "columns"
     if (
         not is_alone
+        or may_lack_names  # the places of one file are not those of another
         or opening.role == "train"
         or opening.forms.has_train_target
         or opening.shared_roles & roles
@@ -549,14 +558,11 @@ def _hint(
         separator = ", and "
     hint = separator.join(question.options(option) for question in questions)
 
-    if opening.form not in TEXT_TABLES:
-        return hint
-    if num_columns == 1:
+    if opening.form in TEXT_TABLES and is_one_column:
         return (
             f"--{opening.own_option('delimiter')} C, what separates its fields; {hint}"
         )
-    lacking = {question.role for question in questions if NAME in question.names}
-    if lacking >= {"query", "item"} and not opening.columns.by_place:
+    if may_lack_names:
         formats = f"--{opening.own_option('format')} trec, msmarco or xmc"
         hint += f"; without a line of names: places from 0 for {NAME}, or {formats}"
     return hint
@@ -713,7 +719,8 @@ class _Search:
             reading = self._with_gain(reading, candidates, candidates, ALIASES["gain"])
         if name and self._is_text and self._opening.list_delimiter is None:
             problem = f"{name!r} holds lists, and nothing says what separates them"
-            self.questions.append(Question("", problem, (), f"--{LIST_DELIMITER} C"))
+            option = self._opening.own_option(LIST_DELIMITER)
+            self.questions.append(Question("", problem, (), f"--{option} C"))
         return reading
 
     def _reading_of_objects(
@@ -987,9 +994,10 @@ class _Search:
         """Ask for the column of a role that has none."""
         alternative = ALTERNATIVES.get(role, "")
         if role == "item" and self._is_text and self._opening.role != "pairs":
+            delimiter = self._opening.own_option(LIST_DELIMITER)
             alternative = (
                 f"(of lists --{{columns}}.{self._opening.list_role} NAME "
-                f"--{LIST_DELIMITER} C)"
+                f"--{delimiter} C)"
             )
         self.questions.append(Question(role, problem, (NAME,), alternative))
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, suffix_of
-from tailmetrics.io.forms import Opening
+from tailmetrics.io.forms import Opening, Role, option_for
 
 Opener: TypeAlias = Callable[[Opening], Any]
 """A function that opens a file: it returns ``Lines``, or a ``Source`` of rows."""
@@ -50,17 +50,19 @@ def register_format(form: Format) -> None:
     FORMATS[form.name] = form
 
 
-def format_of(caller: str, parts: Sequence[FilePath], name: str | None) -> Format:
-    """Return the format of all files: as named, else by their suffixes.
+def format_of(
+    caller: str, role: Role, parts: Sequence[FilePath], name: str | None
+) -> Format:
+    """Return the format of the files of one role: as named, else by their suffixes.
 
     Raises:
         DataFileError: If a suffix names no format, or two suffixes name different ones.
     """
     if name is not None:
         return FORMATS[check_choice(caller, "format", name, list(FORMATS))]
-    form = _by_suffix(parts[0])
+    form = _by_suffix(role, parts[0])
     for part in parts:
-        other = _by_suffix(part)
+        other = _by_suffix(role, part)
         if other is not form:
             raise DataFileError(
                 part, f"is {other.name}, but {parts[0]} is {form.name}", hint=ALIKE_HINT
@@ -68,7 +70,7 @@ def format_of(caller: str, parts: Sequence[FilePath], name: str | None) -> Forma
     return form
 
 
-def _by_suffix(path: FilePath) -> Format:
+def _by_suffix(role: Role, path: FilePath) -> Format:
     suffix = suffix_of(path)
     for form in FORMATS.values():
         if suffix in form.suffixes:
@@ -76,9 +78,8 @@ def _by_suffix(path: FilePath) -> Format:
     problem = f"the suffix {suffix!r} names no format"
     if not suffix:
         problem = "no suffix names its format"
-    raise DataFileError(
-        path, problem, hint=f"--format NAME, one of {', '.join(FORMATS)}"
-    )
+    hint = f"--{option_for(role, 'format')} NAME, one of {', '.join(FORMATS)}"
+    raise DataFileError(path, problem, hint=hint)
 
 
 def _in(module: str, function: str) -> Opener:

@@ -47,6 +47,13 @@ COLUMN_ROLES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
 """Role of a file -> the roles that its columns may have."""
 
 
+def option_for(role: Role, name: str) -> str:
+    """Return the name of an option for one kind of file alone, such as
+    ``preds-columns`` for ``columns``.
+    """
+    return OPTIONS[role].replace("columns", name)
+
+
 @dataclass(frozen=True)
 class Columns:
     """The user's names of columns, for files whose names are unknown or ambiguous. A
@@ -212,7 +219,7 @@ class Opening:
         """Return the name of an option for this kind of file alone, such as
         ``preds-columns`` for ``columns``.
         """
-        return OPTIONS[self.role].replace("columns", name)
+        return option_for(self.role, name)
 
     def option_of(self, role: str) -> str:
         """Return the option with which the user names the column of a role."""

@@ -139,7 +139,7 @@ def open_input(
     """
     if is_path(value):
         files = find(value)
-        form = format_of(caller, files.parts, forms.format(role))
+        form = format_of(caller, role, files.parts, forms.format(role))
         parts = []
         for part in files.parts:
             opening = Opening(
@@ -283,7 +283,7 @@ def column_names(path: FilePath) -> list[str]:
     """Return the names of the columns of a file whose suffix names a format with
     columns, else none.
     """
-    form = format_of("read", [path], None).name
+    form = format_of("read", "pairs", [path], None).name
     opening = Opening(path=path, role="pairs", form=form)
     columns: Sequence[Column] = ()
     with file_errors(path, form):
