@@ -37,7 +37,10 @@ rank(SCORES, np.array([[1], [0, 3]], dtype=object))
     -> rank: target is an array of object; .* rows of different lengths padded with -1
 rank(SCORES, torch.nested.nested_tensor([TARGET[:1], TARGET], layout=torch.jagged))
     -> rank: target is a nested tensor; pad it: target.to_padded_tensor\(-1\)
-RecallAtK(k=1).update(torch.nested.nested_tensor([SCORES[0]]), TARGET[:1]) -> RecallAtK: preds is a nested tensor; pad it
+RecallAtK(k=1).update(torch.nested.nested_tensor([SCORES[0]]), TARGET[:1])
+    -> RecallAtK: preds is a nested tensor; pad it: preds.to_padded_tensor\(-torch.inf\)
+RecallAtK(k=1).update(SCORES, torch.nested.nested_tensor([SCORES[0]]))
+    -> RecallAtK: target is a nested tensor; pad it: target.to_padded_tensor\(0\)
 RecallAtK(k=1, bucket="deciles")
     -> RecallAtK: bucket is not an argument of this metric; it takes k, .*; did you mean buckets=
 RecallAtK(k=1, num_classes=4) -> num_classes is not an argument of this metric; .*; did you mean num_labels=

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import processes
 import tailmetrics
@@ -862,3 +863,23 @@ def test_missing_compiler_prints_one_line(
         assert output.count("\n") == 1
         assert reason in output
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not native.available(), reason="only the C file reads memory")
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def test_tensors_without_numbers_are_refused() -> None:
+    """Tensors that stand for no numbers, in FakeTensorMode and within torch.func, are
+    refused: at their address the C file would read memory of nobody.
+    """
+    scores, target = torch.eye(3), torch.arange(3)
+    words = "a tensor holds no numbers.* update metrics outside of it"
+    metric = HitRateAtK(k=1)
+
+    def loss(scores: Tensor) -> Tensor:
+        metric.update(scores, target)
+        return scores.sum()
+
+    with pytest.raises(TypeError, match=words):
+        torch.func.grad(loss)(scores)
+    with FakeTensorMode() as mode, pytest.raises(TypeError, match=words):
+        metric.update(mode.from_tensor(scores), mode.from_tensor(target))

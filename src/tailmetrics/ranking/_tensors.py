@@ -86,9 +86,14 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
             "the rows of one process."
         )
     if value.is_nested:
+        padding = "-1"
+        if value.is_floating_point():  # -1 may be the score of a label
+            padding = "0"
+            if argument == "preds":
+                padding = "-torch.inf"
         raise TypeError(
             f"{caller}: {argument} is a nested tensor; pad it: "
-            f"{argument}.to_padded_tensor(-1)."
+            f"{argument}.to_padded_tensor({padding})."
         )
     if value.layout not in (torch.strided, torch.sparse_csr):
         raise TypeError(

@@ -129,13 +129,23 @@ def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
             the address is passed; None for no tensor.
     """
     fields = array("q")
-    for field in task:
-        if isinstance(field, Tensor):
-            fields.append(field.data_ptr())
-        elif isinstance(field, array):
-            fields.append(field.buffer_info()[0])
-        else:
-            fields.append(field or 0)
+    try:
+        for field in task:
+            if isinstance(field, Tensor):
+                address = field.data_ptr()
+                if not address and field.numel():
+                    raise RuntimeError("a fake tensor has the address 0")
+                fields.append(address)
+            elif isinstance(field, array):
+                fields.append(field.buffer_info()[0])
+            else:
+                fields.append(field or 0)
+    except RuntimeError as error:
+        raise TypeError(
+            "tailmetrics: a tensor holds no numbers, as within torch.func, "
+            "FakeTensorMode and torch.export; let the function return predictions and "
+            "targets, and update metrics outside of it."
+        ) from error
 
     code = getattr(_loaded()[0], f"tailmetrics_{name}")(
         fields.buffer_info()[0], PROGRAM_THREADS.number or torch.get_num_threads()
