@@ -250,6 +250,29 @@ def test_bounds_are_narrow_and_exact_where_each_score_has_its_bin(
     )
 
 
+@pytest.mark.parametrize("average", ["none", "macro"])
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_areas_that_do_not_exist_bring_no_warning_of_bins(
+    name: str, average: Any
+) -> None:
+    """An epoch without a relevant label has no areas, and no error that bins could
+    make. The one warning is left for an epoch with squeezed scores.
+    """
+    scores = torch.tensor([[0.5], [0.5001]])
+    metric = fed(
+        REGISTRY[name](num_labels=1, bins=2, average=average),
+        scores,
+        torch.zeros(2, 1, dtype=torch.bool),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.compute()
+    metric.reset()
+    metric.update(scores, torch.tensor([[True], [False]]))
+    with pytest.warns(UserWarning, match="may be off by up to 0.5:"):
+        metric.compute()
+
+
 @pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
 def test_squeezed_scores_bring_a_warning_and_no_significant_change(name: str) -> None:
     """Scores squeezed into few bins, ``sigmoid(logit / 200)``, bring one warning.

@@ -574,7 +574,7 @@ class AreaOfEachLabel(LabelAreas):
         return self._areas_of_labels(states)
 
     def _error(self, errors: Tensor) -> float:
-        return float(errors.nanmean())
+        return float(errors.nanmean().nan_to_num())
 
     def errors(self, states: States) -> Sequence[float]:
         """Return nothing: errors are shown for one number."""
