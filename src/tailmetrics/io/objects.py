@@ -96,6 +96,7 @@ class Objects:
     Attributes:
         path: The file.
         columns: The fields of all objects: a name that comes late may be the gain.
+        numbers: The fields that hold numbers alone.
         mixed: The fields of which DuckDB calls a part JSON, because its values have
             several types.
         database: The database that reads them.
@@ -122,6 +123,7 @@ class Objects:
         ]
         schema = self.database.table(f"SELECT {', '.join(cells)} LIMIT 0").schema
         self.columns = [_plain_column(column) for column in columns_of(schema)]
+        self.numbers = {name for name in types if types[name] in ("BIGINT", "DOUBLE")}
         self.mixed = {name for name, sql_type in types.items() if "JSON" in sql_type}
 
     def _types(self, option: str = "") -> dict[str, str]:
@@ -208,6 +210,10 @@ def open_jsonl(opening: Opening) -> Lines | Source:
 
     check_keys(objects.path, reading, objects.columns)
     sql_types |= dict.fromkeys(reading.columns, "VARCHAR")
+    has_numbers = False
+    if reading.value is not None and reading.value in objects.numbers:
+        has_numbers = True
+        sql_types[reading.value] = "DOUBLE"
     _check_flat(objects, reading)
     return Lines(
         path=objects.path,
@@ -215,7 +221,7 @@ def open_jsonl(opening: Opening) -> Lines | Source:
         row_word="object",
         owner=objects.owner,
         last_name_wins=opening.form == "json",
-        **cells_of(reading, quoted, is_text=True),
+        **cells_of(reading, quoted, is_text=not has_numbers),
     )
 
 
