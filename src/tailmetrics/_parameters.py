@@ -92,7 +92,7 @@ SHARED_PARAMETERS: Final[Mapping[str, SharedParameter]] = MappingProxyType({
             '``"micro"``, the ratio of the '
             'sums over all labels; ``"macro"``, the mean over labels; ``"weighted"``, '
             'that mean weighted by support; '
-            '``"none"``, the value of each label.',
+            '``"none"``, the value of each label, 0 for 0/0.',
         ),
         SharedParameter(
             "depth", "int", 500,
@@ -138,7 +138,8 @@ SHARED_PARAMETERS: Final[Mapping[str, SharedParameter]] = MappingProxyType({
             "duplicates", "Duplicates", "error",
             'What happens if an id stands twice in a row of ``preds``: ``"error"`` '
             'raises an error; ``"first"`` '
-            "counts the first place, and the later places are misses.",
+            "counts the first place, and the later places are misses. They tie as other "
+            "labels do, also with the first place.",
         ),
         SharedParameter(
             "ignore_index", "int | None", None,

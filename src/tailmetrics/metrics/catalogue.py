@@ -519,7 +519,8 @@ class _ExposureMetric(TopKMetric):
 class CatalogCoverageAtK(_ExposureMetric):
     """Share of the labels that at least one row shows among its top k.
 
-    Higher is better, in [0, 1]; NaN for a bucket without labels.
+    Higher is better, in [0, 1]; NaN before the first row, and for a bucket without
+    labels.
 
     Use it when a label that is never shown is a loss, such as an item of a shop.
 
@@ -918,7 +919,8 @@ class PositiveCoverageAtK(TopKMetric):
     """Share of the labels that are a hit at least once: relevant in a row, and among
     the top k of that row.
 
-    Higher is better, in [0, 1]; NaN if the denominator is 0.
+    Higher is better, in [0, 1]; NaN before the first row, and if the denominator is
+    0.
 
     Use it when every label should be found at least once, as in coding with many rare
     classes.
