@@ -6,7 +6,9 @@ import gc
 import gzip
 import os
 import random
+import sys
 import tempfile
+import weakref
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pytest
 import scipy.sparse
 
 from tailmetrics.io import DataFileError, loading, read
-from tailmetrics.io.database import _IDLE, Database, bytes_of
+from tailmetrics.io.database import _IDLE, Database, _release, bytes_of
 
 
 @pytest.fixture
@@ -371,3 +373,26 @@ def test_a_parquet_list_larger_than_the_memory_is_refused_unread(
         DataFileError, match="p.parquet, the longest row: holds 13 entries"
     ):
         read(tmp_path / "p.parquet", tmp_path / "y.npy", num_labels=40, memory="64MiB")
+
+
+def test_an_uncaught_error_holds_no_database_at_exit(monkeypatch):
+    """At exit, an uncaught error and its cause let go of the databases in their frames:
+    about each of them, DuckDB would print lines below the error.
+    """
+    databases = []
+
+    def fail(cause):
+        database = Database()
+        databases.append(weakref.ref(database))
+        raise ValueError from cause
+
+    error = None
+    for _ in range(2):
+        try:
+            fail(error)
+        except ValueError as failure:
+            error = failure
+    assert all(database() is not None for database in databases)
+    monkeypatch.setattr(sys, "last_value", error, raising=False)
+    _release()
+    assert ([database() for database in databases], _IDLE) == ([None, None], {})

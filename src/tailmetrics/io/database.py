@@ -7,10 +7,11 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from sys import is_finalizing
 from threading import Event, Thread
+from traceback import clear_frames
 from typing import Any, TypeAlias, overload
 
 import torch
@@ -42,7 +43,20 @@ _IDLE: dict[int, Any] = {}
 """Process id -> an unused DuckDB instance, kept because opening and closing one takes
 18 ms, emptying one 1 ms.
 """
-atexit.register(_IDLE.clear)
+
+
+@atexit.register
+def _release() -> None:
+    """Let idle instances go, and those in the frames of an uncaught error: DuckDB would
+    print 41 lines about them, below the error.
+    """
+    error = getattr(sys, "last_value", None)
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    _IDLE.clear()
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows
     # a forked child does not have DuckDB's threads, but would wait for them at its end
     os.register_at_fork(before=_IDLE.clear)
@@ -128,7 +142,7 @@ class Database:
         if (
             self._process == os.getpid()
             and self._written <= KEPT_ROWS
-            and not is_finalizing()
+            and not sys.is_finalizing()
         ):
             # DuckDB refuses this after it wrote temporary data to disk; closing the
             # owner deletes that data
