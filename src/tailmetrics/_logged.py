@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -20,11 +20,15 @@ Place: TypeAlias = tuple[str, int]
 
 def asked_by_lightning() -> bool:
     """Whether the caller's caller is Lightning's record of a metric that was passed to
-    ``self.log``.
+    ``self.log``, directly or as a part of a sum or a wrapper of TorchMetrics.
     """
-    return str(sys._getframe(2).f_globals.get("__name__")).endswith(
-        "logger_connector.result"
-    )
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if not module.startswith("torchmetrics."):
+            return module.endswith("logger_connector.result")
+        frame = frame.f_back
+    return False
 
 
 def _last_value(metric: Any) -> Any:

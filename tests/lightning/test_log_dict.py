@@ -268,6 +268,20 @@ def test_a_logged_metric_has_a_value_for_each_loader(
     assert metric.update_count == 2
 
 
+def test_a_logged_sum_of_metrics_has_a_value_for_each_loader(tmp_path: Path) -> None:
+    """A sum of two metrics, logged for two loaders, has for each the sum of the values
+    that the metrics have there.
+    """
+    metrics = tailmetrics.RecallAtK(k=3), tailmetrics.PrecisionAtK(k=3)
+    logged = Logging(metrics[0] + metrics[1])
+    run = trainer(tmp_path)
+    returned = run.validate(logged, [loader(1), loader(2)], verbose=False)
+    for number, values in enumerate(returned):
+        batch = rows(1 + number).tensors
+        total = sum(float(metric.clone()(*batch)) for metric in metrics)
+        same(values, {f"r/dataloader_idx_{number}": total})
+
+
 def test_a_refused_batch_does_not_reset_a_logged_metric(tmp_path: Path) -> None:
     """A batch that a logged metric refuses leaves the rows of the previous loader; the
     next valid batch replaces them.
