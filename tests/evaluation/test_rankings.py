@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tailmetrics as tm
-from tailmetrics.evaluation import compare_runs
+from tailmetrics.evaluation import Evaluation, compare_runs
 
 ROWS, LABELS = 60, 12
 GENERATOR = torch.Generator().manual_seed(0)
@@ -180,3 +180,17 @@ def test_arguments_that_do_not_fit_a_ranking_are_refused(call, message):
     """
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_an_evaluation_refuses_a_target_beside_a_ranking() -> None:
+    """Evaluation.update refuses a target or a row mask beside a ranking, which holds
+    them, and counts no row; the ranking alone counts.
+    """
+    ranking = tm.rank(torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0]))
+    evaluation = Evaluation([tm.RecallAtK(1)])
+    for argument in ({"target": torch.tensor([1, 1])}, {"row_mask": torch.ones(2) > 0}):
+        with pytest.raises(TypeError, match="a Ranking holds target and row_mask"):
+            evaluation.update(ranking, **argument)
+    evaluation.update(ranking)
+    report = evaluation.report("")
+    assert (report.rows, report.scalars["recall@1"]) == (2, 0.5)

@@ -17,6 +17,7 @@ from tailmetrics.cli.training import largest_min_gain
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._batch import Batch
 
 CPU = torch.device("cpu")
 Write: TypeAlias = Callable[[Tensor, Ranking], None]
@@ -98,12 +99,14 @@ def _add(
     if options.probabilities:
         preds = _logarithm(preds)
 
-    return evaluation.update(
-        preds,
-        target,
-        row_groups=row_groups,
-        tokens=dataset.tokens,
-        has_names=dataset.label_names is not None,
+    return evaluation.add(
+        Batch(
+            preds,
+            target,
+            row_groups=row_groups,
+            tokens=dataset.tokens,
+            has_names=dataset.label_names is not None,
+        )
     )
 
 

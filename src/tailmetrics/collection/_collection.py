@@ -331,10 +331,11 @@ class TopKCollection(MemberCollection):
             ranking = self._rank(
                 Batch(preds, target, row_mask, row_groups, row_weights, indexes)
             )
-            self._add(ranking, cast("dict[str, TopKMetric]", self._modules))
+            self._add(ranking)
 
-    def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
+    def _add(self, ranking: Ranking) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""
+        members = cast("dict[str, TopKMetric]", self._modules)
         if True in map(IS_SYNCED, members.values()):
             self.check_own_states("update")
         batch = self._prepared(ranking, members)

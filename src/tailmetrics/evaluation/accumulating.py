@@ -37,7 +37,7 @@ from tailmetrics.evaluation.reporting import (
     records_of,
     with_intervals,
 )
-from tailmetrics.evaluation.row_counts import IGNORED, RowCounts
+from tailmetrics.evaluation.row_counts import RowCounts
 from tailmetrics.evaluation.row_groups import checked_numbers, names_for_all
 from tailmetrics.evaluation.row_labels import from_all
 from tailmetrics.evaluation.row_values import RowValues
@@ -48,7 +48,6 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import Batch
 from tailmetrics.ranking._threads import one_thread
-from tailmetrics.ranking._warnings import looks_at_padding, warn_of_batch
 from tailmetrics.report.breakdowns import GroupRow
 from tailmetrics.report.report import Report
 
@@ -209,8 +208,6 @@ class Evaluation:
         row_mask: Any = None,
         *,
         row_groups: Any = None,
-        tokens: int = 1,
-        has_names: bool = False,
     ) -> Ranking:
         """Rank a batch once, add it to all parts, and return its ranking.
 
@@ -219,45 +216,25 @@ class Evaluation:
             target: The relevant labels; None beside a ranking.
             row_mask: Shape (N,), bool; False drops a row; None beside a ranking.
             row_groups: Shape (N,), the number of the group of each row, -1 for none.
-            tokens: T, if scores were sequences (B, T, L).
-            has_names: Whether the labels of the data have names, of which ids are the
-                places.
         """
-        self._start_once(preds.device if isinstance(preds, Tensor) else "cpu")
-        if not isinstance(preds, Ranking):
-            ranking = self._rank(
-                Batch(preds, target, row_mask, row_groups, has_names=has_names), tokens
-            )
-        elif row_groups is not None:
-            ranking = replace(preds, rows=replace(preds.rows, groups=row_groups))
-        else:
-            ranking = preds
-        self.collection.update(ranking)
-        self.warnings += ranking.notes
-        with one_thread():
-            self.counts.update(ranking)
-            self.interval_values.update(ranking)
-        return ranking
+        return self.add(Batch(preds, target, row_mask, row_groups))
 
-    def _rank(self, batch: Batch, tokens: int) -> Ranking:
-        """Return the ranking of a batch for all metrics, with the number of rows that
-        ``ignore_index`` leaves out.
-        """
-        ignore_index = self.members[0].ignore_index  # equal in all members
-        target, row_mask = batch.target, batch.row_mask
-        # at the first batch
-        if tokens > 1 and self.collection._warns and isinstance(target, Tensor):
-            text = looks_at_padding("target", target, tokens, row_mask, ignore_index)
-            if text is not None:
-                warn_of_batch(self.warnings, text)
+    def add(self, batch: Batch) -> Ranking:
+        """Rank a batch once, add it to all parts, and return its ranking."""
+        preds, row_mask = batch.preds, batch.row_mask
+        self._start_once(preds.device if isinstance(preds, Tensor) else "cpu")
+        if isinstance(preds, Ranking) and batch.row_groups is not None:
+            rows = replace(preds.rows, groups=batch.row_groups)
+            batch = replace(batch, preds=replace(preds, rows=rows), row_groups=None)
         with one_thread():
             ranking = self.collection._rank(batch)
-        if ignore_index is not None and ranking.row_mask is not None:
-            rows = torch.tensor(ranking.num_rows)
-            if row_mask is not None:
-                mask = torch.as_tensor(row_mask)  # a mask (B,) may stand for B·T rows
-                rows = mask.sum() * ranking.num_rows // max(1, mask.numel())
-            ranking._memo[IGNORED] = rows - ranking.row_mask.sum()
+            self.collection._add(ranking)
+            self.warnings += ranking.notes
+            num_ignored: Tensor | int = 0
+            if not isinstance(preds, Ranking):
+                num_ignored = _num_ignored(ranking, row_mask)
+            self.counts.update(ranking, num_ignored)
+            self.interval_values.update(ranking)
         return ranking
 
     # -- states ------------------------------------------------------------------------
@@ -424,29 +401,35 @@ def add_data(
     """
     evaluation.start(data.device)
     row_groups = checked_numbers(data.row_groups, evaluation.row_groups, data.num_rows)
-    has_names = data.label_names is not None
     values = None
     if keeps_rows:
         values = RowValues(
             evaluation.collection, evaluation.over_all, headline=evaluation.headline
         )
-    for rows, preds, target in data.batches(batch_rows):
-        row_mask = batch_groups = None
+    for rows, batch in data.batches(batch_rows):
         if data.row_mask is not None:
-            row_mask = data.row_mask[rows]
+            batch.row_mask = data.row_mask[rows]
         if row_groups is not None:
-            batch_groups = row_groups[rows]
-        ranking = evaluation.update(
-            preds,
-            target,
-            row_mask,
-            row_groups=batch_groups,
-            tokens=data.tokens,
-            has_names=has_names,
-        )
+            batch.row_groups = row_groups[rows]
+        batch.tokens = data.tokens
+        batch.has_names = data.label_names is not None
+        ranking = evaluation.add(batch)
         if values is not None:
             values.add(ranking)
     return values
+
+
+def _num_ignored(ranking: Ranking, row_mask: Any) -> Tensor | int:
+    """Return how many of the rows that ``row_mask`` keeps are left out by
+    ``ignore_index``.
+    """
+    if ranking.ignore_index is None or ranking.row_mask is None:
+        return 0
+    num_rows = torch.tensor(ranking.num_rows)
+    if row_mask is not None:
+        mask = torch.as_tensor(row_mask)  # a mask (B,) may stand for B·T rows
+        num_rows = mask.sum() * ranking.num_rows // max(1, mask.numel())
+    return num_rows - ranking.row_mask.sum()
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:

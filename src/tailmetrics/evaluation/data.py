@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics.frequency import LabelFrequency
+from tailmetrics.ranking._batch import Batch
 from tailmetrics.report.report import Report
 
-Part: TypeAlias = tuple[slice, Any, Any]
-"""The rows, predictions and targets of a batch."""
+DataBatch: TypeAlias = tuple[slice, Batch]
+"""The rows of a batch, and its predictions and targets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class Data:
     num_rows: int
     num_labels: int | None
     device: torch.device
-    batches: Callable[[int], Iterator[Part]]
+    batches: Callable[[int], Iterator[DataBatch]]
     row_mask: Tensor | None = None
     row_groups: Any = None
     group_names: Sequence[str] | None = None

@@ -18,8 +18,6 @@ from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._orders import sums_by_key
 
-IGNORED = "rows left out by ignore_index"
-"""Where a ranking keeps this number until it is accumulated."""
 NO_LABEL = -2
 """Stands for the most frequent label where training counts are unknown; no label and no
 padding has this id.
@@ -138,8 +136,13 @@ class RowCounts(ExactMetric):
             "crowded_labels", torch.zeros(2 * num_labels + 1, dtype=torch.int64), "sum"
         )
 
-    def update(self, ranking: Ranking) -> None:
-        """Count the rows and the relevant labels of a ranking."""
+    def update(self, ranking: Ranking, num_ignored: Tensor | int = 0) -> None:
+        """Count the rows and the relevant labels of a ranking.
+
+        Args:
+            ranking: The ranking.
+            num_ignored: The number of its rows that ``ignore_index`` leaves out.
+        """
         targets = ranking.at_least(self.min_gain).targets
         positives = targets.n_relevant
         rows = torch.ones_like(positives)
@@ -167,7 +170,7 @@ class RowCounts(ExactMetric):
             positives.sum(),
             positives_of_top,
             _lost(ranking.scores, targets),
-            zero + ranking._memo.get(IGNORED, 0),
+            zero + num_ignored,
             rows_of_one_grade(ranking) if self.compares_grades else zero,
         ]
         self.counts = writable(self.counts)

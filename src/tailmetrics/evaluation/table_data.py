@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
-from tailmetrics.evaluation.data import Data, Part
+from tailmetrics.evaluation.data import Data, DataBatch
 from tailmetrics.evaluation.likely_mistakes import (
     notes_on_likely_mistakes,
     notes_on_queries,
@@ -21,6 +21,7 @@ from tailmetrics.evaluation.list_forms import is_frame, is_lists, is_table
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.values_by_row import values_by_row
 from tailmetrics.frequency import LabelFrequency
+from tailmetrics.ranking._batch import Batch
 from tailmetrics.ranking._tensors import as_tensor, per_row
 from tailmetrics.ranking._warnings import warn_outside
 
@@ -89,14 +90,11 @@ def data_of_tables(
     return replace(data, row_mask=_mask_of_rows(row_mask, data))
 
 
-def _batches_of_tables(dataset: Dataset, size: int) -> Iterator[Part]:
+def _batches_of_tables(dataset: Dataset, size: int) -> Iterator[DataBatch]:
     """Yield at most ``size`` rows at a time."""
     for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
-        yield (
-            slice(int(batch.rows[0]), int(batch.rows[-1]) + 1),
-            batch.preds,
-            batch.target,
-        )
+        rows = slice(int(batch.rows[0]), int(batch.rows[-1]) + 1)
+        yield rows, Batch(batch.preds, batch.target)
 
 
 def _mask_of_rows(row_mask: Any, data: Data) -> Tensor | None:

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics._number_of_labels import number_of_labels
-from tailmetrics.evaluation.data import Data, Part
+from tailmetrics.evaluation.data import Data, DataBatch
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._batch import Batch, Context, ExplicitTarget
+from tailmetrics.ranking._batch import Batch, Context
 from tailmetrics.ranking._inputs import as_tensors, labels_without
 from tailmetrics.ranking._reading import wrong_axes
 from tailmetrics.ranking._tensors import as_tensor
@@ -37,12 +37,12 @@ def data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> Da
             ranking.ids, ranking.targets.entries.ids, train_labels
         )
         train = _training_counts(train_labels, num_counted, options.ignore_index)
-    batch = slice(0, ranking.num_rows), ranking, None
+    rows = slice(0, ranking.num_rows)
     return Data(
         num_rows=ranking.num_rows,
         num_labels=num_labels,
         device=ranking.ids.device,
-        batches=lambda _: iter([batch]),
+        batches=lambda _: iter([(rows, Batch(ranking))]),
         may_have_gaps=num_labels is None,
         train=train,
     )
@@ -104,7 +104,7 @@ def _tensors_of(preds: Any) -> tuple[Any, ...]:
     return (preds,)
 
 
-def _batches_of_tensors(batch: Batch, size: int) -> Iterator[Part]:
+def _batches_of_tensors(batch: Batch, size: int) -> Iterator[DataBatch]:
     """Yield ``size`` rows at a time; without rows one empty batch, for which arguments
     are checked.
     """
@@ -114,10 +114,8 @@ def _batches_of_tensors(batch: Batch, size: int) -> Iterator[Part]:
         preds: Any = tuple(_cut(tensor, rows) for tensor in _tensors_of(batch.preds))
         if not isinstance(batch.preds, tuple):
             (preds,) = preds
-        target: Any = _cut(batch.target, rows)
-        if batch.form != "target":
-            target = ExplicitTarget(ids=target)
-        yield rows, preds, target
+        target = _cut(batch.target, rows)
+        yield rows, Batch(preds, target, form=batch.form)
 
 
 def _training_labels(train_target: Any) -> Tensor | None:

@@ -497,11 +497,7 @@ def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | No
 
 
 def looks_at_padding(
-    caller: str,
-    labels: Tensor,
-    tokens: int,
-    row_mask: Tensor | None,
-    ignored: int | None = None,
+    caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None
 ) -> str | None:
     """Say that a label looks like padding: most sequences end in a run of it, and it is
     rare elsewhere.
@@ -512,7 +508,6 @@ def looks_at_padding(
             GPU, are not checked.
         tokens: T.
         row_mask: Shape (B·T,), bool: the tokens that count; None for all.
-        ignored: The label of tokens that do not count.
     """
     on_cpu = labels.is_cpu and (row_mask is None or row_mask.is_cpu)
     if (
@@ -528,7 +523,7 @@ def looks_at_padding(
     label = _label_at_ends(
         labels[: len(labels) // tokens * tokens].reshape(-1, tokens), shortest=2
     )
-    if label is None or label == ignored:
+    if label is None:
         return None
     return (
         f"{caller}: most sequences end in a run of label {label}, which is hardly "
