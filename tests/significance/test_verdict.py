@@ -12,7 +12,7 @@ import torch
 
 from tailmetrics import TopKCollection
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.evaluation.comparing import Model, compared, warnings_of
+from tailmetrics.evaluation.comparing import Model, compare_models, warnings_of
 from tailmetrics.evaluation.description import headline_of, with_values_over_all
 from tailmetrics.evaluation.row_values import RowColumns
 from tailmetrics.metrics import RowMeanMetric, divide
@@ -100,7 +100,7 @@ def test_verdict_agrees_with_the_comparisons(preset):
     for seed in range(PAIRS):
         facts, runs = random_rows(np.random.default_rng(seed), columns)
         models = {name: Model([values]) for name, values in runs.items()}
-        report = compared(models, facts, correction="none", resamples=100)
+        report = compare_models(models, facts, correction="none", resamples=100)
         first = report.verdict.splitlines()[0]
         assert first.startswith(f"second against first run: {headline}: "), first
         line = first.removeprefix(f"second against first run: {headline}: ").partition(

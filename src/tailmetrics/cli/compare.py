@@ -26,7 +26,7 @@ from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
 from tailmetrics.cli.training import prepared_evaluation
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.comparing import Model, compared, warnings_of
+from tailmetrics.evaluation.comparing import Model, compare_models, warnings_of
 from tailmetrics.evaluation.notes import ON_SEQUENCES
 from tailmetrics.evaluation.row_facts import RowFacts
 from tailmetrics.evaluation.row_tables import (
@@ -327,7 +327,7 @@ def _compared(models: Tables, request: Request) -> ComparisonReport:
             runs, scalars, tables[0].list_lengths, _notes_of(tables)
         )
 
-    return compared(
+    comparison = compare_models(
         compared_models,
         facts,
         title=request.output.title,
@@ -337,11 +337,12 @@ def _compared(models: Tables, request: Request) -> ComparisonReport:
         baseline=options.baseline,
         **asdict(request.resampling),
         clusters=clusters,
-        shown={
-            "clusters": options.clusters or "",
-            "words": request.words((first.words[0], first.words[1])),
-        },
         identities={name: tables[0].identity for name, tables in models.items()},
+    )
+    return replace(
+        comparison,
+        clusters=options.clusters or "",
+        words=request.words((first.words[0], first.words[1])),
     )
 
 

@@ -202,28 +202,28 @@ def compare_runs(
             curves[metric] = {
                 name: report.curves[metric] for name, report in reports.items()
             }
-    return compared(
+    comparison = compare_models(
         models,
         first_run.rows.facts,
         title=title,
         only=only,
+        postfix=first_report.postfix,
         correction=correction,
-        shown={
-            "curves": curves,
-            "settings": first_report.settings,
-            "postfix": first_report.postfix,
-            # the warning on ties would point to a table of tie bounds, which a
-            # comparison does not have
-            "warnings": warnings_of(
-                {name: report.warnings_of_rows for name, report in reports.items()}
-            ),
-        },
         baseline=baseline,
         confidence=confidence,
         resamples=resamples,
         resample=resample,
         seed=seed,
         clusters=first_run.data.clusters,
+    )
+    # the warning on ties would point to a table of tie bounds, which a comparison does
+    # not have
+    warnings = {name: report.warnings_of_rows for name, report in reports.items()}
+    return replace(
+        comparison,
+        curves=curves,
+        settings=first_report.settings,
+        warnings=warnings_of(warnings),
     )
 
 
@@ -336,16 +336,22 @@ class Model(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-def compared(
+def compare_models(
     models: Mapping[str, Model],
     facts: RowFacts,
     *,
     title: str | None = None,
-    only: Sequence[str] | None = None,
-    correction: Any = "max-t",
-    shown: Mapping[str, Any] = EMPTY,
     headline: str | None = None,
-    **compare_arguments: Any,
+    postfix: str = "",
+    only: Sequence[str] | None = None,
+    baseline: str | None = None,
+    clusters: Any = None,
+    identities: Mapping[str, Mapping[str, Any]] | None = None,
+    correction: Correction = "max-t",
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    resample: Resample = "rows",
+    seed: int = 0,
 ) -> ComparisonReport:
     """Compare models by their values per row, and return a report with the facts about
     the metrics.
@@ -354,12 +360,17 @@ def compared(
         models: The models by name.
         facts: Facts about the keys that the values per row do not hold.
         title: Title of the comparison; None takes the names of the models.
-        only: As for :func:`compare_runs`.
-        correction: As for :func:`tailmetrics.significance.compare`.
-        shown: Further arguments of :class:`ComparisonReport`.
         headline: The metric that the comparison is about; None takes that of ``facts``.
-        compare_arguments: Further arguments of
-            :func:`tailmetrics.significance.compare`.
+        postfix: The end of each key, which the collection of the metrics adds.
+        only: As for :func:`compare_runs`.
+        baseline: The model to compare the others with; None compares all pairs.
+        clusters: The cluster of each row; None if rows are independent.
+        identities: The entries of :mod:`tailmetrics.evaluation.digest` of each model.
+        correction: The correction of p-values for the number of comparisons.
+        confidence: Confidence of the intervals.
+        resamples: Number of resamples and swaps.
+        resample: What is drawn.
+        seed: Seed of the draws.
     """
     from tailmetrics.significance import compare, verdict
 
@@ -394,16 +405,21 @@ def compared(
 
     lower_is_better = facts.keys_with("lower_is_better")
     without_direction = facts.keys_with("has_no_direction")
-    postfix = shown.get("postfix", "")
     headline = _headline(facts, keys, headline, postfix)
     questions = [key for key in keys if not facts.keys[key].is_part]
     comparisons = compare(
         runs,
+        baseline,
         only=_patterns(only, [*questions, *facts.gaps], postfix),
-        correction=correction,
         lower_is_better=[key for key in lower_is_better if key in keys],
+        clusters=clusters,
+        identities=identities,
+        correction=correction,
+        confidence=confidence,
+        resamples=resamples,
+        resample=resample,
+        seed=seed,
         **facts.among(keys),
-        **compare_arguments,
     )
     comparisons = [
         _with_reported_values(comparison, models) for comparison in comparisons
@@ -419,7 +435,7 @@ def compared(
     ]
     return ComparisonReport(
         comparisons,
-        title=title or _title(list(models), compare_arguments.get("baseline")),
+        title=title or _title(list(models), baseline),
         correction=_correction_in_use(correction, comparisons),
         unequal_lists=unequal_lists,
         verdict=" ".join(filter(None, sentences)),
@@ -435,7 +451,7 @@ def compared(
         without_direction=without_direction,
         what_buckets_are=facts.what_buckets_are,
         num_runs=num_runs,
-        **shown,
+        postfix=postfix,
     )
 
 
