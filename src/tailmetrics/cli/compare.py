@@ -35,7 +35,7 @@ from tailmetrics.evaluation.row_tables import (
     RowTableWriter,
     table_in,
 )
-from tailmetrics.evaluation.row_values import NOTHING
+from tailmetrics.evaluation.row_values import EMPTY_DENOMINATOR
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.report import ComparisonReport
 from tailmetrics.report.files import file_names
@@ -319,7 +319,7 @@ def _compared(models: Tables, request: Request) -> ComparisonReport:
 
     compared_models = {}
     for name, tables in models.items():
-        runs = [table.values(keys, NOTHING) for table in tables]
+        runs = [table.values(keys, EMPTY_DENOMINATOR) for table in tables]
         scalars = {}
         for key in tables[0].scalars:
             scalars[key] = fmean(table.scalars.get(key, nan) for table in tables)

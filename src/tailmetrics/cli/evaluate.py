@@ -374,18 +374,20 @@ def _with_drawn_intervals(
     """Return the report with the interval of each key from a table of values per
     row.
     """
-    arguments = asdict(request.resampling)
+    resampling = request.resampling
     if not request.evaluation.intervals:
-        arguments["resamples"] = 0
+        resampling = replace(resampling, resamples=0)
     table = RowTable.open(path)
     keys = list(table.pairs)
     size = max(1, READ_VALUES // len(table.names))
     drawn: dict[str, Interval] = {}
     for start in range(0, len(keys), size):
         group = keys[start : start + size]
-        facts = table.facts.among(group)
         drawn |= intervals(
-            table.values(group), **facts, **arguments, clusters=run.clusters
+            table.values(group),
+            clusters=run.clusters,
+            **table.facts.interval_arguments(group),
+            **asdict(resampling),
         )
     averages = [key for key in keys if table.facts.keys[key].labels is not None]
     return with_intervals(report, drawn, table.values(averages), run.clusters)

@@ -25,7 +25,7 @@ from tailmetrics.evaluation.evaluating import Run, evaluate_run
 from tailmetrics.evaluation.inputs import labels_of_runs
 from tailmetrics.evaluation.options import Missing, Options
 from tailmetrics.evaluation.row_facts import RowFacts
-from tailmetrics.evaluation.row_values import NOTHING
+from tailmetrics.evaluation.row_values import EMPTY_DENOMINATOR
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking import Ranking
@@ -187,7 +187,7 @@ def compare_runs(
         assert rows is not None  # they are kept
         reports[name] = report
         models[name] = Model(
-            [rows.columns(report.scalars, NOTHING)],
+            [rows.values(report.scalars, EMPTY_DENOMINATOR)],
             report.scalars,
             rows.list_lengths,
             report.warnings,
@@ -419,7 +419,7 @@ def compare_models(
         resamples=resamples,
         resample=resample,
         seed=seed,
-        **facts.among(keys),
+        **facts.interval_arguments(keys),
     )
     comparisons = [
         _with_reported_values(comparison, models) for comparison in comparisons

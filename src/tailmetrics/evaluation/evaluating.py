@@ -171,17 +171,17 @@ def evaluate(
 
     from tailmetrics.significance import intervals as resampled_intervals
 
-    columns = run.rows.columns(run.report.scalars)
-    if not columns:
+    row_values = run.rows.values(run.report.scalars)
+    if not row_values:
         return run.report
     resamples = int(intervals or 0)
     if intervals is True:
         resamples = RESAMPLES
-    facts = run.rows.facts.among(columns)
+    arguments = run.rows.facts.interval_arguments(row_values)
     intervals_by_key = resampled_intervals(
-        columns, resamples=resamples, clusters=run.data.clusters, **facts
+        row_values, resamples=resamples, clusters=run.data.clusters, **arguments
     )
-    return with_intervals(run.report, intervals_by_key, columns, run.data.clusters)
+    return with_intervals(run.report, intervals_by_key, row_values, run.data.clusters)
 
 
 class Run(NamedTuple):

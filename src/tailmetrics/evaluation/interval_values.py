@@ -71,9 +71,9 @@ class IntervalValues:
             # needs SciPy
             from tailmetrics.significance import intervals as intervals_of_rows
 
-            facts = self.labels.facts.among(averages)
+            arguments = self.labels.facts.interval_arguments(averages)
             intervals |= intervals_of_rows(
-                averages, **facts, resamples=0, confidence=self.confidence
+                averages, **arguments, resamples=0, confidence=self.confidence
             )
         intervals = as_valued(intervals, scalars)
         return {key: intervals[key] for key in scalars if key in intervals}

@@ -37,7 +37,7 @@ from tailmetrics.significance.interval import (
 from tailmetrics.significance.labels import OverLabels
 from tailmetrics.significance.rows import cluster_codes
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NO_TEXTS: Mapping[str, Any] = MappingProxyType({})
 TREATMENTS = {"skip": "are left out", "pos": "count as 1"}
 """How rows count to which ``empty_target_action`` applies, in words; by default they
 count as 0.
@@ -127,7 +127,7 @@ def metric_facts(
     """
     facts: dict[str, MetricFacts] = {}
     for metric, result in results:
-        captions = meanings = NOTHING
+        captions = meanings = NO_TEXTS
         if metric.buckets:
             captions = dict(notes.captions(metric, result))
         else:

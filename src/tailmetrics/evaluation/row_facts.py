@@ -120,7 +120,7 @@ class RowFacts:
             key for key, facts in self.keys.items() if names.issuperset(facts.columns)
         ]
 
-    def among(self, keys: Collection[str]) -> dict[str, Any]:
+    def interval_arguments(self, keys: Collection[str]) -> dict[str, Any]:
         """Return the arguments of :func:`tailmetrics.significance.intervals` for some
         keys.
         """

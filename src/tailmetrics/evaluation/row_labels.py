@@ -27,7 +27,7 @@ from tailmetrics.evaluation.label_codes import (
     spec_of,
 )
 from tailmetrics.evaluation.row_facts import COUNTS, GROUP, facts_of
-from tailmetrics.evaluation.row_values import columns_of_rows, joined, read_columns
+from tailmetrics.evaluation.row_values import columns_of_rows, joined, values_in_columns
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.significance.labels import OverLabels
@@ -132,7 +132,7 @@ class RowLabels:
             if keys and all(
                 name in columns and columns[name].size <= MOST for name in names
             ):
-                averages |= read_columns(
+                averages |= values_in_columns(
                     keys, self.facts, _sorted_by_content(columns, names)
                 )
         return averages

@@ -20,7 +20,7 @@ from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.label_codes import LABELS, LENGTHS
 from tailmetrics.evaluation.row_facts import COUNTS, GROUP, LISTED, RowFacts
-from tailmetrics.evaluation.row_values import RowColumns, read_columns
+from tailmetrics.evaluation.row_values import RowColumns, values_in_columns
 from tailmetrics.io import DataFileError
 from tailmetrics.io.database import arrow_names
 from tailmetrics.io.files import check_file, file_errors
@@ -255,11 +255,13 @@ class RowTable:
             return self
         return replace(self, names=self.names.take(places), order=places)
 
-    def values(self, keys: Sequence[str], nothing: float = 0.0) -> dict[str, Any]:
+    def values(
+        self, keys: Sequence[str], empty_denominator: float = 0.0
+    ) -> dict[str, Any]:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not
         count or are of another group.
 
-        ``nothing`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
+        ``empty_denominator`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
         """
         names = {name for name in (COUNTS, GROUP) if name in self.columns}
         for key in keys:
@@ -281,7 +283,9 @@ class RowTable:
                 columns[name] = column.to_numpy()
             else:
                 columns[name] = column.to_numpy().astype(np.float64)
-        return read_columns(keys, self.facts, columns, self.scalars, nothing)
+        return values_in_columns(
+            keys, self.facts, columns, self.scalars, empty_denominator
+        )
 
     def _read(self, columns: list[str]) -> Any:
         table = _read(self.path, columns)
@@ -390,7 +394,7 @@ class RowTableWriter:
                 [self._clusters[row] for row in rows.tolist()], pa.string()
             )
 
-        row_columns = self._columns.of(ranking)
+        row_columns = self._columns.columns(ranking)
         for name in row_columns:
             if not name.endswith(LENGTHS):
                 columns[name] = self._arrow_column(name, row_columns)

@@ -40,7 +40,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._threads import one_thread
 from tailmetrics.significance.influence import Array, Flags, Ints
 
-NOTHING = 1e-12
+EMPTY_DENOMINATOR = 1e-12
 """The denominator of a row in a ratio 0 / 0, for comparisons: far below the 1 of a
 single prediction.
 """
@@ -94,7 +94,7 @@ class RowColumns:
             facts.places is not None for facts in self.facts.keys.values()
         )
 
-    def of(self, ranking: Ranking) -> dict[str, Any]:
+    def columns(self, ranking: Ranking) -> dict[str, Any]:
         """Return the columns of a batch: values, shape (N,), or the codes of all rows
         and their number per row.
         """
@@ -151,12 +151,12 @@ def _columns(key: str, value: Any) -> dict[str, Array]:
     return dict(zip(value_columns(key, len(sides) == 2), arrays, strict=True))
 
 
-def read_columns(
+def values_in_columns(
     keys: Iterable[str],
     facts: RowFacts,
     columns: Mapping[str, Any],
     scalars: Mapping[str, float] = MappingProxyType({}),
-    nothing: float = 0.0,
+    empty_denominator: float = 0.0,
 ) -> dict[str, Any]:
     """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN
     where a row does not count.
@@ -168,7 +168,7 @@ def read_columns(
             each row.
         scalars: The values in the report by key; where a value is NaN, nothing is
             relevant, and no row counts.
-        nothing: The denominator of a row in a ratio 0 / 0 that the report counts as 0.
+        empty_denominator: The denominator of a row in a ratio 0 / 0 that the report counts as 0.
     """
     values: dict[str, Any] = {}
     for key in keys:
@@ -181,7 +181,7 @@ def read_columns(
         else:
             sides = _read_numbers(key_facts, columns)
             if scalar == 0 and key_facts.is_ratio and not np.nansum(sides[1]):
-                sides[1] = sides[1] + nothing
+                sides[1] = sides[1] + empty_denominator
             values[key] = tuple(sides) if key_facts.is_ratio else sides[0]
     return values
 
@@ -236,7 +236,7 @@ class RowValues(RowColumns):
         Raises:
             ValueError: If rows have too many predicted or relevant labels.
         """
-        batch = self.of(ranking)
+        batch = self.columns(ranking)
         self._batches.append(batch)
         for name in chain(
             *(
@@ -252,17 +252,19 @@ class RowValues(RowColumns):
                     "averages over labels, compare none, or evaluate fewer rows."
                 )
 
-    def columns(
-        self, scalars: Mapping[str, float] = MappingProxyType({}), nothing: float = 0.0
+    def values(
+        self,
+        scalars: Mapping[str, float] = MappingProxyType({}),
+        empty_denominator: float = 0.0,
     ) -> dict[str, Any]:
         """Return the values of all rows by key: a vector, two vectors for a ratio, or
         labels for a label average.
 
-        For the arguments see :func:`read_columns`.
+        For the arguments see :func:`values_in_columns`.
         """
         columns = joined(self._batches)
-        return read_columns(
-            self.facts.keys_in(columns), self.facts, columns, scalars, nothing
+        return values_in_columns(
+            self.facts.keys_in(columns), self.facts, columns, scalars, empty_denominator
         )
 
     @property
