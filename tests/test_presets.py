@@ -10,7 +10,7 @@ import torch
 from jsonargparse import ArgumentParser
 
 from tailmetrics import LabelFrequency, TopKCollection
-from tailmetrics.evaluation.description import with_values_over_all
+from tailmetrics.evaluation.added_metrics import with_values_over_all
 from tailmetrics.metrics import TopKMetric
 
 CONFIGS = Path(__file__).parents[1] / "configs"

@@ -18,7 +18,7 @@ import tailmetrics as tm
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.evaluation import Evaluation, compare_runs
-from tailmetrics.evaluation.description import with_label_values
+from tailmetrics.evaluation.added_metrics import with_label_values
 from tailmetrics.metrics import REGISTRY
 
 N = 50

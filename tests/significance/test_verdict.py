@@ -12,8 +12,9 @@ import torch
 
 from tailmetrics import TopKCollection
 from tailmetrics.evaluation import compare_runs
+from tailmetrics.evaluation.added_metrics import with_values_over_all
 from tailmetrics.evaluation.comparing import Model, compare_models, warnings_of
-from tailmetrics.evaluation.description import headline_of, with_values_over_all
+from tailmetrics.evaluation.headline import headline_of
 from tailmetrics.evaluation.row_values import RowColumns
 from tailmetrics.metrics import RowMeanMetric, divide
 from tailmetrics.metrics._arguments_of_metrics import Training

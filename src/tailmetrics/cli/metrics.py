@@ -19,7 +19,7 @@ import torch
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.messages import HELP, REPORTED, CommandError, did_you_mean
 from tailmetrics.cli.options import DataOptions
-from tailmetrics.evaluation.description import by_bucket
+from tailmetrics.evaluation.added_metrics import by_bucket
 from tailmetrics.io.files import check_file, file_errors
 from tailmetrics.metrics import REGISTRY, TopKMetric
 

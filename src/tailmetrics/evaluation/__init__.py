@@ -12,12 +12,16 @@ Where a fact of a report comes from::
                                     values_by_row.py      groups and clusters -> the order of the rows
       labels.py                   arguments with a value per label -> the order of label ids
       preparing.py                metrics, buckets and counts -> an empty Evaluation
+                                    added_metrics.py      metrics over all labels, per label, and by bucket
+                                    headline.py           the metric that the report is about
       accumulating.py             Evaluation: ranks a batch, and adds the ranking to three parts:
                                     collection            the states of the metrics and references
                                     row_counts.py         numbers of rows and relevant labels
                                     interval_values.py    row_moments.py, sums over rows; row_labels.py, labels of rows
       values.py                   values by key, with intervals, counts, references and errors
-      reporting.py, notes.py      parts of the Report: a record for each value; what a reader has to know
+      reporting.py                parts of the Report: a record for each value, buckets, labels
+      metric_facts.py             what holds for all values of a metric, such as its caption
+      notes.py                    what a reader has to know of the values
 
     comparing.py                  compare_runs: values per row of each run -> ComparisonReport
       row_values.py               ranking -> columns of values per row -> values of rows by key

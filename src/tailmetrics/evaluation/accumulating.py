@@ -18,22 +18,20 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.collection._alternatives import adds_up_processes
 from tailmetrics.evaluation import notes
-from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.description import (
-    headline_of,
-    settings_of,
-    versions,
+from tailmetrics.evaluation.added_metrics import (
     with_label_values,
     with_values_over_all,
 )
+from tailmetrics.evaluation.data import Data
+from tailmetrics.evaluation.description import settings_of, versions
+from tailmetrics.evaluation.headline import headline_of
 from tailmetrics.evaluation.interval_values import IntervalValues
 from tailmetrics.evaluation.label_codes import deepest_counts
+from tailmetrics.evaluation.metric_facts import metric_facts
 from tailmetrics.evaluation.options import listed
 from tailmetrics.evaluation.reporting import (
     distinct_buckets,
     label_table,
-    metric_facts,
-    notes_of,
     records_of,
     with_intervals,
 )
@@ -363,7 +361,7 @@ class Evaluation:
                 self.bucketings,
                 self.interval_values.labels,
             )
-        texts = notes_of(
+        texts = notes.on_results(
             collection, self.counts, totals, results, values, buckets, self.label_names
         )
         warnings: dict[str, None] = {}

@@ -1,6 +1,4 @@
-"""Notes and captions of a report: what a reader has to know of its values, made of
-facts of the metrics.
-"""
+"""Notes of a report: what a reader has to know of its values."""
 
 from __future__ import annotations
 
@@ -14,16 +12,18 @@ from torch import Tensor
 from tailmetrics._arguments import some_of
 from tailmetrics._transfer import num_processes
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.description import captions_of, conventions_of
 from tailmetrics.evaluation.labels import are_label_ids
+from tailmetrics.evaluation.metric_facts import num_empty_rows
 from tailmetrics.evaluation.options import Options
 from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import NDCGAtK, TopKMetric
-from tailmetrics.metrics._results import Result
+from tailmetrics.metrics._batches import whole_buckets, whole_lists
 from tailmetrics.ranking import EVERYTHING
+from tailmetrics.report.breakdowns import BucketRow
 from tailmetrics.report.formatting import number as report_number
 from tailmetrics.significance.areas import AreaRows
 from tailmetrics.significance.influence import Ints
@@ -224,20 +224,6 @@ def on_misses(results: Results, named: Named) -> Iterator[str]:
         )
 
 
-def empty_rows(metric: TopKMetric, result: Result, rows: int) -> int:
-    """Return the number of rows to which ``empty_target_action`` applies; 0 where it is
-    not known.
-
-    Args:
-        metric: The metric.
-        result: Its values.
-        rows: The number of rows that were evaluated.
-    """
-    if metric.buckets is not None or metric.weighted or result.facts.answered is None:
-        return 0
-    return rows - result.facts.answered
-
-
 def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
     """Yield a note on rows without a relevant label, if they change means: their
     number, and how they count.
@@ -249,7 +235,7 @@ def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
     """
     keys_by_text: dict[tuple[str, str], list[str]] = {}
     for metric, result in results:
-        empty = empty_rows(metric, result, rows)
+        empty = num_empty_rows(metric, result, rows)
         level, least = "", MANY_EMPTY * rows
         if metric.min_gain is not None and not metric.formula.reads_gains:
             level, least = f" at min_gain={metric.min_gain:g}", 0
@@ -511,72 +497,43 @@ def _movement(average: OverLabels, interval: Interval, half: float) -> str:
     return f"{verb} with more rows ({numbers})"
 
 
-def captions(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
-    """Yield each key, without bucket, of a metric by bucket with its caption;
-    calibration errors add numbers.
+def on_results(
+    collection: TopKCollection,
+    counts: RowCounts,
+    totals: Totals,
+    results: Results,
+    values: Values,
+    buckets: Sequence[BucketRow],
+    label_names: Sequence[str] | None,
+) -> Iterator[str]:
+    """Yield what a reader should know of the data and the metrics.
+
+    Args:
+        collection: The metrics.
+        counts: The counts of rows and labels of this process.
+        totals: The counts of all processes.
+        results: The values of the metrics.
+        values: The values by key.
+        buckets: The buckets of the metrics.
+        label_names: The name of each label; None if labels have none.
     """
-    for place, (stem, caption) in enumerate(captions_of(metric).items()):
-        if result.facts.calibration is not None:
-            columns = zip(
-                metric.bucket_names, *result.facts.calibration[place], strict=True
-            )
-            numbers = []
-            for bucket, shown, mean, right in columns:
-                numbers.append(
-                    f"{bucket} {shown:,} ({report_number(mean)}, "
-                    f"{report_number(right)})"
-                )
-            caption += (
-                "; predictions (their mean probability, the share that is right): "
-                f"{', '.join(numbers)}"
-            )
-        yield stem, caption
+    named = collection.named
+    members = list(collection.members().values())
+    ignored = members[0].ignore_index  # equal in all members
+    measured = {bucket.name for bucket in buckets if bucket.positives}
+    labels_in_each_list = 0
+    if totals.shortest >= totals.num_labels and not totals.lost:
+        labels_in_each_list = totals.num_labels
 
-
-def on_means(metric: TopKMetric, result: Result) -> Iterator[tuple[str, str]]:
-    """Yield keys over all labels with a text: the labels of a macro average, or the
-    bias of predicted probabilities.
-    """
-    facts = result.facts
-    if facts.calibration is not None:
-        for key, ((shown,), (confidence,), (accuracy,)) in zip(
-            metric.row_keys(), facts.calibration, strict=True
-        ):
-            if shown:
-                yield key, _bias(confidence, accuracy)
-        return
-
-    average = metric.aggregation.mean_over()
-    if average and facts.labels_with_rows is not None:
-        average += _at_most(metric, facts.labels_with_rows[0])
-    text = "; ".join(filter(None, [average, conventions_of(metric)]))
-    if text:
-        for key in metric.row_keys():
-            yield key, text
-
-
-def _bias(confidence: float, accuracy: float) -> str:
-    """Return in words whether predictions are over- or underconfident."""
-    bias = "neither over- nor under-"
-    if confidence > accuracy:
-        bias = "over-"
-    elif confidence < accuracy:
-        bias = "under-"
-    return (
-        f"{bias}confident on average: predictions have a mean probability of "
-        f"{confidence:.4f}, and {accuracy:.4f} of them are right"
-    )
-
-
-def _at_most(metric: TopKMetric, labels_with_rows: int) -> str:
-    """Return in words the largest possible mean over all labels, which is below 1 if a
-    label has no relevant row.
-    """
-    number = metric.num_labels or 0
-    if metric.settings()["labels"] != "all" or labels_with_rows == number:
-        return ""
-    reach = f"so that it can reach {labels_with_rows / number:.4f}"
-    return (
-        f", of which {number - labels_with_rows:,} of {number:,} have no relevant row "
-        f"and count 0, {reach}"
-    )
+    yield from whole_buckets(members, named, measured)
+    yield from whole_lists(members, named, labels_in_each_list)
+    yield from on_bins(results, named)
+    yield from on_misses(results, named)
+    yield from on_empty_rows(results, named, totals.rows)
+    yield from on_lost(totals)
+    yield from on_buckets(counts.bucketings)
+    yield from on_padding(counts, totals, ignored, label_names)
+    yield from on_chance(results, named, values, totals)
+    yield from on_equal_grades(results, named, totals)
+    yield from on_ignored(totals, ignored)
+    yield from on_groups(totals)

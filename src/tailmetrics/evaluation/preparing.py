@@ -15,7 +15,7 @@ from tailmetrics._arguments import check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation, check_update
-from tailmetrics.evaluation.description import by_bucket
+from tailmetrics.evaluation.added_metrics import by_bucket
 from tailmetrics.evaluation.options import CALLER, Options, members_of
 from tailmetrics.evaluation.row_groups import names_for_all
 from tailmetrics.frequency import LabelFrequency

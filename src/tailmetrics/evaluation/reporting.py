@@ -1,5 +1,5 @@
-"""The parts of a report: records, facts about metrics, buckets, labels, notes; and
-intervals, which are added last.
+"""The parts of a report: records, buckets and labels; and intervals, which are added
+last.
 """
 
 from __future__ import annotations
@@ -8,21 +8,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product, zip_longest
-from types import MappingProxyType
 from typing import Any
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation import notes
-from tailmetrics.evaluation.description import WITHIN, bucket_rows
+from tailmetrics.evaluation.description import bucket_rows
 from tailmetrics.evaluation.interval_values import as_valued
-from tailmetrics.evaluation.row_counts import RowCounts, Totals
-from tailmetrics.evaluation.row_facts import Named
+from tailmetrics.evaluation.metric_facts import whole_k
+from tailmetrics.evaluation.row_counts import Totals
 from tailmetrics.evaluation.row_labels import RowLabels
 from tailmetrics.evaluation.values import Results, Values
-from tailmetrics.metrics import RecallAtK, TopKMetric
-from tailmetrics.metrics._batches import whole_buckets, whole_lists
-from tailmetrics.metrics._keys import DATA
 from tailmetrics.report.breakdowns import BucketRow
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.records import SUMMARIES, MetricFacts, Record
@@ -36,13 +32,6 @@ from tailmetrics.significance.interval import (
 )
 from tailmetrics.significance.labels import OverLabels
 from tailmetrics.significance.rows import cluster_codes
-
-NO_TEXTS: Mapping[str, Any] = MappingProxyType({})
-TREATMENTS = {"skip": "are left out", "pos": "count as 1"}
-"""How rows count to which ``empty_target_action`` applies, in words; by default they
-count as 0.
-"""
-
 
 # -- records ---------------------------------------------------------------------------
 
@@ -61,7 +50,7 @@ def _empty_records(collection: TopKCollection) -> Iterator[Record]:
                 named(f"{stem}{group}"),
                 named(stem),
                 math.nan,
-                _whole_k(cutoff),
+                whole_k(cutoff),
                 row_group=group[1:],
             )
             if metric.buckets is None:
@@ -75,13 +64,6 @@ def _empty_records(collection: TopKCollection) -> Iterator[Record]:
                 yield replace(
                     record, key=named(f"{stem}{group}/{summary}"), summary=summary
                 )
-
-
-def _whole_k(cutoff: Any) -> int | None:
-    """Return a cut-off in ranks; None for a threshold, or without a cut-off."""
-    if isinstance(cutoff, int):
-        return cutoff
-    return None
 
 
 def records_of(
@@ -111,78 +93,6 @@ def records_of(
             )
         )
     return records
-
-
-def metric_facts(
-    named: Named, results: Results, over_all: Mapping[str, str], rows: int
-) -> dict[str, MetricFacts]:
-    """Return what holds for all values of a metric; a metric by bucket and one over all
-    labels may share a key.
-
-    Args:
-        named: Adds prefix and postfix to a key.
-        results: The values of the metrics.
-        over_all: For each metric by bucket, the key of its value over all labels.
-        rows: The number of rows that were evaluated.
-    """
-    facts: dict[str, MetricFacts] = {}
-    for metric, result in results:
-        captions = meanings = NO_TEXTS
-        if metric.buckets:
-            captions = dict(notes.captions(metric, result))
-        else:
-            meanings = dict(notes.on_means(metric, result))
-        empty_rows = notes.empty_rows(metric, result, rows)
-        left_out = empty_rows if metric.empty_target_action == "skip" else 0
-        for stem, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=True):
-            key = named(stem)
-            values = {
-                "is_place": bool(metric.formula.unit),
-                "is_additive": metric.aggregation.is_additive,
-                "caption": captions.get(stem, ""),
-                "meaning": meanings.get(stem, ""),
-                "overall_key": over_all.get(key, ""),
-                "is_fraction": metric.bounds == (0.0, 1.0),
-                "is_share_of_labels": _is_share_of_labels(metric),
-                "is_among_themselves": metric.buckets is not None
-                and metric.reading.scope == "bucket",
-                "empty_rows": empty_rows,
-                "empty_rows_treatment": _treatment_of_empty_rows(metric),
-                "rows_left_out": left_out,
-                "counts_rows": metric.aggregation.row_terms in ("mean", "median")
-                and not metric.weighted,
-            }
-            changes: dict[str, Any] = {
-                name: value for name, value in values.items() if value
-            }
-            facts[key] = replace(
-                facts.get(key, MetricFacts(key)),
-                k=_whole_k(cutoff),
-                higher_is_better=metric.higher_is_better,
-                **changes,
-            )
-    return facts
-
-
-def _is_share_of_labels(metric: TopKMetric) -> bool:
-    """Whether a metric is the mean share of a row's relevant labels that its list
-    holds: recall with usual settings.
-    """
-    if (
-        type(metric) is not RecallAtK
-        or metric.weighted
-        or set(metric.unusual_settings()) - {*DATA, *WITHIN}
-    ):
-        return False
-    return metric.buckets is None or metric.reading.scope == "global"
-
-
-def _treatment_of_empty_rows(metric: TopKMetric) -> str:
-    """Return in words how rows count to which ``empty_target_action`` applies."""
-    missing = metric.formula.lacking.removeprefix("no ")
-    article = "an" if missing[0] in "aeiou" else "a"
-    treatment = TREATMENTS.get(metric.empty_target_action, "count as 0")
-    return f"without {article} {missing} {treatment}"
 
 
 # -- buckets and labels ----------------------------------------------------------------
@@ -272,51 +182,6 @@ def label_table(
             table, instead=row_labels.listed_instead(table.tests.listed.tolist())
         )
     return table
-
-
-# -- notes -----------------------------------------------------------------------------
-
-
-def notes_of(
-    collection: TopKCollection,
-    counts: RowCounts,
-    totals: Totals,
-    results: Results,
-    values: Values,
-    buckets: Sequence[BucketRow],
-    label_names: Sequence[str] | None,
-) -> Iterator[str]:
-    """Yield what a reader should know of the data and the metrics.
-
-    Args:
-        collection: The metrics.
-        counts: The counts of rows and labels of this process.
-        totals: The counts of all processes.
-        results: The values of the metrics.
-        values: The values by key.
-        buckets: The buckets of the metrics.
-        label_names: The name of each label; None if labels have none.
-    """
-    named = collection.named
-    members = list(collection.members().values())
-    ignored = members[0].ignore_index  # equal in all members
-    measured = {bucket.name for bucket in buckets if bucket.positives}
-    labels_in_each_list = 0
-    if totals.shortest >= totals.num_labels and not totals.lost:
-        labels_in_each_list = totals.num_labels
-
-    yield from whole_buckets(members, named, measured)
-    yield from whole_lists(members, named, labels_in_each_list)
-    yield from notes.on_bins(results, named)
-    yield from notes.on_misses(results, named)
-    yield from notes.on_empty_rows(results, named, totals.rows)
-    yield from notes.on_lost(totals)
-    yield from notes.on_buckets(counts.bucketings)
-    yield from notes.on_padding(counts, totals, ignored, label_names)
-    yield from notes.on_chance(results, named, values, totals)
-    yield from notes.on_equal_grades(results, named, totals)
-    yield from notes.on_ignored(totals, ignored)
-    yield from notes.on_groups(totals)
 
 
 # -- intervals and halves of the rows --------------------------------------------------

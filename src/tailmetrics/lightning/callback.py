@@ -17,12 +17,12 @@ from tailmetrics._arguments import check_flag, check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.accumulating import check_update
-from tailmetrics.evaluation.description import (
-    headline_of,
+from tailmetrics.evaluation.added_metrics import (
     with_label_values,
     with_values_over_all,
 )
 from tailmetrics.evaluation.evaluating import CONFIDENCE
+from tailmetrics.evaluation.headline import headline_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.loader_evaluation import (
     LoaderEvaluation,

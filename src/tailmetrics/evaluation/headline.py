@@ -1,0 +1,93 @@
+"""The metric that a report is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tailmetrics.collection import TopKCollection
+from tailmetrics.metrics import TopKMetric
+
+USUAL_STEM, USUAL_K = "recall", 10
+"""What a report is about if nobody says it: how much of the relevant labels a list of a
+common length holds.
+"""
+
+
+def headline_of(
+    collection: TopKCollection, over_all: Mapping[str, str], wanted: str | None = None
+) -> str:
+    """Return the metric that a report is about, as a key without bucket.
+
+    By default this is a metric by bucket, rather one of which a higher value is better,
+    rather recall than another metric, rather of the one list of a row than of lists of
+    the buckets, and rather at 10 than at another cut-off. It is no metric that says
+    nothing about quality, and none whose values of buckets are parts of the value over
+    all labels: such parts are small in every bucket.
+
+    Args:
+        collection: The metrics.
+        over_all: For each metric by bucket, the key of its value over all labels.
+        wanted: The metric that was asked for: its key without bucket, or the key of its
+            value over all labels.
+
+    Raises:
+        ValueError: If no metric has the key ``wanted``.
+    """
+    preferences: dict[str, Preference] = {}
+    for metric in collection.members().values():
+        if not metric.row_keys():
+            continue  # values of single labels alone
+        for key, cutoff in zip(metric.cutoff_keys(), metric.cutoffs, strict=False):
+            preference = _preference(metric, cutoff)
+            preferences[key] = min(preference, preferences.get(key, preference))
+
+    names = {
+        key: collection.named(key)
+        for key in sorted(preferences, key=lambda key: preferences[key])
+    }
+    if wanted is None:
+        return next(iter(names.values()), "")
+    wanted_keys = [
+        key for key, name in names.items() if wanted in (key, name, over_all.get(name))
+    ]
+    if not wanted_keys:
+        choices = ", ".join(map(repr, preferences))
+        raise ValueError(
+            f"headline={wanted!r} is no metric here; choose one of {choices}."
+        )
+    return names[min(wanted_keys, key=lambda key: preferences[key].whole)]
+
+
+class Preference(NamedTuple):
+    """Why a metric is no headline, by weight; the least of all metrics is the headline.
+
+    Attributes:
+        no_quality: Whether the metric says nothing about quality.
+        additive: Whether values of buckets are parts of the value over all labels.
+        whole: Whether the metric is over all labels.
+        lower_is_better: Whether a lower value is better.
+        unusual: Whether it is no recall.
+        own_lists: Whether each bucket has a list of its own.
+        unusual_cutoff: Whether the cut-off is another than the usual one.
+    """
+
+    no_quality: bool
+    additive: bool
+    whole: bool
+    lower_is_better: bool
+    unusual: bool
+    own_lists: bool
+    unusual_cutoff: bool
+
+
+def _preference(metric: TopKMetric, cutoff: Any) -> Preference:
+    return Preference(
+        no_quality=not metric.aggregation.is_quality,
+        additive=metric.aggregation.is_additive,
+        whole=metric.buckets is None,
+        lower_is_better=not metric.higher_is_better,
+        unusual=metric.stem != USUAL_STEM,
+        own_lists=metric.buckets is not None and metric.reading.scope != "global",
+        unusual_cutoff=cutoff != USUAL_K,
+    )
