@@ -332,7 +332,7 @@ class LabelBuckets:
         counts = bucket.new_zeros(len(bucket), len(self) + 1)
         return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
 
-    def kept(self, key: object, make: Callable[[], Any]) -> Any:
+    def remembered(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the table stored under ``key``; ``make`` makes it at the first
         call.
         """

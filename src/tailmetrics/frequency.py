@@ -132,7 +132,7 @@ class LabelFrequency(ExactMetric):
             if ignore_index is not None:
                 targets = _without_label(targets, ignore_index)
         else:
-            targets = self._read(target, target_ids, row_mask, ignore_index)
+            targets = self._targets(target, target_ids, row_mask, ignore_index)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, "
@@ -147,7 +147,7 @@ class LabelFrequency(ExactMetric):
         else:
             self.rows += targets.row_mask.sum()
 
-    def _read(
+    def _targets(
         self, target: Any, target_ids: Any, row_mask: Any, ignore_index: int | None
     ) -> Targets:
         """Return the labels of a batch; warn if padded lists of the first batch look
@@ -166,7 +166,9 @@ class LabelFrequency(ExactMetric):
         context = Context(
             "LabelFrequency", validate=self.validate_args, ignore_index=ignore_index
         )
-        targets = _read_target(context, Batch(None, target, row_mask), self.num_labels)
+        targets = _targets_without_preds(
+            context, Batch(None, target, row_mask), self.num_labels
+        )
 
         is_first_batch = self._update_count == 1
         if is_first_batch and self.validate_args and targets.padded is not None:
@@ -209,7 +211,7 @@ class LabelFrequency(ExactMetric):
         return LabelBuckets.thresholds(self.compute(), edges, names)
 
 
-def _read_target(context: Context, batch: Batch, num_labels: int) -> Targets:
+def _targets_without_preds(context: Context, batch: Batch, num_labels: int) -> Targets:
     """Read a target that comes without ``preds``, and its row mask; integers of width
     ``num_labels`` are a matrix.
 

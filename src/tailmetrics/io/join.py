@@ -135,7 +135,7 @@ def join(
     memory: str,
     skip: bool = False,
     judged_only: bool = False,
-    trained: LineFiles | None = None,
+    train_lines: LineFiles | None = None,
     on_progress: Progress | None = None,
 ) -> Joined:
     """Read both files, match them by query, and keep this process's share, a range of
@@ -150,7 +150,8 @@ def join(
         memory: Memory limit of DuckDB.
         skip: Whether queries without predictions are left out.
         judged_only: Whether predictions without a line in the targets are left out.
-        trained: Training targets; a note says which share of the predictions they hold.
+        train_lines: Training targets; a note says which share of the predictions they
+            hold.
         on_progress: Receives the current step and the share of it that is done.
     """
     database = Database(memory, on_progress)
@@ -175,8 +176,8 @@ def join(
     missing, unmatched = 0, 0
     if preds is not None:
         missing, unmatched = _compared(database, preds, target, rule)
-        if trained is not None:
-            notes += _note_on_seen(database, preds, trained)
+        if train_lines is not None:
+            notes += _note_on_seen(database, preds, train_lines)
     _number_queries(database, list(files), may_lack_preds=not skip)
     has_one_order = preds is None or _has_one_order(database)
     labels, label_notes = _labels(database, files, rule)
@@ -234,10 +235,10 @@ def _judged(database: Database) -> int:
 
 
 def _note_on_seen(
-    database: Database, preds: LineFiles, trained: LineFiles
+    database: Database, preds: LineFiles, train_lines: LineFiles
 ) -> list[str]:
     """Return a note if training holds many of the listed items for the same query."""
-    trained.load(database, "trained")
+    train_lines.load(database, "trained")
     seen, listed = database.row(
         "SELECT (SELECT count(*) FROM preds SEMI JOIN trained USING (query, item)), "
         "(SELECT count(item) FROM preds)"
@@ -247,12 +248,12 @@ def _note_on_seen(
         return []
     share = (
         f"{seen / listed:.0%} of the items that {preds.name.name} lists are in "
-        f"{trained.name.name} for the same query"
+        f"{train_lines.name.name} for the same query"
     )
     return [
         (
             f"{share}. If these are not to be shown again, leave them out: --filter "
-            f"{trained.name}"
+            f"{train_lines.name}"
         )
     ]
 

@@ -489,8 +489,8 @@ def set_label_names(
         strings = False
     if strings or label_names is None:
         read_alike(sources, strings)
-    named = [source for source in sources if source.string_ids]
-    if not named:
+    named_sources = [source for source in sources if source.string_ids]
+    if not named_sources:
         return label_names
     if label_names is None:
         label_names = _names_in(sources, bool(strings), memory)
@@ -501,7 +501,7 @@ def set_label_names(
             f"label_names: {len(label_names) - len(numbering)} names are repeated; "
             "pass each once."
         )
-    for source in named:
+    for source in named_sources:
         for file in (source, *source.files):
             file.numbering, file.label_names = numbering, label_names
     return label_names
@@ -511,9 +511,11 @@ def _names_in(sources: Sequence[Source], strings: bool, memory: str) -> Sequence
     """Return the names of the labels in all files, in the order of their ids; raise if
     one file has numbers.
     """
-    named = [source for source in sources if source.string_ids]
-    check_named(named[0].path, [source for source in sources if not source.string_ids])
+    named_sources = [source for source in sources if source.string_ids]
+    check_named(
+        named_sources[0].path, [source for source in sources if not source.string_ids]
+    )
     gathering = NameGathering(memory)
-    for source in named:
+    for source in named_sources:
         gathering.add(source)
     return gathering.ordered(LabelRule(strings=True), strings).names or ()

@@ -206,9 +206,9 @@ def read(
     ignored = None
     sources: list[Source] = []
     if _needs_join(inputs, is_forced=filter is not None or judged_only):
-        trained = None
+        train_lines = None
         if train_target is not None and filter is None:
-            trained = _open_trained(train_target, forms)
+            train_lines = _open_training_lines(train_target, forms)
         joined = join(
             inputs[0].as_lines(),
             inputs[1].as_lines(),
@@ -218,7 +218,7 @@ def read(
             memory=memory,
             skip=missing == "skip",
             judged_only=judged_only,
-            trained=trained,
+            train_lines=train_lines,
             on_progress=on_progress,
         )
         assert joined.preds is not None
@@ -232,7 +232,7 @@ def read(
             raise DataFileError(
                 inputs[0].name, "names no query, so that no item is judged", hint=hint
             )
-        sources = [source.rows for source in inputs if source.rows is not None]
+        sources = [files.rows for files in inputs if files.rows is not None]
         facts = _row_facts(sources, rule, memory, rank, world_size)
         facts = replace(facts, notes=_note_on_rows(inputs))
         if pairs is not None:
@@ -245,7 +245,7 @@ def read(
         ignored=ignored,
         duplicates=duplicates,
         ignore_index=ignore_index,
-        readings=tuple(source.reading for source in inputs),
+        readings=tuple(files.reading for files in inputs),
         batch_rows=_batch_rows(batch_rows, sources, memory),
         bound=_entry_bound(sources, memory),
         **vars(facts),
@@ -323,12 +323,12 @@ def read_target(
         memory=memory,
     )
     rule = LabelRule(label_names, string_ids, num_labels, number_source=number_source)
-    opened = open_input("read_target", "train", path, forms)
-    if opened.lines is not None:
-        rule = _rule_of_lines(rule, [opened])
+    files = open_input("read_target", "train", path, forms)
+    if files.lines is not None:
+        rule = _rule_of_lines(rule, [files])
         joined = join(
             None,
-            opened.lines,
+            files.lines,
             rule,
             rank=rank,
             world_size=world_size,
@@ -337,11 +337,11 @@ def read_target(
         )
         source: Source = joined.target
         facts = joined.facts
-        if not opened.reading.query and opened.reading.item:
+        if not files.reading.query and files.reading.item:
             facts = replace(facts, row_names=None)
     else:
-        assert opened.rows is not None
-        source = opened.rows
+        assert files.rows is not None
+        source = files.rows
         source.read_beside(num_labels, (-1,) if one_label else ())
         facts = _row_facts([source], rule, memory, rank, world_size)
     return TargetDataset(
@@ -349,7 +349,7 @@ def read_target(
         min_gain=min_gain,
         one_label=one_label,
         ignore_index=ignore_index,
-        readings=(opened.reading,),
+        readings=(files.reading,),
         batch_rows=_batch_rows(batch_rows, [source], memory),
         bound=_entry_bound([source], memory),
         **vars(facts),
@@ -411,7 +411,7 @@ def gathered_labels(
         "read_label_names", [pair for pair in values if pair[1] is not None], forms
     )
     rule = _rule_of_lines(LabelRule(None, string_ids, num_labels), inputs)
-    sources = [opened.rows for opened in inputs if opened.rows is not None]
+    sources = [files.rows for files in inputs if files.rows is not None]
     if rule.by_number and not sources:
         return NUMBERED
     hold_names_and_ids = len({source.string_ids for source in sources}) > 1
@@ -420,15 +420,15 @@ def gathered_labels(
         label_names = list(other_names["label_names"])
         return Labels(label_names, len(label_names), len(label_names))
 
-    named = _named_inputs(inputs, sources, string_ids, num_labels)
-    if not named:
+    named_inputs = _named_inputs(inputs, sources, string_ids, num_labels)
+    if not named_inputs:
         return NUMBERED
     gathering = NameGathering(forms.memory)
-    for opened in named:
-        gathering.add(opened.content)
+    for files in named_inputs:
+        gathering.add(files.content)
     for argument, names in other_names.items():
         gathering.add_names(names, Path(argument))
-    in_memory = all(opened.form == IN_MEMORY for opened in inputs)
+    in_memory = all(files.form == IN_MEMORY for files in inputs)
     return gathering.ordered(rule, bool(string_ids) and not in_memory, in_memory)
 
 
@@ -447,10 +447,10 @@ def _named_inputs(
     numbered = [source for source in sources if not source.string_ids]
     if numbered and num_labels is not None and string_ids is None:
         return []
-    named = [opened for opened in inputs if opened.content not in numbered]
-    if named:
-        check_named(named[0].name, numbered)
-    return named
+    named_inputs = [files for files in inputs if files.content not in numbered]
+    if named_inputs:
+        check_named(named_inputs[0].name, numbered)
+    return named_inputs
 
 
 def first_rows(
@@ -461,12 +461,12 @@ def first_rows(
     """
     inputs = open_inputs("read", values, forms)
     readings = [
-        f"{source.reading.sentence}; said outright: {source.reading.options}"
-        for source in inputs
+        f"{files.reading.sentence}; said outright: {files.reading.options}"
+        for files in inputs
     ]
     rows = []
-    for source in inputs:
-        rows += source.first_rows()
+    for files in inputs:
+        rows += files.first_rows()
     return readings, rows
 
 
@@ -496,12 +496,12 @@ def _open_pairs(path: PathLike, forms: Forms) -> LineFiles:
     return open_input("read", "pairs", path, own).as_lines()
 
 
-def _open_trained(value: Any, forms: Forms) -> LineFiles | None:
+def _open_training_lines(value: Any, forms: Forms) -> LineFiles | None:
     """Open training targets; None if they name no queries."""
-    trained = open_input("read", "train", value, forms)
-    if not trained.has_queries or (trained.reading.item and not trained.reading.query):
+    files = open_input("read", "train", value, forms)
+    if not files.has_queries or (files.reading.item and not files.reading.query):
         return None
-    return trained.as_lines()
+    return files.as_lines()
 
 
 def _needs_join(inputs: Sequence[Input], is_forced: bool) -> bool:
@@ -526,22 +526,22 @@ def _needs_join(inputs: Sequence[Input], is_forced: bool) -> bool:
     return False
 
 
-def _check_beside_rows(named: Input, other: Input) -> None:
+def _check_beside_rows(keyed: Input, other: Input) -> None:
     """Raise unless rows without queries are those of an array, beside lists."""
     assert other.rows is not None
-    if named.lines is None and not other.rows.is_table:
+    if keyed.lines is None and not other.rows.is_table:
         return
-    problem = f"names no query, but {named.name.name} does"
-    if named.form == IN_MEMORY:
+    problem = f"names no query, but {keyed.name.name} does"
+    if keyed.form == IN_MEMORY:
         hint = "give both a column 'query', or neither."
     elif not other.rows.is_table:
         hint = (
-            f"write {named.name.name} as lists or as an array in the same order, or "
+            f"write {keyed.name.name} as lists or as an array in the same order, or "
             "this file as lines with a query."
         )
     else:
         hint = f"--{OPTIONS[other.role]}.query NAME joins by it"
-        if named.lines is None:
+        if keyed.lines is None:
             hint += f", {ROWS_HINT}"
     raise DataFileError(other.name, problem, hint=hint)
 
@@ -594,11 +594,11 @@ def _note_on_rows(inputs: Sequence[Input]) -> tuple[str, ...]:
     preds, target = inputs
     if preds.has_queries == target.has_queries:
         return ()
-    named, other = (preds, target) if preds.has_queries else (target, preds)
-    whatever = f"whatever its {named.reading.key!r} says"
+    keyed, other = (preds, target) if preds.has_queries else (target, preds)
+    whatever = f"whatever its {keyed.reading.key!r} says"
     return (
         f"{other.name}: names no query, so that row i belongs to row i of "
-        f"{named.name.name}, {whatever}.",
+        f"{keyed.name.name}, {whatever}.",
     )
 
 
@@ -611,14 +611,14 @@ def _rule_of_lines(rule: LabelRule, inputs: Sequence[Input]) -> LabelRule:
     """
     is_unknown = rule.num_labels is None
     # training targets have no part in the order of predictions
-    ranked = [opened for opened in inputs if opened.role != "train"] or inputs
+    ranked = [files for files in inputs if files.role != "train"] or inputs
     last_wins = any(
-        opened.last_name_wins and (is_unknown or opened.form == "trec")
-        for opened in ranked
+        files.last_name_wins and (is_unknown or files.form == "trec")
+        for files in ranked
     )
     strings = rule.strings
     if strings is None and any(
-        opened.rows is not None and not opened.rows.string_ids for opened in inputs
+        files.rows is not None and not files.rows.string_ids for files in inputs
     ):
         strings = False
     return replace(rule, strings=strings, descending=last_wins)

@@ -223,24 +223,22 @@ def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
     questions of another file.
     """
     errors = []
-    for source in inputs:
+    for files in inputs:
         is_table = (
-            source.rows is not None
-            and source.rows.is_table
-            and source.form != IN_MEMORY
+            files.rows is not None and files.rows.is_table and files.form != IN_MEMORY
         )
-        if source.role == "train" or source.has_queries or not is_table:
+        if files.role == "train" or files.has_queries or not is_table:
             continue
-        if source.reading.possible_queries and not source.reading.is_named("query"):
-            hint = f"--{OPTIONS[source.role]}.query NAME joins by it, {ROWS_HINT}"
+        if files.reading.possible_queries and not files.reading.is_named("query"):
+            hint = f"--{OPTIONS[files.role]}.query NAME joins by it, {ROWS_HINT}"
             errors.append(
-                DataFileError(source.name, "no column is the query", hint=hint)
+                DataFileError(files.name, "no column is the query", hint=hint)
             )
     return errors
 
 
 def joined_errors(
-    errors: Sequence[DataFileError], inputs: Sequence[Input] = ()
+    errors: Sequence[DataFileError], inputs: Sequence[Input]
 ) -> DataFileError:
     """Return the first of several errors, which holds the others.
 
@@ -248,8 +246,8 @@ def joined_errors(
     without questions has a column of the same name that is not read.
     """
     unread: set[str] = set()
-    for source in inputs:
-        unread.update(source.reading.unread)
+    for files in inputs:
+        unread.update(files.reading.unread)
     worded = []
     for error in errors:
         if isinstance(error, ColumnError) and (
@@ -267,10 +265,10 @@ def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
     for role in ("query", "item"):
         name = getattr(forms.shared_columns, role)
         if name in (None, NONE) or any(
-            source.reading.is_named(role) for source in inputs
+            files.reading.is_named(role) for files in inputs
         ):
             continue
-        paths = names_in_words(str(source.name) for source in inputs)
+        paths = names_in_words(str(files.name) for files in inputs)
         hint = f"leave --columns.{role} out, or name a column that is there"
         if name.isdecimal():
             hint += "; places need all columns to be given by place"

@@ -223,7 +223,7 @@ class ColumnChunks:
         """
         if buckets is None:
             return _one_bucket(num_labels, device)
-        chunks = buckets.kept(
+        chunks = buckets.remembered(
             ("chunks", device),
             lambda: _chunks(buckets.assignment, buckets.sizes, device),
         )

@@ -161,50 +161,58 @@ class Estimate:
 
     def _facts(self) -> IntervalFacts:
         """Return the facts that decide which method gives an interval."""
-        agrees = self.moments is not None and self.moments.agrees
-        effective = 0.0
-        if self.moments is not None and agrees:
-            effective = self.moments.effective_units
-        weakness = self._weakness_of_clusters()
-        for influence in self.influences:
-            effective = min(effective, influence.effective_units)
-            if weakness is None:
-                weakness = influence.weakness
-
-        if (
-            self.moments is not None
-            and weakness is None
-            and self.kind == "gap"
-            and self._has_unbounded_rows
-        ):
-            weakness = self.moments.weakness
-
-        bounds = num_clusters = refusal = None
-        if self._are_shares:
-            bounds = self.bounds
-        elif self._may_be_negative:
-            bounds = min(-1.0, self.value), 1.0
+        num_clusters = None
         if self._clusters is not None:
             num_clusters = self._num_units(self.rows)
-        if sum(len(model.runs) - 1 for model in self.models) == 1:
-            refusal = TWO_RUNS
-        elif self._drawn is not None and self._drawn.fewest_labels == 1:
-            refusal = ONE_LABEL
         hits, misses = self._hits_and_misses()
         return IntervalFacts(
             self.value,
             self._num_contributing(),
-            agrees=agrees,
-            effective=effective,
+            agrees=self.moments is not None and self.moments.agrees,
+            effective=self._effective_units(),
             n=self.n,
-            bounds=bounds,
+            bounds=self._known_bounds(),
             num_ones=self._num_ones(),
             clusters=num_clusters,
-            refusal=refusal,
-            weakness=weakness,
+            refusal=self._refusal(),
+            weakness=self._weakness(),
             hits=hits,
             misses=misses,
         )
+
+    def _effective_units(self) -> float:
+        """Return the effective number of units that all agree; 0 where they differ."""
+        if self.moments is None or not self.moments.agrees:
+            return 0.0
+        numbers = [influence.effective_units for influence in self.influences]
+        return min([self.moments.effective_units, *numbers])
+
+    def _known_bounds(self) -> tuple[float, float] | None:
+        """Return the range outside of which no value can lie; None without bounds."""
+        if self._are_shares:
+            return self.bounds
+        if self._may_be_negative:
+            return min(-1.0, self.value), 1.0
+        return None
+
+    def _refusal(self) -> str | None:
+        """Return why there can be no interval; None where there can be one."""
+        if sum(len(model.runs) - 1 for model in self.models) == 1:
+            return TWO_RUNS
+        if self._drawn is not None and self._drawn.fewest_labels == 1:
+            return ONE_LABEL
+        return None
+
+    def _weakness(self) -> str | None:
+        """Return why the rows do not tell the variance; None where they do."""
+        weaknesses = [self._weakness_of_clusters()]
+        weaknesses += [influence.weakness for influence in self.influences]
+        if self.moments is not None and self.kind == "gap" and self._has_unbounded_rows:
+            weaknesses.append(self.moments.weakness)
+        for weakness in weaknesses:
+            if weakness is not None:
+                return weakness
+        return None
 
     def _weakness_of_clusters(self) -> str | None:
         """Return why clusters do not tell the variance; None where they do, and where
