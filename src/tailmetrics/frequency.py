@@ -22,7 +22,7 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._reading import read_target
 from tailmetrics.ranking._tensors import as_tensor, per_row
-from tailmetrics.ranking._warnings import looks_at_padded_lists, warn_outside
+from tailmetrics.ranking._warnings import warn_outside, warning_of_padded_lists
 
 
 @final
@@ -173,7 +173,7 @@ class LabelFrequency(ExactMetric):
         is_first_batch = self._update_count == 1
         if is_first_batch and self.validate_args and targets.padded is not None:
             remedy = "pass the lists as target_ids, and ignore_index={label}"
-            text = looks_at_padded_lists("LabelFrequency", targets.padded, remedy)
+            text = warning_of_padded_lists("LabelFrequency", targets.padded, remedy)
             if text is not None:
                 warn_outside(text)
         return targets

@@ -129,7 +129,7 @@ def test_the_best_labels_are_those_of_a_stable_sort(
     """top_k returns the values and ids of a stable sort, for widths around those of
     chunks, for one label, some and all, in rounds of any size.
     """
-    monkeypatch.setattr(_matrices, "SORTED", 64)
+    monkeypatch.setattr(_matrices, "WIDTH_OF_ONE_SORT", 64)
     for rows, width in ((3, 17), (5, 1003), (2, 5003)):
         scores, whole = (
             _scores(kind, dtype, rows, width),
@@ -180,10 +180,12 @@ def test_best_labels_of_any_layout_are_those_of_a_stable_sort(
     """top_k equals a stable sort for transposed, sliced and expanded scores, no row, no
     label, few rows at a time, and differences that only float64 has.
     """
-    monkeypatch.setattr(_matrices, "SORTED", 64)
+    monkeypatch.setattr(_matrices, "WIDTH_OF_ONE_SORT", 64)
     base = _random(2000, 6, seed=2).round(decimals=1)
     for scores_per_round in (1, 2**28):
-        monkeypatch.setattr(_kernels_of_scores, "ROUND_SCORES", scores_per_round)
+        monkeypatch.setattr(
+            _kernels_of_scores, "SCORES_OF_A_TOURNAMENT", scores_per_round
+        )
         for scores in (
             base.t(),
             base.t()[::2],
@@ -251,8 +253,8 @@ def test_best_labels_by_groups_are_those_of_a_stable_sort(
     stable sort for any number of groups and any height of blocks.
     """
     torch.set_num_threads(3)
-    monkeypatch.setattr(_kernels_cpu, "RANKED", 2**9)
-    monkeypatch.setattr(_kernels_cpu, "GROUPS", groups)
+    monkeypatch.setattr(_kernels_cpu, "SCORES_RANKED_AT_ONCE", 2**9)
+    monkeypatch.setattr(_kernels_cpu, "LABEL_GROUPS", groups)
     kernels = FORMS["torch"]
     for rows, width in ((5, 1003), (2, 5000)):
         scores = _random(rows, width, seed=width)
@@ -316,9 +318,9 @@ def test_labels_that_share_their_last_bits_are_different_labels(
                 ranks_of_labels[label] for label in labels if label in ranks_of_labels
             }
         distinct = ids[:, :10].clone()
-        assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, None)
+        assert kernels.check_lists(distinct) == (5, 2**32 - 1 + high, None, None)
         distinct[2, 4] = distinct[2, 1]
-        assert kernels.look_through(distinct) == (5, 2**32 - 1 + high, None, 2)
+        assert kernels.check_lists(distinct) == (5, 2**32 - 1 + high, None, 2)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -491,8 +493,12 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
                 equal & (torch.arange(width) < entries.ids[:, None]),
             )
             for rows_together, entries_together in ((2, 20), (9, 999)):
-                monkeypatch.setattr(_matrices, "SORTED_TOGETHER", rows_together * width)
-                monkeypatch.setattr(_matrices, "FLAGGED", entries_together * width)
+                monkeypatch.setattr(
+                    _matrices, "SCORES_SORTED_AT_ONCE", rows_together * width
+                )
+                monkeypatch.setattr(
+                    _matrices, "SCORES_COMPARED_AT_ONCE", entries_together * width
+                )
                 ranks, num_equal = kernels.exact_ranks(scores, entries, entry_scores)
                 assert torch.equal(ranks, expected)
                 assert num_equal is None or torch.equal(num_equal, equal.sum(dim=1))
@@ -591,11 +597,11 @@ def test_lists_are_checked_over_threads(
     """
     monkeypatch.setattr(_threads, "NUMBERS_PER_THREAD", 1)
     ids = torch.arange(7 * 30).view(30, 7) * factor
-    assert kernels.look_through(ids) == (0, 209 * factor, None, None)
+    assert kernels.check_lists(ids) == (0, 209 * factor, None, None)
     ids[11, 5:], ids[25, 2] = -1, -1
     ids[17, 6] = ids[28, 3] = ids[17, 0]
     ids[28, 5] = ids[28, 3]
-    assert kernels.look_through(ids) == (-1, 209 * factor, 25, 17)
+    assert kernels.check_lists(ids) == (-1, 209 * factor, 25, 17)
 
 
 def test_time_to_check_long_lists_is_not_quadratic(
@@ -615,9 +621,9 @@ def test_time_to_check_long_lists_is_not_quadratic(
     # the square of the longest list in C is 3·10^10 comparisons
     for length in (LONGEST_IN_C, LONGEST_IN_C + 1):
         ids = torch.arange(length).expand(2, -1).clone()
-        assert kernels.look_through(ids) == (0, length - 1, None, None)
+        assert kernels.check_lists(ids) == (0, length - 1, None, None)
         ids[1, -1] = 7
-        assert kernels.look_through(ids) == (0, length - 1, None, 1)
+        assert kernels.check_lists(ids) == (0, length - 1, None, 1)
     assert lengths_in_c == [LONGEST_IN_C] * 2
 
 

@@ -35,8 +35,8 @@ from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._batches import (
     QueriesSeen,
     labels_in_each_list,
-    whole_buckets,
-    whole_lists,
+    warnings_of_small_buckets,
+    warnings_of_whole_lists,
 )
 from tailmetrics.metrics._checks import check_batch
 from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric, unchanged_after_errors
@@ -274,8 +274,8 @@ class TopKCollection(MemberCollection):
             if self._warns_of_cutoffs:
                 num_labels = labels_in_each_list(arguments["num_labels"], ranking)
                 sentences = [
-                    *whole_buckets(members, self.named),
-                    *whole_lists(members, self.named, num_labels),
+                    *warnings_of_small_buckets(members, self.named),
+                    *warnings_of_whole_lists(members, self.named, num_labels),
                 ]
                 for sentence in sentences:
                     warn_of_batch(ranking.notes, f"TopKCollection: {sentence}")

@@ -21,7 +21,10 @@ from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import NDCGAtK, TopKMetric
-from tailmetrics.metrics._batches import whole_buckets, whole_lists
+from tailmetrics.metrics._batches import (
+    warnings_of_small_buckets,
+    warnings_of_whole_lists,
+)
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.report.breakdowns import BucketRow
 from tailmetrics.report.formatting import number as report_number
@@ -525,8 +528,8 @@ def on_results(
     if totals.shortest >= totals.num_labels and not totals.lost:
         labels_in_each_list = totals.num_labels
 
-    yield from whole_buckets(members, named, measured)
-    yield from whole_lists(members, named, labels_in_each_list)
+    yield from warnings_of_small_buckets(members, named, measured)
+    yield from warnings_of_whole_lists(members, named, labels_in_each_list)
     yield from on_bins(results, named)
     yield from on_misses(results, named)
     yield from on_empty_rows(results, named, totals.rows)

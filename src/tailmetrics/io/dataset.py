@@ -570,6 +570,6 @@ def _repeating_row(rows: Ragged) -> int | None:
         return None if row is None else middle + row
     return (
         kernels_for(torch.device("cpu"))
-        .look_through(torch.from_numpy(rows.matrix))
+        .check_lists(torch.from_numpy(rows.matrix))
         .repeat_row
     )

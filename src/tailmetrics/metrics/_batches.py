@@ -122,7 +122,7 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
             f"{caller}: {OF_IGNORED.format(label=metric.ignore_index)}",
         )
     if metric._warns_of_cutoffs:
-        for text in whole_buckets([metric], str):
+        for text in warnings_of_small_buckets([metric], str):
             warn_of_batch(ranking.notes, f"{caller}: {text}")
     warn_of_whole_lists(metric, ranking)
     if not metric.reading.needs_scores:
@@ -144,7 +144,7 @@ def warn_of_whole_lists(metric: Any, ranking: Ranking) -> None:
     for its metrics.
     """
     if metric._warns_of_cutoffs:
-        for text in whole_lists(
+        for text in warnings_of_whole_lists(
             [metric], str, labels_in_each_list(metric.num_labels, ranking)
         ):
             warn_of_batch(ranking.notes, f"{type(metric).__name__}: {text}")
@@ -305,7 +305,7 @@ def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> Non
         )
 
 
-def whole_buckets(
+def warnings_of_small_buckets(
     metrics: Iterable[Any],
     named: Callable[[str], str],
     among: Collection[str] | None = None,
@@ -349,7 +349,7 @@ def whole_buckets(
     )
 
 
-def whole_lists(
+def warnings_of_whole_lists(
     metrics: Iterable[Any], named: Callable[[str], str], num_labels: int
 ) -> Iterator[str]:
     """Yield a warning if the top k is the whole list of all labels, of which a metric

@@ -46,19 +46,19 @@ from tailmetrics.ranking._orders import (
     sums_by_key,
 )
 
-DEEP = 16
+SHARED_DEPTH = 16
 """Hits are searched at least to this rank, and at least this many of the best gains are
 kept.
 
 Most cut-offs then share one search.
 """
 
-COMPARED = 2**27
+MOST_PAIRS_COMPARED = 2**27
 """Up to this many pairs of a relevant label and a place of a list, all pairs are
 compared: 128 MB of flags.
 """
 
-LARGE = 2**20
+LARGE_TABLE = 2**20
 """A part of a table with more ranks than this (8 MB) is copied, so that the table
 itself can be released.
 """
@@ -424,7 +424,7 @@ class Kernels(ScoreKernels):
         targets = relevant.targets
         chunks = self._column_chunks(relevant)
         if chunks is not None and targets.dense is not None:
-            counts, relevant.maxima = chunks.look_over(
+            counts, relevant.maxima = chunks.counts_and_maxima(
                 targets.dense, None, maxima=not targets.binary
             )
             if targets.row_mask is not None:
@@ -472,7 +472,7 @@ class Kernels(ScoreKernels):
         if weights is None:
             maxima = relevant.maxima
         if maxima is None:
-            _, maxima = chunks.look_over(targets.dense, weights, maxima=True)
+            _, maxima = chunks.counts_and_maxima(targets.dense, weights, maxima=True)
         assert maxima is not None
         best = chunks.best(targets.dense, maxima, k, weights)
         if targets.row_mask is not None:
@@ -511,7 +511,7 @@ class Kernels(ScoreKernels):
             descending=True, stable=True
         )
 
-        width = min(max(k, DEEP), relevant.most)
+        width = min(max(k, SHARED_DEPTH), relevant.most)
         return self.padding(keys, shape, width, order).place(values, 0.0)
 
     # the ranks of the relevant labels in a list
@@ -524,9 +524,9 @@ class Kernels(ScoreKernels):
         if self.can_read_values:
             return list_depth
         next_power_of_two = 1 << (k - 1).bit_length()
-        return min(max(DEEP, next_power_of_two), list_depth)
+        return min(max(SHARED_DEPTH, next_power_of_two), list_depth)
 
-    def look_up(self, targets: Targets, ids: Tensor) -> Any:
+    def find_hits(self, targets: Targets, ids: Tensor) -> Any:
         """Look the ids of lists (N, K) up among the relevant labels. Only other kernel
         methods read the result.
         """
@@ -544,7 +544,10 @@ class Kernels(ScoreKernels):
         if targets.dense is not None:
             return _in_matrix(targets.dense, ids)
         relevant = targets.padded
-        if relevant is not None and relevant.numel() * ids.shape[1] <= COMPARED:
+        if (
+            relevant is not None
+            and relevant.numel() * ids.shape[1] <= MOST_PAIRS_COMPARED
+        ):
             # targets are padded with -2 instead of -1: the -1 that pads a list then
             # equals no target
             relevant = torch.where(
@@ -609,7 +612,7 @@ class Kernels(ScoreKernels):
         the list length by bucket.
 
         Args:
-            places: The result of :meth:`look_up`.
+            places: The result of :meth:`find_hits`.
             ids: Shape (N, D), int64: the lists, which may be cut.
             buckets: G buckets.
             deepest: No greater rank is read.
@@ -723,7 +726,7 @@ class Kernels(ScoreKernels):
             ).flatten(1)
         if is_table or num_entries > FEW_TARGETS * num_rows:
             return None
-        height = rows_at_once(_matrices.SORTED_TOGETHER, num_labels)
+        height = rows_at_once(_matrices.SCORES_SORTED_AT_ONCE, num_labels)
         counts = []
         for block_rows, block_own, block_labels in in_blocks(
             height, rows, own[:, None], labels[:, None]
@@ -740,7 +743,7 @@ class Kernels(ScoreKernels):
         The target is a dense matrix.
         """
         assert targets.dense is not None
-        height = rows_at_once(4 * _matrices.SORTED_TOGETHER, scores.shape[1])
+        height = rows_at_once(4 * _matrices.SCORES_SORTED_AT_ONCE, scores.shape[1])
         best_scores, best_labels = [], []
         for block_scores, block_dense in in_blocks(height, scores, targets.dense):
             block_best = block_scores.masked_fill(block_dense <= 0, -torch.inf).max(
@@ -847,7 +850,7 @@ def _side_by_side(
     even_most = places.most + places.most % 2
     width = max(1, min(even_most, ranks.shape[-1]))
     ranks, order = ranks[..., :width], order[..., :width]
-    if ranks.numel() > LARGE:
+    if ranks.numel() > LARGE_TABLE:
         ranks, order = ranks.clone(), order.clone()
     return LazyHits(
         ranks, places, lambda values, fill: table(values, fill).gather(-1, order)
@@ -890,10 +893,10 @@ def _counts_in_rows(
     (N, W) of given labels.
     """
     count: Any = counts_by_sorting
-    cells = _matrices.SORTED_TOGETHER
+    cells = _matrices.SCORES_SORTED_AT_ONCE
     if own.shape[1] <= FEW_TARGETS:
         count = partial(_counts_one_by_one, kernels)
-        cells = _matrices.FLAGGED
+        cells = _matrices.SCORES_COMPARED_AT_ONCE
     height = rows_at_once(cells, scores.shape[1])
     return torch.cat(
         [count(*blocks) for blocks in in_blocks(height, scores, own, labels)], dim=1

@@ -23,7 +23,13 @@ from tailmetrics.ranking._hits import (
     ListCheck,
     Padding,
 )
-from tailmetrics.ranking._kernels import DEEP, PLAIN, Kernels, RelevantLabels, Targets
+from tailmetrics.ranking._kernels import (
+    PLAIN,
+    SHARED_DEPTH,
+    Kernels,
+    RelevantLabels,
+    Targets,
+)
 from tailmetrics.ranking._kernels_of_scores import true_cells
 from tailmetrics.ranking._matrices import plain_top_k
 from tailmetrics.ranking._once import whole_numbers
@@ -32,20 +38,20 @@ from tailmetrics.ranking._threads import over_threads
 
 CPU_DEVICE = torch.device("cpu")
 
-RANKED = 2**22
+SCORES_RANKED_AT_ONCE = 2**22
 """This many scores are ranked at a time. Their flags take 4 MB."""
 
-GROUPS = 512
+LABEL_GROUPS = 512
 """The labels of a row are divided into this many groups, or into more if the depth asks
 for more.
 """
 
-COMPARED_EACH = 16
+MOST_LABELS_COMPARED = 16
 """Up to this many relevant labels of a row, each is compared with the whole list. More
 are found by a search.
 """
 
-PADDED = 8
+MOST_CELLS_PER_VALUE = 8
 """Values are sorted in a padded table of up to this many cells for each value. A flat
 sort takes as much memory.
 """
@@ -56,7 +62,7 @@ FEW_COLUMNS = 8
 time of NumPy, often a half.
 """
 
-MANY = 512
+MOST_LABELS_IN_C = 512
 """Up to this many given labels in a row, higher scores are counted by one pass for each
 label, otherwise by sorting.
 """
@@ -77,7 +83,7 @@ class CpuKernels(Kernels):
             return plain_top_k(scores, k)
         depth = min(k + 1, scores.shape[1])
         wide = torch.promote_types(scores.dtype, torch.float32)  # NumPy has no bfloat16
-        height = rows_at_once(RANKED, scores.shape[1])
+        height = rows_at_once(SCORES_RANKED_AT_ONCE, scores.shape[1])
 
         def best_of_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
             return [
@@ -93,14 +99,14 @@ class CpuKernels(Kernels):
     def relevant_places(
         self, targets: Targets, ids: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        if targets.padded is None or targets.padded.shape[1] > COMPARED_EACH:
+        if targets.padded is None or targets.padded.shape[1] > MOST_LABELS_COMPARED:
             return super().relevant_places(targets, ids)
         is_hit = torch.zeros_like(ids, dtype=torch.bool)
         for labels in targets.padded.unbind(dim=1):
             is_hit |= ids == labels[:, None]
         return is_hit & (ids >= 0), None
 
-    def look_up(self, targets: Targets, ids: Tensor) -> Any:
+    def find_hits(self, targets: Targets, ids: Tensor) -> Any:
         is_hit, gains = self.relevant_places(targets, ids)
         rows, columns = true_cells(is_hit)
         if gains is not None:
@@ -148,7 +154,7 @@ class CpuKernels(Kernels):
         if (
             relevant.buckets is not None
             or not len(entries.ids)
-            or num_rows * most > PADDED * len(entries.ids)
+            or num_rows * most > MOST_CELLS_PER_VALUE * len(entries.ids)
         ):
             return super()._best_of_entries(relevant, k, weights)
         values = entries.gains
@@ -168,7 +174,7 @@ class CpuKernels(Kernels):
             # in a quarter of the time of torch's sort
             ascending = np.sort(columns.T.copy(), axis=1)
             columns = ascending.T[::-1]
-        best = columns[: max(k, DEEP)].copy()
+        best = columns[: max(k, SHARED_DEPTH)].copy()
         return torch.from_numpy(best).t()
 
     # sums
@@ -219,7 +225,7 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         depth: At most L.
     """
     num_rows, num_labels = scores.shape
-    num_groups = max(3 * depth, min(GROUPS, num_labels // 4))
+    num_groups = max(3 * depth, min(LABEL_GROUPS, num_labels // 4))
     end_of_groups = num_labels - num_labels % num_groups
     if end_of_groups < 3 * num_groups:
         return _first_of_sorted(scores, depth)
@@ -254,9 +260,9 @@ class NativeKernels(CpuKernels):
     threads of the program.
     """
 
-    def look_through(self, ids: Tensor) -> ListCheck:
+    def check_lists(self, ids: Tensor) -> ListCheck:
         if ids.shape[1] > LONGEST_IN_C:
-            return super().look_through(ids)
+            return super().check_lists(ids)
         return native.check_lists(ids)
 
     top_k = staticmethod(native.top_k)
@@ -277,7 +283,7 @@ class NativeKernels(CpuKernels):
         _, lengths = self.within_buckets(no_hits, targets.padded, buckets, 0)
         return lengths
 
-    def look_up(self, targets: Targets, ids: Tensor) -> Any:
+    def find_hits(self, targets: Targets, ids: Tensor) -> Any:
         if targets.padded is not None:
             return native.hits(ids, targets.padded, targets.padded.shape[1])
         most = self.most(targets.n_relevant, 0)
@@ -311,7 +317,7 @@ class NativeKernels(CpuKernels):
         self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor
     ) -> Tensor:
         starts = torch.searchsorted(rows, whole_numbers(len(scores) + 1, rows.device))
-        if len(rows) > MANY and int(starts.diff().max()) > MANY:
+        if len(rows) > MOST_LABELS_IN_C and int(starts.diff().max()) > MOST_LABELS_IN_C:
             return super().counts_above(scores, rows, own, labels)
         return native.rank_counts(scores, starts, labels, own.to(torch.float64))
 

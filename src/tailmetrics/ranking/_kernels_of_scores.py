@@ -24,7 +24,7 @@ from tailmetrics.ranking._orders import (
 )
 from tailmetrics.ranking._threads import num_threads, over_threads
 
-ROUND_SCORES = 2**28
+SCORES_OF_A_TOURNAMENT = 2**28
 """At most this many scores enter one tournament. It needs a third of their memory: 1/3
 GB for float32.
 """
@@ -37,7 +37,7 @@ The row and the label of a score that is found take 16 bytes. On a device each s
 a row and a label: 64 MB.
 """
 
-ROW_BY_ROW = 2**11
+WIDE_MASK = 2**11
 """A mask of at least this many labels is counted row by row: 0.3 µs more per row, a
 quarter of the time per label.
 """
@@ -67,7 +67,7 @@ class ScoreKernels:
         """
         if not scores.numel() or k == 0:
             return plain_top_k(scores, k)
-        height = rows_at_once(ROUND_SCORES, scores.shape[1])
+        height = rows_at_once(SCORES_OF_A_TOURNAMENT, scores.shape[1])
         depth = min(k + 1, scores.shape[1])
         blocks = [tournament(rows, depth) for rows in torch.split(scores, height)]
         # in both cases a copy, because a view would keep the wide table in memory
@@ -95,7 +95,7 @@ class ScoreKernels:
 
         return torch.cat(self.over_rows(part_maxima, scores))
 
-    def look_through(self, ids: Tensor) -> ListCheck:
+    def check_lists(self, ids: Tensor) -> ListCheck:
         """Return the lowest and highest id of lists (N, K), and the first rows with a
         gap and with a repeated id.
 
@@ -103,7 +103,7 @@ class ScoreKernels:
         """
         if not ids.numel():
             return ListCheck(0, -1, None, None)
-        checks = self.over_rows(self._look_through, ids)
+        checks = self.over_rows(self._check_part, ids)
         gap_rows = [check.gap_row for check in checks if check.gap_row is not None]
         repeat_rows = [
             check.repeat_row for check in checks if check.repeat_row is not None
@@ -115,8 +115,8 @@ class ScoreKernels:
             repeat_row=min(repeat_rows, default=None),
         )
 
-    def _look_through(self, ids: Tensor, first_row: int) -> ListCheck:
-        """Check a part of the rows, like :meth:`look_through`; ``first_row`` is the
+    def _check_part(self, ids: Tensor, first_row: int) -> ListCheck:
+        """Check a part of the rows, like :meth:`check_lists`; ``first_row`` is the
         number of its first row.
         """
         if self.can_read_values:
@@ -203,7 +203,7 @@ class ScoreKernels:
         if not self.can_read_values:
             return mask.sum(dim=1)
         rows = mask.numpy()  # torch's sum takes 20 times as long
-        if mask.shape[1] < ROW_BY_ROW:
+        if mask.shape[1] < WIDE_MASK:
             return torch.from_numpy(np.count_nonzero(rows, axis=1))
         return torch.from_numpy(
             np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows))
@@ -270,7 +270,7 @@ class ScoreKernels:
 
         The limit is one number, or one per label (L,).
         """
-        cells = _matrices.FLAGGED
+        cells = _matrices.SCORES_COMPARED_AT_ONCE
         if self.can_read_values:
             cells = BLOCK_SCORES
         height = rows_at_once(cells, scores.shape[1])

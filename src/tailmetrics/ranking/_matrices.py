@@ -20,17 +20,17 @@ from tailmetrics.ranking._orders import in_blocks, order_by_key, rows_at_once
 
 # the order of scores: compare and sort whole rows
 
-SORTED = 2**12
+WIDTH_OF_ONE_SORT = 2**12
 """A device sorts a row of up to this width in one pass. A wider row takes a pass for
 each byte of a score, and more.
 """
 
-FLAGGED = 2**26
+SCORES_COMPARED_AT_ONCE = 2**26
 """This many scores are compared at a time. On a device the flag of each score takes a
 byte: 64 MB.
 """
 
-SORTED_TOGETHER = 2**23
+SCORES_SORTED_AT_ONCE = 2**23
 """This many scores are copied or sorted at a time. A copy takes 32 MB, a sort a quarter
 of a gigabyte.
 """
@@ -97,7 +97,7 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     are the values among the chosen chunks and the columns behind the last chunk.
     """
     num_rows, width = scores.shape
-    size = _chunk_size(width, k, SORTED)
+    size = _chunk_size(width, k, WIDTH_OF_ONE_SORT)
     if size < 2:
         values, places = torch.sort(scores, dim=1, descending=True, stable=True)
         return values[:, :k], places[:, :k]
@@ -173,7 +173,7 @@ def ranks_of_all(scores: Tensor) -> Tensor:
         1, num_labels + 1, dtype=torch.int32, device=scores.device
     )
     for block, block_ranks in in_blocks(
-        rows_at_once(SORTED_TOGETHER, num_labels), scores, ranks
+        rows_at_once(SCORES_SORTED_AT_ONCE, num_labels), scores, ranks
     ):
         order = torch.sort(block, dim=1, descending=True, stable=True).indices
         block_ranks.scatter_(1, order, ranks_in_order.expand_as(order))
@@ -187,10 +187,10 @@ CHUNK = 64
 """A chunk has this many columns of one bucket. The sum of their flags fits in a byte.
 """
 
-COPIED = 3 * 2**26
+BYTES_COPIED_AT_ONCE = 3 * 2**26
 """This many bytes of a matrix are put in the order of the buckets at a time: 200 MB."""
 
-CHOSEN = 2**23
+CELLS_SORTED_AT_ONCE = 2**23
 """This many cells of chosen chunks are sorted at a time: 200 MB with the memory of the
 sort.
 """
@@ -230,7 +230,7 @@ class ColumnChunks:
         assert isinstance(chunks, cls)
         return chunks
 
-    def look_over(
+    def counts_and_maxima(
         self, matrix: Tensor, weights: LabelWeights | None, maxima: bool
     ) -> tuple[Tensor, Tensor | None]:
         """Count the cells above 0 of a matrix (N, L) by bucket, and find the maximum of
@@ -249,10 +249,12 @@ class ColumnChunks:
         cell_size = matrix.element_size()
         if weights is not None:
             cell_size = weights.on(matrix.device).element_size()
-        height = rows_at_once(COPIED, self.columns.numel() * cell_size)
+        height = rows_at_once(BYTES_COPIED_AT_ONCE, self.columns.numel() * cell_size)
         chunk_counts, chunk_maxima = [], []
         for rows in torch.split(matrix, height):
-            row_counts, row_maxima = self._look_over_rows(rows, weights, maxima)
+            row_counts, row_maxima = self._counts_and_maxima_of_rows(
+                rows, weights, maxima
+            )
             chunk_counts.append(row_counts)
             if row_maxima is not None:
                 chunk_maxima.append(row_maxima)
@@ -264,7 +266,7 @@ class ColumnChunks:
             return counts, None
         return counts, torch.cat(chunk_maxima)
 
-    def _look_over_rows(
+    def _counts_and_maxima_of_rows(
         self, rows: Tensor, weights: LabelWeights | None, maxima: bool
     ) -> tuple[Tensor, Tensor | None]:
         """Return the number of cells above 0 of each chunk of rows (R, L), uint8, and
@@ -310,7 +312,7 @@ class ColumnChunks:
         chunks = order.index_select(1, places.view(-1))
         best = []
         for rows, row_chunks in in_blocks(
-            rows_at_once(CHOSEN, places.numel() * CHUNK), matrix, chunks
+            rows_at_once(CELLS_SORTED_AT_ONCE, places.numel() * CHUNK), matrix, chunks
         ):
             best.append(self._best_of_rows(rows, row_chunks, k, weights))
         if len(best) == 1:

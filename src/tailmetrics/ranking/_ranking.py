@@ -285,12 +285,15 @@ class Ranking(TargetRanks):
         return partial(_first_places, self.ids)
 
     def _places(self, kernels: Kernels) -> Any:
-        """Return the result of ``kernels.look_up``; on the CPU, the hits. Only the
+        """Return the result of ``kernels.find_hits``; on the CPU, the hits. Only the
         first place of an id is a hit.
         """
         memo = self._memo
         if ("places", kernels) not in memo:
-            memo["places", kernels] = kernels.look_up(self.targets, self.first_places)
+            ids = self.ids
+            if self.repeated is not None:
+                ids = self.first_places
+            memo["places", kernels] = kernels.find_hits(self.targets, ids)
         return memo["places", kernels]
 
     @property

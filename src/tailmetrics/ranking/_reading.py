@@ -800,7 +800,7 @@ def _check_lists(
         one_per_row: Whether the ids were given as one label per row.
     """
     caller = context.caller
-    list_check = context.kernels.look_through(ids)
+    list_check = context.kernels.check_lists(ids)
     if list_check.lowest < -1 or (
         context.num_labels is not None and list_check.highest >= context.num_labels
     ):

@@ -156,43 +156,47 @@ def warn_of_first_batch(
     if not context.validate:
         return
     texts = [
-        looks_at_padding(context.caller, batch.target, batch.tokens, batch.row_mask)
+        warning_of_padding(context.caller, batch.target, batch.tokens, batch.row_mask)
     ]
     if batch.documents is not None:
-        texts.append(looks_at_scores(context, *batch.documents))
+        texts.append(warning_of_scores(context, *batch.documents))
     else:
         if targets.padded is not None:
             remedy = PADDED_BY_NAME if batch.has_names else PADDED
-            texts.append(looks_at_padded_lists(context.caller, targets.padded, remedy))
+            texts.append(
+                warning_of_padded_lists(context.caller, targets.padded, remedy)
+            )
         if not depth.decisions:  # decisions hold only 0 and 1
-            texts += _looks_at_preds(context, batch, are_ids=lists.scores is None)
-        texts.append(looks_at_self_retrieval(context, lists.ids, targets))
+            texts += _warnings_of_preds(context, batch, are_ids=lists.scores is None)
+        texts.append(warning_of_self_retrieval(context, lists.ids, targets))
     for text in texts:
         if text is not None:
             warn_of_batch(context.notes, text)
 
 
-def _looks_at_preds(context: Context, batch: Batch, are_ids: bool) -> list[str | None]:
+def _warnings_of_preds(
+    context: Context, batch: Batch, are_ids: bool
+) -> list[str | None]:
     """Return what ``preds`` look like, where they are probably something else than they
     are taken for.
     """
     preds, target = batch.preds, batch.target
     if isinstance(preds, tuple):
-        return [looks_at_distances(context, *preds)]
+        return [warning_of_distances(context, *preds)]
     if preds.is_sparse_csr:
-        return [looks_at_distances(context, preds, None)]
+        return [warning_of_distances(context, preds, None)]
 
     if are_ids and batch.has_names:  # names are neither scores nor ranks
         return []
     if are_ids:
-        texts = [looks_at_ids(context, preds)]
+        texts = [warning_of_ids(context, preds)]
         if batch.form == "target":
-            texts.append(looks_at_ids_on_both_sides(context, preds, target))
+            texts.append(warning_of_ids_on_both_sides(context, preds, target))
         return texts
-    texts = [looks_at_scores(context, preds, target)]
+    texts = [warning_of_scores(context, preds, target)]
     if batch.form == "target":
-        texts.append(looks_at_sampled_negatives(context, preds, target))
-        texts.append(looks_at_gains(context, preds, target))
+        texts.append(warning_of_sampled_negatives(context, preds, target))
+        texts.append(warning_of_gains(context, preds, target))
     return texts
 
 
@@ -207,7 +211,7 @@ def _layout(values: Tensor) -> str:
 # looks at dense scores
 
 
-def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | None:
+def warning_of_scores(context: Context, scores: Tensor, target: Tensor) -> str | None:
     """Say that dense scores look like decisions or a target (only 0 and 1), or like
     ranks (0 to L - 1 or 1 to L).
 
@@ -247,7 +251,7 @@ def looks_at_scores(context: Context, scores: Tensor, target: Tensor) -> str | N
     return None
 
 
-def looks_at_sampled_negatives(
+def warning_of_sampled_negatives(
     context: Context, scores: Tensor, target: Tensor
 ) -> str | None:
     """Say that the relevant label of every row is the first or the last of few columns,
@@ -295,7 +299,7 @@ def looks_at_sampled_negatives(
 # looks at lists of ids, and at candidates
 
 
-def looks_at_ids(context: Context, ids: Tensor) -> str | None:
+def warning_of_ids(context: Context, ids: Tensor) -> str | None:
     """Say that each row of ids holds the numbers 0 to K - 1 or 1 to K, as the ranks of
     all labels would.
     """
@@ -315,7 +319,7 @@ def looks_at_ids(context: Context, ids: Tensor) -> str | None:
     )
 
 
-def looks_at_ids_on_both_sides(
+def warning_of_ids_on_both_sides(
     context: Context, ids: Tensor, target: Tensor
 ) -> str | None:
     """Say that whole numbers of one shape (N, K) look like labels of tokens, or like
@@ -378,7 +382,7 @@ def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
     return int(repeats_previous(ordered).sum())
 
 
-def looks_at_distances(
+def warning_of_distances(
     context: Context, scores: Tensor, ids: Tensor | None
 ) -> str | None:
     """Say that the scores of each row are in ascending order and its ids are not, as in
@@ -418,7 +422,7 @@ def looks_at_distances(
     )
 
 
-def looks_at_self_retrieval(
+def warning_of_self_retrieval(
     context: Context, ids: Tensor, targets: Targets
 ) -> str | None:
     """Say that the best label of each row is the row itself, as where embeddings are
@@ -455,7 +459,7 @@ def looks_at_self_retrieval(
 # looks at gains
 
 
-def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | None:
+def warning_of_gains(context: Context, scores: Tensor, target: Tensor) -> str | None:
     """Say that integer gains of all labels may be lists of ids: padded by 0, or with
     every label once.
 
@@ -496,7 +500,7 @@ def looks_at_gains(context: Context, scores: Tensor, target: Tensor) -> str | No
 # looks at padding
 
 
-def looks_at_padding(
+def warning_of_padding(
     caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None
 ) -> str | None:
     """Say that a label looks like padding: most sequences end in a run of it, and it is
@@ -534,7 +538,7 @@ def looks_at_padding(
     )
 
 
-def looks_at_padded_lists(caller: str, lists: Tensor, remedy: str) -> str | None:
+def warning_of_padded_lists(caller: str, lists: Tensor, remedy: str) -> str | None:
     """Say that a label looks like padding of lists (N, M): most lists end in it, and it
     is rare elsewhere.
 
