@@ -275,9 +275,10 @@ def test_a_logged_sum_of_metrics_has_a_value_for_each_loader(tmp_path: Path) -> 
     metrics = tailmetrics.RecallAtK(k=3), tailmetrics.PrecisionAtK(k=3)
     logged = Logging(metrics[0] + metrics[1])
     run = trainer(tmp_path)
-    returned = run.validate(logged, [loader(1), loader(2)], verbose=False)
-    for number, values in enumerate(returned):
-        batch = rows(1 + number).tensors
+    seeds = 3, 6  # of different values
+    returned = run.validate(logged, [loader(seed) for seed in seeds], verbose=False)
+    for number, (seed, values) in enumerate(zip(seeds, returned, strict=True)):
+        batch = rows(seed).tensors
         total = sum(float(metric.clone()(*batch)) for metric in metrics)
         same(values, {f"r/dataloader_idx_{number}": total})
 
