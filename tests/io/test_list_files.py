@@ -65,6 +65,24 @@ def test_bracketed_text_of_a_list_of_scores_is_refused(write):
     assert "'scores' holds the text of lists in brackets" in error.problem
 
 
+def test_lists_whose_entries_are_fields_are_refused(write, rows_of):
+    """In lines u,a,b,c without quotes, a comma separates fields and entries: the list
+    is refused, because only its first entry would be read. With quotes it is read.
+    """
+    places = Columns(query="0", labels="1", gain="none")
+    arguments = {"target_columns": places, "target_list_delimiter": ","}
+    preds = write("p.jsonl", lines([{"query": "u", "ids": ["c", "a"]}]))
+    error = refusal(preds, write("y.csv", "u,a,b,c\n"), **arguments)
+    assert error.problem == (
+        "',' separates fields, too, and no cell of column '1' holds it"
+    )
+    assert error.hint.endswith("name another --target-list-delimiter.")
+
+    dataset = read(preds, write("y.csv", 'u,"a,b,c",x\n'), **arguments)
+    ((_, labels),) = rows_of(dataset).values()
+    assert len(labels) == 3
+
+
 def test_names_in_brackets_are_labels(write, rows_of):
     """Brackets around single names within a longer list are part of the names."""
     preds, target = (

@@ -138,6 +138,7 @@ class TextTable:
 
     Attributes:
         path: The file.
+        separator: The separator of its fields.
         columns: Its columns: the names in the first line, or places from 0.
         has_names: Whether the first line names the columns.
     """
@@ -147,7 +148,7 @@ class TextTable:
         self._plain = Plain(self.path)
         first = _first_line(self.path)
         self._is_quoted = opening.form == "csv"
-        self._separator = _separator(opening, first)
+        self.separator = _separator(opening, first)
         cells = self._split(first)
         self.has_names = not opening.columns.by_place
         if self.has_names:
@@ -159,9 +160,9 @@ class TextTable:
 
     def _split(self, line: str) -> list[str]:
         """Return the cells of a line."""
-        if self._is_quoted and len(self._separator) == 1:
-            return next(csv.reader([line], delimiter=self._separator), [])
-        return line.split(self._separator)
+        if self._is_quoted and len(self.separator) == 1:
+            return next(csv.reader([line], delimiter=self.separator), [])
+        return line.split(self.separator)
 
     def place(self, name: str) -> str:
         """Return the SQL name of a column: names in SQL ignore case.
@@ -188,7 +189,7 @@ class TextTable:
         )
         quote = '"' if self._is_quoted else ""
         return (
-            f"read_csv({named(self._plain.path)}, delim={literal(self._separator)}, "
+            f"read_csv({named(self._plain.path)}, delim={literal(self.separator)}, "
             f"quote='{quote}', escape='{quote}', columns={{{columns}}}, "
             f"auto_detect=false, header={self.has_names}, strict_mode=true, "
             f"compression='none', max_line_size={LONGEST}, buffer_size={BUFFER})"
@@ -301,6 +302,7 @@ def _open_text_lists(
     selected = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns.items())
     database = Database(opening.forms.memory)
     _check_no_brackets(database, table, reading)
+    _check_lists_are_cells(database, table, reading)
     if opening.own_list_delimiter is None:
         _check_list_delimiter(database, table, reading)
     return ListSource(
@@ -326,6 +328,29 @@ def _check_no_brackets(
             "brackets, '[…]'"
         )
         hint = "write JSON Lines or Parquet, or strip the brackets and quotes."
+        raise DataFileError(table.path, problem, hint=hint)
+
+
+def _check_lists_are_cells(
+    database: Database, table: TextTable, reading: TableReading
+) -> None:
+    """Raise if the entries of lists are fields of their own, as in the line ``u,a,b,c``
+    without quotes: all but the first would be columns that nobody reads.
+    """
+    delimiter = str(reading.opening.list_delimiter)
+    if table.separator not in delimiter or not reading.unread:
+        return
+    holds_list = f"contains({table.place(reading.item)}, {literal(delimiter)})"
+    query = f"SELECT 1 FROM {table.source} WHERE {holds_list} LIMIT 1"
+    if database.row(query) is None:
+        option = reading.opening.own_option(LIST_DELIMITER)
+        problem = (
+            f"{delimiter!r} separates fields, too, and no cell of column "
+            f"{reading.item!r} holds it"
+        )
+        hint = (
+            f"put lists in quotes, or, if each holds one item, name another --{option}."
+        )
         raise DataFileError(table.path, problem, hint=hint)
 
 
