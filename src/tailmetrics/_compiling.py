@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from torch.compiler import is_compiling as is_compiling
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def eagerly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -17,3 +20,15 @@ def eagerly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     from torch._dynamo import disable
 
     return disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+
+def outside_of_graph(method: Method) -> Method:
+    """Return a method that compiled code calls outside of its graph."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return eagerly(method, *args, **kwargs)
+        return method(*args, **kwargs)
+
+    return cast("Method", call)

@@ -10,7 +10,7 @@ from copy import deepcopy
 from functools import wraps
 from inspect import get_annotations
 from secrets import randbits
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, cast
 from warnings import warn
 
 import torch
@@ -20,7 +20,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from typing_extensions import Self, Unpack
 
 from tailmetrics._arguments import grouped, shape_of
-from tailmetrics._compiling import eagerly, is_compiling
+from tailmetrics._compiling import Method, eagerly, is_compiling, outside_of_graph
 from tailmetrics._logged import LAST_VALUE, asked_by_lightning
 from tailmetrics._signatures import (
     KEYWORDS,
@@ -62,22 +62,11 @@ CHECKED_AFTER: Final = frozenset(2**power for power in range(1, 63))
 then costs next to nothing in the long run."""
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
 def with_keywords(method: Method) -> Method:
     """Return a method of a collection that names an unknown argument; compiled code
     calls it outside of its graph.
     """
-    checked = names_unknown_keywords(method)
-
-    @wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
-            return eagerly(checked, *args, **kwargs)
-        return checked(*args, **kwargs)
-
-    return cast("Method", call)
+    return outside_of_graph(names_unknown_keywords(method))
 
 
 class Mergeable:

@@ -206,3 +206,26 @@ def test_a_training_step_with_a_metric_compiles_and_counts_right(
     torch.testing.assert_close(
         collection.compute(), eager.compute(), rtol=0, atol=0, equal_nan=True
     )
+
+
+def test_a_compiled_step_calls_forward_outside_of_its_graph(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A compiled step that calls a metric and a new collection with references has the
+    values of eager execution, and torch prints no message.
+    """
+
+    def make_collection() -> TopKCollection:
+        return TopKCollection([NDCGAtK(k=3, buckets=BUCKETS)], references=["chance"])
+
+    collection, eager, metric = make_collection(), make_collection(), NDCGAtK(k=2)
+
+    def step(scores: torch.Tensor) -> tuple[Any, Any]:
+        scores = scores * 2
+        return collection(scores, BATCH.target), metric(scores, BATCH.target)
+
+    values, value = torch.compile(step, backend="eager")(BATCH.scores)
+    assert str(values) == str(eager(BATCH.scores * 2, BATCH.target))
+    assert str(collection.references()) == str(eager.references())
+    assert float(value) == float(metric.compute())
+    assert capfd.readouterr().err == ""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._arguments import check_choice
-from tailmetrics._compiling import is_compiling
+from tailmetrics._compiling import is_compiling, outside_of_graph
 from tailmetrics._exact_metric import (
     CHECKED_AFTER,
     ExactMetric,
@@ -394,6 +394,7 @@ class TopKCollection(MemberCollection):
             self._share_again()
 
     @torch.jit.unused
+    @outside_of_graph
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Add a batch as :meth:`update` does, and return the values of this batch alone
         as a flat dict.

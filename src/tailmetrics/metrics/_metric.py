@@ -16,6 +16,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from tailmetrics._arguments import check_count, check_counts, check_flag, shape_of
+from tailmetrics._compiling import outside_of_graph
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._signatures import arguments, settled_arguments
 from tailmetrics._transfer import identity
@@ -587,6 +588,7 @@ class TopKMetric(ExactMetric):
             )
 
     @torch.jit.unused
+    @outside_of_graph
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its value."""
         # TorchMetrics resets the metric to compute the value of a batch; Lightning has
