@@ -602,6 +602,8 @@ def test_hints_on_separators_and_places_are_for_one_file(write, tmp_path):
     assert error.hint.startswith("--preds-columns.query NAME --preds-columns.item NAME")
     places = Columns(query="0", item="1", score="2")
     assert recall(preds, target, preds_columns=places) == 0.5
+    error = refusal(preds, target, columns=places)
+    assert "such as --target-columns.query NAME" in error.hint
 
 
 def test_files_without_a_known_suffix_are_refused(tmp_path):

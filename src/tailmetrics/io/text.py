@@ -259,8 +259,9 @@ def _check_no_names(opening: Opening, cells: Sequence[str]) -> None:
     if has_known_names(cells) or cells == [str(place) for place in range(len(cells))]:
         problem = "places of columns say that no line names them, but line 1 does"
         names = ", ".join(cells)
+        option = opening.own_option("columns")
         hint = (
-            f"give names, of {names}, such as --columns.query NAME; or write the file "
+            f"give names, of {names}, such as --{option}.query NAME; or write the file "
             "without its line of names."
         )
         raise DataFileError(opening.path, problem, hint=hint)
