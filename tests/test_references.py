@@ -398,6 +398,30 @@ def test_references_travel_with_their_collection() -> None:
     )
 
 
+def test_members_bound_one_by_one_have_references() -> None:
+    """References and orders are known once all members are bound, also one by one, and
+    after the collection was moved and saved before.
+    """
+    frequency = tm.LabelFrequency.from_counts(list(range(NUM_LABELS, 0, -1)), 1000)
+    target, scores = _target(), torch.rand(NUM_ROWS, NUM_LABELS)
+    one_by_one, together = (
+        tm.TopKCollection(
+            [tm.RecallAtK(2, buckets="quantiles:2"), tm.MRR()],
+            references=["chance", "popularity"],
+        ).with_orders()
+        for _ in range(2)
+    )
+    one_by_one.to("cpu").state_dict()
+    for metric in one_by_one.members().values():
+        metric.bind(frequency)
+    together.bind(frequency)
+    for collection in (one_by_one, together):
+        collection.update(scores, target)
+    assert all(together.references().values())
+    assert str(one_by_one.references()) == str(together.references())
+    assert str(one_by_one.orders()) == str(together.orders())
+
+
 def test_references_without_needed_numbers_are_refused_or_left_out() -> None:
     """References without the number of labels, and unknown references, are refused;
     popularity without counts is left out.

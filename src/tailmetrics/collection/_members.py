@@ -126,9 +126,10 @@ class MemberCollection(Mergeable, LoggedCollection):
         members are bound.
         """
         if self._reference_models is None:
-            references = self._references if self.is_bound else ()
+            if not self.is_bound:  # later, all members may be
+                return ReferenceModels(self.members(), (), None)
             self._reference_models = ReferenceModels(
-                self.members(), references, self.training_counts
+                self.members(), self._references, self.training_counts
             )
         return self._reference_models
 
@@ -138,9 +139,9 @@ class MemberCollection(Mergeable, LoggedCollection):
         bound.
         """
         if self._other_orders is None:
-            self._other_orders = OtherOrders(
-                self.members(), self._orders if self.is_bound else ()
-            )
+            if not self.is_bound:
+                return OtherOrders(self.members(), ())
+            self._other_orders = OtherOrders(self.members(), self._orders)
         return self._other_orders
 
     def _alternative_states(self) -> dict[str, AlternativeStates]:
