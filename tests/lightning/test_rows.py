@@ -205,3 +205,26 @@ def test_texts_as_row_ids_are_refused(tmp_path: Path) -> None:
         match=r"HeadToTailReport: row_ids is .*the names of all rows as row_names=",
     ):
         validate(tmp_path, TextRowIds())
+
+
+class NumberedRows(ByHeart):
+    """A model that returns the number of each row."""
+
+    def validation_step(
+        self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
+        return {**super().validation_step(batch), "row_ids": batch[0]}
+
+
+def test_row_ids_beyond_the_names_of_rows_are_refused(tmp_path: Path) -> None:
+    """Row ids for which row_names= holds no name are refused, and the error gives the
+    largest one and the number of names.
+    """
+    largest = max(int(batch[0].max()) for batch in Data().val_dataloader())
+    with pytest.raises(
+        ValueError, match=r"row_ids holds \d+, but row_names has 1 names"
+    ):
+        validate(tmp_path, NumberedRows(), row_names=["first"])
+    validate(
+        tmp_path, NumberedRows(), row_names=[f"q{row}" for row in range(largest + 1)]
+    )

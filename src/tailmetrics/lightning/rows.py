@@ -64,7 +64,15 @@ class LoaderRows:
         if self._writer is None:
             self._writer = RowTableWriter(self._path, self._evaluation, self, {})
         self._count += ranking.num_rows
-        self._writer.write(_row_numbers(rows, ranking.num_rows), ranking)
+        numbers = _row_numbers(rows, ranking.num_rows)
+        largest = max(numbers.tolist(), default=-1)
+        if self.row_names is not None and largest >= len(self.row_names):
+            raise ValueError(
+                f"HeadToTailReport: row_ids holds {largest}, but row_names has "
+                f"{len(self.row_names)} names; pass the name of row 0, of row 1 and so "
+                "on, up to the last row."
+            )
+        self._writer.write(numbers, ranking)
 
     def close(self, report: Report) -> None:
         """Complete the table with the values and the notes of a report."""
