@@ -259,7 +259,7 @@ class LoggedCollection(MetricCollection):
         for name, metric in cast(
             "Iterable[tuple[str, Any]]", super().items(keep_base=True)
         ):
-            keys = metric.keys() or [name]
+            keys = metric.keys()
             if len(keys) == 1:
                 metrics[self._set_name(keys[0])] = metric
                 continue

@@ -7,9 +7,9 @@ import torch
 from torchmetrics import MetricCollection
 from torchmetrics.wrappers import ClasswiseWrapper, MetricTracker, MinMaxMetric, Running
 
-from cases import BUCKETS, Case, data
+from cases import BUCKETS, NUM_LABELS, Case, data
 from exactness.bits import ONE_OF_EACH, bits_of
-from tailmetrics import MRR, RecallAtK, TopKCollection
+from tailmetrics import MRR, FallOutAtK, RecallAtK, TopKCollection
 
 EPOCHS = [
     data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)
@@ -46,19 +46,24 @@ def test_tracker_keeps_the_value_of_each_epoch(case: Case) -> None:
 
 def test_tracker_of_a_collection_follows_every_key() -> None:
     """MetricTracker of a collection returns a flat dict of all epochs, and the best
-    value of each key in the direction of its metric.
+    value of each key in the direction of its metric, also behind a member with a value
+    for each label, which has no key.
     """
-    tracker = MetricTracker(TopKCollection([RecallAtK(k=[1, 3]), MRR()], prefix="val/"))
+    by_label = RecallAtK(k=3, average="none", num_labels=NUM_LABELS)
+    fall_out = FallOutAtK(k=3, num_labels=NUM_LABELS)
+    metrics = RecallAtK(k=[1, 3]), fall_out, MRR()
+    tracker = MetricTracker(TopKCollection([by_label, *metrics], prefix="val/"))
     for batch in EPOCHS:
         tracker.increment()
         tracker.update(batch.scores, batch.target)
     values, best = tracker.compute_all(), tracker.best_metric()
-    for metric in (RecallAtK(k=[1, 3]), MRR()):
+    for metric in metrics:
         epochs = [metric.scalars(value_of(metric, batch)) for batch in EPOCHS]
         for key in metric.keys():  # noqa: SIM118 - a metric is no dict
             expected = torch.stack([epoch[key] for epoch in epochs])
             assert bits_of(values[f"val/{key}"]) == bits_of(expected)
-            assert best[f"val/{key}"] == expected.max().item()
+            best_of_epochs = min if metric is fall_out else max
+            assert best[f"val/{key}"] == best_of_epochs(expected.tolist())
 
 
 @pytest.mark.parametrize(
