@@ -376,6 +376,49 @@ def test_formula_of_a_ranking_equals_its_metric() -> None:
     assert tried >= 20
 
 
+@pytest.mark.parametrize(
+    ("formula", "arguments_of"),
+    [
+        (functional.cross_entropy, lambda size: {"buckets": two_buckets(size)}),
+        (functional.near_miss_at_k, lambda size: {"tree": LabelTree([-1] * size)}),
+        (
+            functional.hierarchical_recall_at_k,
+            lambda size: {"tree": LabelTree([-1] * size)},
+        ),
+        (
+            functional.propensity_scored_recall_at_k,
+            lambda size: {"weights": torch.ones(size)},
+        ),
+    ],
+    ids=["buckets", "tree", "tree, hierarchical", "weights"],
+)
+@pytest.mark.parametrize("size", [3, 5])
+def test_formulas_refuse_tables_of_other_labels(
+    formula: Any, arguments_of: Any, size: int
+) -> None:
+    """A formula of four labels refuses buckets, trees and weights of three or five, of
+    scores, ids and rankings; it takes those of four.
+    """
+    cutoff = {"k": 1} if "k" in inspect.signature(formula).parameters else {}
+    formula(SCORES, TARGET, **cutoff, **arguments_of(4))
+
+    wrong_arguments = {**cutoff, **arguments_of(size)}
+    with pytest.raises(ValueError, match=f"4 columns, but there are {size} labels"):
+        formula(SCORES, TARGET, **wrong_arguments)
+    with pytest.raises(
+        ValueError, match=f"is of 4 labels, the other arguments of {size}; make both"
+    ):
+        formula(rank(SCORES, TARGET), **wrong_arguments)
+    if cutoff and size == 3:
+        with pytest.raises(ValueError, match="holds the id 3, but there are 3 labels"):
+            formula(torch.tensor([[0, 1]]), TARGET, **wrong_arguments)
+
+
+def two_buckets(num_labels: int) -> LabelBuckets:
+    """Return the label 0 as one bucket and all other labels as another."""
+    return LabelBuckets.from_assignment([0] + [1] * (num_labels - 1), ["a", "b"])
+
+
 def test_formulas_have_no_value_in_masked_rows() -> None:
     """A formula is NaN in rows that the row mask drops, so that its mean without NaN is
     the value of the metric.

@@ -136,11 +136,17 @@ class _PublicFormula:
         if "k" in arguments:
             arguments["k"] = self._cutoffs(arguments["k"])
 
+        num_labels = _number_of_labels(arguments)
         if has_ranks:
             ranks = arguments.pop(self.ranking_name)
+            if isinstance(ranks, Ranking):
+                self._check_labels(ranks, num_labels)
         else:
             ranks = self._ranked(
-                arguments.pop("preds"), arguments.pop("target"), arguments.get("k")
+                arguments.pop("preds"),
+                arguments.pop("target"),
+                arguments.get("k"),
+                num_labels,
             )
         if self.check is not None:
             self.check(self.name, ranks, arguments)
@@ -158,7 +164,19 @@ class _PublicFormula:
             return cutoffs
         return cutoffs[0]
 
-    def _ranked(self, preds: Any, target: Any, cutoffs: Any) -> Ranking:
+    def _check_labels(self, ranking: Ranking, num_labels: int | None) -> None:
+        """Raise if a ranking and the tables of the other arguments are of different
+        numbers of labels.
+        """
+        if num_labels is not None and ranking.num_labels not in (None, num_labels):
+            raise ValueError(
+                f"{self.name}: the ranking is of {ranking.num_labels} labels, the "
+                f"other arguments of {num_labels}; make both for the same labels."
+            )
+
+    def _ranked(
+        self, preds: Any, target: Any, cutoffs: Any, num_labels: int | None
+    ) -> Ranking:
         """Return the ranking of arrays, as deep as the cut-offs of the formula need
         it.
         """
@@ -167,11 +185,24 @@ class _PublicFormula:
             deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
             depth = Depth(deepest, deepest)
         ranking = rank_batch(
-            Context(self.name, warns=True), Batch(preds, target), depth
+            Context(self.name, num_labels, warns=True), Batch(preds, target), depth
         )
         if self.warns is not None and not is_compiling():
             self.warns(ranking)
         return ranking
+
+
+def _number_of_labels(arguments: Mapping[str, Any]) -> int | None:
+    """Return the number of labels of the weights, tree or buckets among arguments; None
+    without them.
+    """
+    for name in ("weights", "tree", "buckets"):
+        table = arguments.get(name)
+        if isinstance(table, Tensor):
+            return len(table)
+        if table is not None:
+            return int(table.num_labels)
+    return None
 
 
 def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:

@@ -88,12 +88,14 @@ class LabelWeights:
             next metric with equal weights.
 
     Attributes:
+        num_labels: L.
         digest: The SHA-256 of the values, which identifies the weights; "" if
             ``remembered`` is False.
     """
 
     def __init__(self, values: Tensor, remembered: bool = True) -> None:
         self._values = values
+        self.num_labels = len(values)
         self._on: dict[torch.device, Tensor] = {}
         self.digest = ""
         if remembered:
