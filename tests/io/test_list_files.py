@@ -235,6 +235,18 @@ def test_an_object_as_the_item_of_a_line_is_refused(write):
     )
 
 
+@pytest.mark.parametrize("query", [["2"], {"id": "2"}])
+def test_an_object_or_a_list_among_queries_is_refused(write, query):
+    """A query of JSON Lines that is an object or a list among others of text is
+    refused: as text it would have no predictions, and be left out.
+    """
+    rows = [{"query": "1", "item": "a"}, {"query": query, "item": "a"}]
+    answers = [{"query": "1", "item": "a", "score": 1}]
+    error = refusal(write("p.jsonl", lines(answers)), write("y.jsonl", lines(rows)))
+    assert error.problem.endswith("among the queries of 'query'")
+    assert error.hint == "write each query as text or as a whole number."
+
+
 def test_objects_and_columns_of_late_lines_are_refused(write):
     """In JSON with one item a line, an object as the item and a new column that may be
     the gain are refused also after 30,000 lines.

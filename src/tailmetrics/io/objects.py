@@ -72,6 +72,7 @@ MOST_COLUMNS = 100
 """A dict with more keys has queries or items as keys, and no names of columns."""
 TABLE_HINT = 'write a list of objects, as table.to_json(path, orient="records") does.'
 TABLE_HINT_IN_MEMORY = "pass the table, such as a DataFrame, or a list of objects."
+QUERY_HINT = "write each query as text or as a whole number."
 OBJECTS_HINT = (
     'write a list of objects with a field for each column, such as [{"query": "q1", '
     '"group": "new"}].'
@@ -264,7 +265,13 @@ def _plain_column(column: Column) -> Column:
 
 
 def _check_flat(objects: Objects, reading: TableReading) -> None:
-    """Raise if an item is an object or a list: read as text, it would be one label."""
+    """Raise if a query or an item is an object or a list: read as text, it would be one
+    name.
+    """
+    for name in reading.query:
+        if name in objects.mixed:
+            _check_entries(objects, name, quoted(name), "queries", QUERY_HINT)
+
     item = reading.cell(objects.columns, reading.item)
     name = reading.within or reading.item
     is_nested = item.content is Kind.OTHER or (item.is_list and bool(reading.within))
@@ -278,17 +285,21 @@ def _check_flat(objects: Objects, reading: TableReading) -> None:
         )
     elif item.is_list:
         entry = f"unnest(json_extract({entry}, '$[*]'))"
+    _check_entries(objects, name, entry, "items", NESTED_HINT)
+
+
+def _check_entries(
+    objects: Objects, name: str, entry: str, noun: str, hint: str
+) -> None:
+    """Raise if an entry of a field, given as SQL, is an object or a list."""
     entries = f"SELECT {entry} AS entry FROM {objects.source({name: 'JSON'})}"
     nested = objects.database.row(
         f"SELECT entry FROM ({entries}) WHERE json_type(entry) IN ('OBJECT', "
         "'ARRAY') LIMIT 1"
     )
     if nested is not None:
-        raise DataFileError(
-            objects.path,
-            f"holds {nested[0]} among the items of {name!r}",
-            hint=NESTED_HINT,
-        )
+        problem = f"holds {nested[0]} among the {noun} of {name!r}"
+        raise DataFileError(objects.path, problem, hint=hint)
 
 
 def _has_empty_lists_alone(objects: Objects, reading: TableReading) -> bool:
