@@ -16,12 +16,12 @@ from tailmetrics._signatures import TorchMetricsArguments
 from tailmetrics.buckets import EqualCounts, LabelBuckets, QuantileBy
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import Batch, Context, ExplicitTarget
-from tailmetrics.ranking._inputs import target_as_tensor, without_ignored
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._reading import read_target
-from tailmetrics.ranking._tensors import as_tensor, per_row
+from tailmetrics.ranking._rows import per_row, without_ignored
+from tailmetrics.ranking._tensors import as_tensor, target_as_tensor
 from tailmetrics.ranking._warnings import warn_outside, warning_of_padded_lists
 
 
@@ -242,9 +242,10 @@ def _targets_without_preds(context: Context, batch: Batch, num_labels: int) -> T
             f"{batch.form}.reshape(1)."
         )
     num_rows = target.shape[0]
-    context.row_mask = per_row(
-        context.caller, "row_mask", batch.row_mask, num_rows, target.device
-    )
+    if batch.row_mask is not None:
+        context.row_mask = per_row(
+            context.caller, "row_mask", batch.row_mask, num_rows, target.device
+        )
     context.num_labels = num_labels
     context.kernels = kernels_for(target.device)
     context.counts_repeats = True

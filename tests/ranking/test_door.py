@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tailmetrics import PrecisionAtK, Ranking, rank
-from tailmetrics.ranking import _inputs
+from tailmetrics.ranking import _tensors
 from tailmetrics.ranking._once import whole_numbers
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
@@ -26,13 +26,13 @@ FLAT = {"indexes": torch.tensor([7, 7, 3, 3]), "ids": torch.tensor([0, 2, 1, 0])
 def conversions(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count how often each argument is converted to a tensor."""
     counts: Counter[str] = Counter()
-    plain = _inputs.as_tensor
+    plain = _tensors.as_tensor
 
     def counting_as_tensor(caller: str, argument: str, value: Any) -> torch.Tensor:
         counts[argument] += 1
         return plain(caller, argument, value)
 
-    monkeypatch.setattr(_inputs, "as_tensor", counting_as_tensor)
+    monkeypatch.setattr(_tensors, "as_tensor", counting_as_tensor)
     return counts
 
 

@@ -20,7 +20,7 @@ from tailmetrics import (
     TopKCollection,
     rank,
 )
-from tailmetrics.ranking._columns import from_column
+from tailmetrics.ranking._tensors import from_column
 
 LISTS = [[4, 2, 7], [], [1], None, [0, 9, 3]]
 PADDED = [[4, 2, 7], [-1, -1, -1], [1, -1, -1], [-1, -1, -1], [0, 9, 3]]

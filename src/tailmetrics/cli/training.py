@@ -26,7 +26,7 @@ from tailmetrics.evaluation.preparing import prepared
 from tailmetrics.io import TargetDataset
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._inputs import labels_without
+from tailmetrics.ranking._rows import labels_without
 
 NO_COUNTS = (
     "needs to know how often labels occur in training",

@@ -30,7 +30,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.probabilities import AS_PROBABILITIES
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import Duplicates
-from tailmetrics.ranking._inputs import check_indexes
+from tailmetrics.ranking._tensors import check_indexes
 from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.report.comparison_tables import unequal_in_words
 from tailmetrics.report.report import Report

@@ -31,7 +31,7 @@ from tailmetrics.evaluation.table_data import (
 from tailmetrics.evaluation.tensor_data import data_of_ranking, data_of_tensors
 from tailmetrics.evaluation.values_by_row import note_on_groups, values_by_row
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import check_indexes
+from tailmetrics.ranking._tensors import check_indexes
 
 
 def read_data(preds: Any, target: Any, options: Options) -> Data:

@@ -22,7 +22,8 @@ from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.values_by_row import values_by_row
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking._batch import Batch
-from tailmetrics.ranking._tensors import as_tensor, per_row
+from tailmetrics.ranking._rows import per_row
+from tailmetrics.ranking._tensors import as_tensor
 from tailmetrics.ranking._warnings import warn_outside
 
 if TYPE_CHECKING:

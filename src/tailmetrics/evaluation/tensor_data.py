@@ -19,9 +19,9 @@ from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import Batch, Context
-from tailmetrics.ranking._inputs import as_tensors, labels_without
 from tailmetrics.ranking._reading import wrong_axes
-from tailmetrics.ranking._tensors import as_tensor
+from tailmetrics.ranking._rows import as_rows, labels_without
+from tailmetrics.ranking._tensors import as_tensor, as_tensors
 
 
 def data_of_ranking(ranking: Ranking, train_target: Any, options: Options) -> Data:
@@ -55,7 +55,8 @@ def data_of_tensors(
     batch = Batch(preds, target, options.row_mask)
     # (B, T) of scores (B, T, L)
     leading_axes = getattr(_tensors_of(preds)[0], "shape", ())[:-1]
-    as_tensors(Context(CALLER), batch)
+    as_tensors(CALLER, batch)
+    as_rows(Context(CALLER), batch)
     scores, *_ = _tensors_of(batch.preds)
     if scores.ndim == 1:
         raise wrong_axes(CALLER, scores, batch.target)

@@ -13,7 +13,7 @@ from torch import Tensor
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.list_forms import is_table
 from tailmetrics.evaluation.options import CALLER
-from tailmetrics.ranking._inputs import check_indexes
+from tailmetrics.ranking._tensors import check_indexes
 
 
 def values_by_row(

@@ -117,7 +117,7 @@ class Context:
 @dataclass(eq=False)
 class Batch:
     """The arguments of an update, first as the caller gave them; :func:`as_tensors`
-    turns them into tensors.
+    and :func:`as_rows` turn them into tensors with one axis of rows.
 
     Attributes:
         preds: Scores, ids or CSR; or a pair of scores and ids.

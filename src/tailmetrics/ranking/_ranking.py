@@ -29,13 +29,14 @@ from tailmetrics.ranking._batch import (
 )
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
-from tailmetrics.ranking._inputs import as_tensors
 from tailmetrics.ranking._kernels import Kernels, RelevantLabels, Targets
 from tailmetrics.ranking._matrices import any_by_row
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
+from tailmetrics.ranking._rows import as_rows
 from tailmetrics.ranking._target_ranks import TargetRanks, first_of_lists
+from tailmetrics.ranking._tensors import as_tensors
 from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_of_first_batch
 
@@ -724,7 +725,8 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
             f"{context.caller}: target is missing; pass preds and target, or a "
             "Ranking alone."
         )
-    as_tensors(context, batch)
+    as_tensors(context.caller, batch)
+    as_rows(context, batch)
     if batch.queries is not None:
         depth = Depth()
     lists, targets, rows = read_batch(context, batch, depth)

@@ -16,14 +16,12 @@ from tailmetrics._arguments import (
     INTEGERS,
     LARGEST_GAIN,
     check_ends,
-    check_ids_in_range,
     shape_of,
 )
 from tailmetrics.ranking._batch import Batch, Context
 from tailmetrics.ranking._hits import EVERYTHING, Entries
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._once import constant
-from tailmetrics.ranking._orders import rows_of_cells
 
 LARGEST_WEIGHT = 2.0**40
 """The largest row weight. Weights up to it add up exactly in the states of the metrics.
@@ -105,7 +103,7 @@ def read_batch(
 
     Args:
         context: The settings of the batch.
-        batch: The tensors, from :func:`tailmetrics.ranking._inputs.as_tensors`.
+        batch: The tensors, from :func:`tailmetrics.ranking._rows.as_rows`.
         depth: The depth of the ranking.
 
     Returns:
@@ -200,22 +198,23 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
 
 def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
     """Raise if ids were passed as scores, or scores as ids."""
-    is_scored = isinstance(preds, tuple) or preds.is_floating_point()
-    if (
-        context.scored
-        and isinstance(preds, Tensor)
-        and not is_scored
-        and preds.dtype != torch.bool
-    ):
+    are_ids = isinstance(preds, Tensor) and preds.dtype in INTEGERS
+    if context.scored and are_ids:
         raise TypeError(
             f"{context.caller}: scores is {shape_of(preds)}; scores are floating. Ids "
             "go to Ranking.from_ids."
         )
-    if is_scored and not context.scored:
-        kind = "a pair" if isinstance(preds, tuple) else shape_of(preds)
+    if context.scored or are_ids:
+        return
+    if isinstance(preds, tuple):
         raise TypeError(
-            f"{context.caller}: ids is {kind}; label ids are integers. Scores go to "
+            f"{context.caller}: ids is a pair; label ids are integers. Scores go to "
             "Ranking.from_scores."
+        )
+    if preds.is_floating_point():
+        raise TypeError(
+            f"{context.caller}: ids is {shape_of(preds)}; label ids are integers. "
+            "Scores go to Ranking.from_scores."
         )
 
 
@@ -498,8 +497,14 @@ def _targets_with_gains(
             context.row_mask,
         )
     num_rows, width = ids.shape
+    rows = torch.arange(num_rows, device=ids.device)[:, None].expand(num_rows, width)
     targets = _targets_from_entries(
-        context, num_rows, width, rows_of_cells(ids), ids.reshape(-1), gains.reshape(-1)
+        context,
+        num_rows,
+        width,
+        rows.reshape(-1),
+        ids.reshape(-1),
+        gains.reshape(-1),
     )
     return replace(targets, gain_dtype=gain_dtype)
 
@@ -672,10 +677,14 @@ def _check_columns(
     """Raise if a column of the entries of a CSR matrix is out of range, or stored twice
     in a row.
     """
-    lowest = check_ids_in_range(caller, argument, columns, num_columns)
-    if lowest < 0:
+    if not len(columns):
+        return
+    lowest, highest = map(int, torch.aminmax(columns))
+    if lowest < 0 or highest >= num_columns:
+        column = lowest if lowest < 0 else highest
         raise ValueError(
-            f"{caller}: {argument} stores the column {lowest}; columns start at 0."
+            f"{caller}: {argument} stores the column {column}; columns go from 0 to "
+            f"{num_columns - 1}."
         )
     cells = rows * num_columns + columns
     # most matrices are in order, and then no column repeats

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from tailmetrics.ranking._inputs import check_indexes
+from tailmetrics.ranking._tensors import check_indexes
 from tailmetrics.significance.influence import Array, Flags, Influence, Ints
 from tailmetrics.significance.interval import Gaps
 from tailmetrics.significance.labels import OverLabels

@@ -1,6 +1,12 @@
-"""Flat queries, the form of ``torchmetrics.retrieval``, as rows of scored candidates."""
+"""Give the tensors of a batch one axis of rows: sequences of tokens, and flat queries,
+the form of ``torchmetrics.retrieval``.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -8,10 +14,187 @@ from torch import Tensor
 from tailmetrics._arguments import INTEGERS, shape_of
 from tailmetrics.ranking._batch import OPTIONAL_ARGUMENTS, ROW_ARGUMENTS, Batch, Context
 from tailmetrics.ranking._hits import Padding
-from tailmetrics.ranking._tensors import per_row
+from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._tensors import FLOATS, NEEDED, STACKED
+
+ROW_TYPES: Final[Mapping[str, tuple[torch.dtype, Sequence[torch.dtype]]]] = {
+    "row_mask": (torch.bool, (torch.bool,)),
+    "row_groups": (torch.int64, INTEGERS),
+    "row_weights": (torch.float64, (*INTEGERS, *FLOATS)),
+}
+"""The type in which each argument per row is read, and the types that it may have."""
 
 
-def documents_in_rows(context: Context, batch: Batch) -> None:
+def as_rows(context: Context, batch: Batch) -> None:
+    """Give the tensors of a batch one axis of rows, and choose the kernels that read
+    it.
+
+    Scores (B, T, L) and a target (B, T) become B·T rows, the documents of a query
+    become a row of candidates. The row mask also excludes the rows that hold nothing
+    but ``ignore_index``.
+    """
+    first = batch.preds[0] if isinstance(batch.preds, tuple) else batch.preds
+    if batch.indexes is not None:
+        _documents_in_rows(context, batch)
+    else:
+        leading = first.shape[:-1]
+        if len(leading) > 1 and not first.is_sparse_csr:
+            _tokens_in_rows(context.caller, batch, leading)
+        for name in ROW_ARGUMENTS:
+            value = getattr(batch, name)
+            if value is not None:
+                value = per_row(
+                    context.caller, name, value, prod(leading), first.device
+                )
+                setattr(batch, name, value)
+        if context.ignore_index is not None:
+            without_ignored(context.caller, batch, context.ignore_index)
+        if isinstance(batch.preds, tuple):
+            _check_pair(context.caller, "preds", *batch.preds)
+    context.row_mask = batch.row_mask
+    context.kernels = kernels_for(first.device)
+
+
+def _tokens_in_rows(caller: str, batch: Batch, leading: torch.Size) -> None:
+    """Reshape the tensors of a batch with the ``leading`` axes, such as (B, T), to one
+    axis of rows.
+    """
+    batch.tokens = leading[-1]
+    if isinstance(batch.preds, tuple):
+        batch.preds = tuple(
+            side.reshape(prod(side.shape[:-1]), side.shape[-1]) for side in batch.preds
+        )
+    else:
+        batch.preds = batch.preds.flatten(0, -2)
+    for name in ("target", "gains", *ROW_ARGUMENTS):
+        value = getattr(batch, name)
+        if value is not None:
+            value = _without_leading_axes(caller, name, value, leading)
+            setattr(batch, name, value)
+
+
+def _without_leading_axes(
+    caller: str, name: str, value: Tensor, leading: torch.Size
+) -> Tensor:
+    """Return an argument with one axis of rows in place of the ``leading`` axes of
+    preds.
+    """
+    if name in ROW_ARGUMENTS and value.shape == leading[:1]:  # one value per sequence
+        value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
+    if value.shape[: len(leading)] != leading:
+        raise ValueError(
+            f"{caller}: {name} is of shape {list(value.shape)}, but preds has the "
+            f"axes {list(leading)} in "
+            f"front of its labels; pass {name} with the same axes in front."
+        )
+    return value.flatten(0, len(leading) - 1)
+
+
+def per_row(
+    caller: str,
+    argument: str,
+    value: Tensor,
+    num_rows: int,
+    device: torch.device,
+) -> Tensor:
+    """Return the row mask, row groups (int64) or row weights (float64), shape (N,), on
+    the device of preds.
+    """
+    dtype, accepted = ROW_TYPES[argument]
+    if value.dtype not in accepted or value.shape != (num_rows,):
+        raise ValueError(
+            f"{caller}: {argument} is {shape_of(value)} for {num_rows} rows; pass for "
+            f"each row {NEEDED[argument]}, shape [{num_rows}]."
+        )
+    return value.to(device, dtype)
+
+
+def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
+    """Take the label ``ignored`` out of target ids, by -1, and the rows that then have
+    no label out of the row mask.
+    """
+    target = batch.target
+    # beside ids of one shape, ids may be lists or tokens, and beside scores of one
+    # shape they may be gains
+    is_alike = (
+        isinstance(batch.preds, Tensor)
+        and target.ndim == 2
+        and batch.preds.shape == target.shape
+    )
+    if (
+        target.ndim not in (1, 2)
+        or target.dtype not in INTEGERS
+        or target.is_sparse_csr
+        or is_alike
+    ):
+        as_wide = ", as wide as preds" if is_alike else ""
+        remedy = (
+            "pass label ids, row_mask, or -1 in the place of padding, "
+            f"target.masked_fill(target == {ignored}, -1). "
+            "Beside a target [B, T], preds are [B, T, K]: of one predicted label for "
+            "each token, preds[..., None]"
+        )
+        if is_alike and batch.preds.is_floating_point():
+            remedy = (
+                f"if {ignored} marks not known cells of a multi-hot target, leave them "
+                f"out: preds.masked_fill(target == {ignored}, -torch.inf) beside "
+                f"target.masked_fill(target == {ignored}, 0); label ids of this width "
+                "go to Ranking.from_scores(..., target_ids=)"
+            )
+        raise ValueError(
+            f"{caller}: ignore_index={ignored} leaves out ids of labels, but target is "
+            f"{shape_of(target)}{as_wide}; {remedy}."
+        )
+    batch.target, is_counted = labels_without(target, ignored)
+    if batch.row_mask is not None:
+        is_counted = is_counted & batch.row_mask
+    batch.row_mask = is_counted
+
+
+def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+    """Return label ids, (N,) or (N, M), with -1 in the place of a label, and a mask of
+    the rows that count, (N,).
+
+    A row that held nothing else does not count; a row without labels does.
+    """
+    ids = ids.to(torch.int64)  # in uint8, -100 would be the label 156
+    is_label = ids.ne(ignored)
+    labels = torch.where(is_label, ids, -1)
+    if ids.ndim == 1:
+        return labels, is_label
+    return labels, is_label.all(dim=1) | labels.ne(-1).any(dim=1)
+
+
+def _check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
+    """Raise unless scores and ids of candidates are matrices of one shape on one
+    device.
+    """
+    if scores.device != ids.device:
+        raise ValueError(
+            f"{caller}: {argument} is a pair on {scores.device} and {ids.device}; "
+            "move both to one device."
+        )
+    has_types = scores.is_floating_point() and ids.dtype in INTEGERS
+    is_dense = scores.layout == ids.layout == torch.strided
+    if has_types and is_dense and scores.ndim == 2 and scores.shape == ids.shape:
+        return
+    remedy = ""
+    if (
+        ids.is_floating_point()
+        and scores.shape == ids.shape
+        and scores.shape[1:] == (2,)
+    ):
+        remedy = f" But {STACKED}."
+    raise ValueError(
+        f"{caller}: {argument} is the pair ({shape_of(scores)}, {shape_of(ids)}); pass "
+        f"dense floating scores [N, C] and integer ids [N, C] of one shape.{remedy}"
+    )
+
+
+# flat queries
+
+
+def _documents_in_rows(context: Context, batch: Batch) -> None:
     """Turn flat queries into rows of scored candidates, one row for each query, by
     ascending index of the query.
 
