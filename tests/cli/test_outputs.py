@@ -361,7 +361,7 @@ from tailmetrics.evaluation import Evaluation
 
 parser.options_of("evaluate")  # create it once, not in each run
 
-update, calls = Evaluation.update, []
+add, calls = Evaluation.add, []
 
 class Removed:
     def __del__(self):
@@ -369,11 +369,11 @@ class Removed:
 
 def run(action):
     "Run the command line in a process that gets a signal in its third batch; return its status, stdout and stderr."
-    def counted(self, *batch, **options):
+    def counted(self, batch):
         calls.append(batch)
         if len(calls) == 3:
             eval(action)
-        return update(self, *batch, **options)
+        return add(self, batch)
 
     child = os.fork()
     if not child:
@@ -382,7 +382,7 @@ def run(action):
             signal.signal(number, signal.SIG_DFL)
         for stream in (1, 2):
             os.dup2(os.open(f"{folder}.{stream}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), stream)
-        sys.argv, Evaluation.update = ["tailmetrics", *words], counted
+        sys.argv, Evaluation.add = ["tailmetrics", *words], counted
         os._exit(main())
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     printed = (Path(f"{folder}.{stream}").read_text().splitlines(True) for stream in (1, 2))

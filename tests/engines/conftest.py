@@ -30,7 +30,7 @@ class Alone(Cluster):
     def count_labels(self, parts, num_labels):
         return super().count_labels(Parts(parts), num_labels)
 
-    def total(self, dataset, work):
+    def run_tasks(self, dataset, work):
         dataset = dataset.parts
         pickled_work = pickle.dumps(work)
         results = [

@@ -61,7 +61,7 @@ class Engine:
             ) from error
         self._cluster = import_module(f"tailmetrics.engines.{self._name}").CLUSTER
 
-    def total(self, counter: Any, add: Callable[[Any, Share], None]) -> Any:
+    def count(self, counter: Any, add: Callable[[Any, Share], None]) -> Any:
         """Return the counter with the sums of all tasks.
 
         Args:
@@ -79,7 +79,7 @@ class Engine:
                     add_shares,
                     (CommandError, DataFileError, *Work.refusals),
                 )
-                result = self._cluster.total(self._cluster.numbers(shares), work)
+                result = self._cluster.run_tasks(self._cluster.numbers(shares), work)
         except Exception as error:
             lines = list(filter(None, map(str.strip, str(error).splitlines())))
             text = " ".join(lines[:2])[:ERROR_LENGTH]
@@ -87,7 +87,7 @@ class Engine:
             raise CommandError(
                 problem, f"see the log of {self._name}, or leave --engine out."
             ) from error
-        return work.total(result)
+        return work.counter_with(result)
 
 
 def _check_options(options: EvaluateOptions) -> None:

@@ -20,7 +20,7 @@ from tailmetrics.cli.evaluate import Run, notes_for_comparisons, report_of
 from tailmetrics.cli.inputs import input_files, names_a_file, open_inputs
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import CompareOptions, DataOptions
-from tailmetrics.cli.outputs import Outputs, finish
+from tailmetrics.cli.outputs import Outputs, write_and_print
 from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
@@ -62,7 +62,7 @@ def compare_runs(request: Request, messages: Messages) -> None:
     Raises:
         CommandError: If options contradict each other, or tables do not fit.
     """
-    options, output = request.comparison, request.output
+    options, output_options = request.comparison, request.output
     preds = options.preds or []
     if request.tables and preds:
         raise CommandError(
@@ -80,11 +80,11 @@ def compare_runs(request: Request, messages: Messages) -> None:
         _check_only_tables(request)
 
     inputs = input_files(preds, request.data, options.clusters, request.configs)
-    with Outputs(chain(inputs, *tables_of_models), output.overwrite) as outputs:
+    with Outputs(chain(inputs, *tables_of_models), output_options.overwrite) as outputs:
         folder = None
-        if output.out is not None:
+        if output_options.out is not None:
             folder = outputs.claim(
-                output.out, file_names("compare", ComparisonReport.tables)
+                output_options.out, file_names("compare", ComparisonReport.tables)
             )
         if preds:
             tables_of_models = [
@@ -96,7 +96,7 @@ def compare_runs(request: Request, messages: Messages) -> None:
             models[name] = [RowTable.open(path) for path in paths]
         _check_reports(models, chain.from_iterable(files_of_models))
         report = _with_warnings(_compared(models, request), models, messages)
-        finish(report, folder, outputs, output, messages)
+        write_and_print(report, folder, outputs, output_options, messages)
 
 
 def _check_reports(models: Tables, paths: Iterable[Path]) -> None:

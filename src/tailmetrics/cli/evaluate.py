@@ -15,7 +15,7 @@ from tailmetrics.cli.choosing import chosen_metrics, metrics_for
 from tailmetrics.cli.cluster import Engine
 from tailmetrics.cli.inputs import (
     Inputs,
-    everywhere,
+    absolute_path,
     input_files,
     open_inputs,
     options_of_values,
@@ -23,7 +23,7 @@ from tailmetrics.cli.inputs import (
 )
 from tailmetrics.cli.messages import CommandError, Messages
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, OutputOptions
-from tailmetrics.cli.outputs import Outputs, finish
+from tailmetrics.cli.outputs import Outputs, write_and_print
 from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate, accumulate_share
@@ -85,7 +85,8 @@ def evaluate(request: Request, messages: Messages) -> None:
     Raises:
         CommandError: If options contradict each other, or files do not fit.
     """
-    options, data, output = request.evaluation, request.data, request.output
+    options, data = request.evaluation, request.data
+    output_options = request.output
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.show_reading:
@@ -100,16 +101,16 @@ def evaluate(request: Request, messages: Messages) -> None:
     if options.engine is not None:
         engine = Engine(options, data, messages)
 
-    with Outputs(files, output.overwrite) as outputs, ExitStack() as open_files:
+    with Outputs(files, output_options.overwrite) as outputs, ExitStack() as open_files:
         folder = None
-        if output.out is not None:
+        if output_options.out is not None:
             folder = outputs.claim(
-                output.out, [*file_names("report", Report.tables), ROWS_FILE]
+                output_options.out, [*file_names("report", Report.tables), ROWS_FILE]
             )
-        table = _claim_row_table(options, output, outputs, folder)
+        table = _claim_row_table(options, output_options, outputs, folder)
 
         inputs = open_inputs(
-            [options.preds], data, messages, options.clusters, output.verbose
+            [options.preds], data, messages, options.clusters, output_options.verbose
         )
         run = _run(options, inputs)
         metrics = metrics_for(chosen, inputs, request, messages)
@@ -131,7 +132,7 @@ def evaluate(request: Request, messages: Messages) -> None:
         writer = None
         if table is not None:
             value_options = None
-            if _keeps_rows(options, output):
+            if _keeps_rows(options, output_options):
                 value_options = options_of_values(data)
             writer = RowTableWriter(
                 table, evaluation, run.dataset, value_options, run.clusters
@@ -143,10 +144,10 @@ def evaluate(request: Request, messages: Messages) -> None:
         else:
             add = partial(
                 accumulate_share,
-                preds=everywhere(options.preds),
-                files=inputs.files.everywhere(),
+                preds=absolute_path(options.preds),
+                files=inputs.files.with_absolute_paths(),
             )
-            evaluation = engine.total(evaluation, add)
+            evaluation = engine.count(evaluation, add)
         report = report_of(evaluation, run, data, messages)
         if writer is not None:
             writer.complete(
@@ -159,7 +160,7 @@ def evaluate(request: Request, messages: Messages) -> None:
         report = _with_facts_of_the_command(report, request, inputs, run, messages)
         if table is not None and _draws_intervals(options):
             report = _with_drawn_intervals(report, table, request, run)
-        finish(report, folder, outputs, output, messages)
+        write_and_print(report, folder, outputs, output_options, messages)
 
 
 def computing_device(name: str) -> torch.device:
@@ -254,13 +255,17 @@ def _check_row_table(path: Path) -> None:
             )
 
 
-def _keeps_rows(options: EvaluateOptions, output: OutputOptions) -> bool:
+def _keeps_rows(options: EvaluateOptions, output_options: OutputOptions) -> bool:
     """Whether a table of rows is kept, by default in the folder of the report; engines
     send no values of rows.
     """
     if options.per_row is not None:
         return True
-    return output.out is not None and not options.no_rows and options.engine is None
+    return (
+        output_options.out is not None
+        and not options.no_rows
+        and options.engine is None
+    )
 
 
 def _draws_intervals(options: EvaluateOptions) -> bool:
@@ -274,7 +279,7 @@ def _draws_intervals(options: EvaluateOptions) -> bool:
 
 def _claim_row_table(
     options: EvaluateOptions,
-    output: OutputOptions,
+    output_options: OutputOptions,
     outputs: Outputs,
     folder: Path | None,
 ) -> Path | None:
@@ -283,7 +288,7 @@ def _claim_row_table(
         path = Path(options.per_row)
         folder = outputs.claim(path.parent, [path.name])
         return folder / path.name
-    if folder is not None and _keeps_rows(options, output):
+    if folder is not None and _keeps_rows(options, output_options):
         return folder / ROWS_FILE
     if options.intervals or options.clusters:
         above = None
@@ -299,9 +304,14 @@ def _run(options: EvaluateOptions, inputs: Inputs) -> Run:
     groups = read_row_groups(inputs.files, dataset)
     clusters = None
     if options.clusters is not None:
-        files = inputs.files.options
-        facts = (dataset.row_names, dataset.num_rows, dataset.tokens)
-        clusters = groups_of_rows("--clusters", options.clusters, files, *facts)
+        clusters = groups_of_rows(
+            "--clusters",
+            options.clusters,
+            inputs.files.options,
+            dataset.row_names,
+            dataset.num_rows,
+            dataset.tokens,
+        )
     return Run(str(options.preds), dataset, groups, clusters)
 
 

@@ -107,7 +107,7 @@ class Files:
     extra_columns: tuple[str, ...] = ()
     has_tokens: bool = False
 
-    def run(
+    def open_run(
         self, preds: str, share: Share = ALL_ROWS, on_progress: Any = None
     ) -> Dataset:
         """Open predictions with their targets."""
@@ -119,7 +119,7 @@ class Files:
             preds, str(self.options.target), on_progress=on_progress, **arguments
         )
 
-    def train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
+    def open_train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
         """Open training targets, if there are any. They are only counted, so that their
         rows need no names.
         """
@@ -153,17 +153,17 @@ class Files:
             arguments[name] = getattr(self.options, name)
         return arguments
 
-    def everywhere(self) -> Files:
+    def with_absolute_paths(self) -> Files:
         """Return a copy with absolute paths."""
         paths: dict[str, Any] = {}
         for name in ("target", "train_target", "filter", "row_groups"):
             path = getattr(self.options, name)
             if path is not None and (name != "row_groups" or names_a_file(path)):
-                paths[name] = everywhere(path)
+                paths[name] = absolute_path(path)
         return replace(self, options=replace(self.options, **paths))
 
 
-def everywhere(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Return the absolute path of a file; return an address on the network
     unchanged.
     """
@@ -350,14 +350,14 @@ def _opened(
 
     num_labels, source = _stated_number(options, label_names, facts.counts)
     files = Files(options, names, num_labels, source, extra_columns)
-    train = files.train()
+    train = files.open_train()
     if train is not None and num_labels is None:
         files = replace(
             files,
             num_labels=train.num_labels,
             number_source=NumberSource("train_target", options.train_target),
         )
-    runs = [files.run(path, on_progress=on_progress) for path in preds]
+    runs = [files.open_run(path, on_progress=on_progress) for path in preds]
     files_of_training = files
     if files.num_labels is None:
         files = replace(
@@ -368,7 +368,7 @@ def _opened(
     if runs[0].target.one_label and len(runs[0].preds.sequences) > 1:
         files = replace(files, has_tokens=True)
     if files is not files_of_training:
-        train = files.train()
+        train = files.open_train()
     return Inputs(files, runs, train, facts.counts, notes, label_names, facts.places)
 
 

@@ -212,11 +212,11 @@ def _is_same(goal: Path, path: Path) -> bool:
     return goal.resolve() == path.resolve()
 
 
-def finish(
+def write_and_print(
     report: Any,
     folder: Path | None,
     outputs: Outputs,
-    output: OutputOptions,
+    options: OutputOptions,
     messages: Messages,
 ) -> None:
     """Write a report to its claimed folder, put all files in their places, and print
@@ -229,19 +229,19 @@ def finish(
         report: A report or a comparison.
         folder: The claimed folder; None for no files.
         outputs: The claimed files.
-        output: The options of the output.
+        options: The options of the output.
         messages: The warnings printed so far, which a terminal does not show twice.
 
     Raises:
         CommandError: If stdout is closed or cannot be written.
     """
     if folder is not None:
-        report.write(folder, figures=output.figures)
+        report.write(folder, figures=options.figures)
     paths = outputs.place()
     try:
-        if not output.quiet:
-            _print_report(report, paths, output, messages)
-        _print_paths(paths, one_a_line=output.quiet or output.verbose)
+        if not options.quiet:
+            _print_report(report, paths, options, messages)
+        _print_paths(paths, one_a_line=options.quiet or options.verbose)
     except OSError as error:
         hint = "send what is printed to a place that can be written"
         if paths:
@@ -254,7 +254,7 @@ def finish(
 
 
 def _print_report(
-    report: Any, paths: Sequence[Path], output: OutputOptions, messages: Messages
+    report: Any, paths: Sequence[Path], options: OutputOptions, messages: Messages
 ) -> None:
     """Print a report.
 
@@ -271,7 +271,7 @@ def _print_report(
         if path.suffix == ".html":
             page = f"open {path}"
     rest = f"All tables and notes: {page}, or add --verbose."
-    print_report(report, Console(), printed=printed, verbose=output.verbose, rest=rest)
+    print_report(report, Console(), printed=printed, verbose=options.verbose, rest=rest)
 
 
 def _print_paths(paths: Sequence[Path], one_a_line: bool) -> None:

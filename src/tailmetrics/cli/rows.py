@@ -71,7 +71,7 @@ def accumulate_share(
     """Evaluate one share of the rows; as in one process, only the first batch of all
     rows is checked for mistakes.
     """
-    dataset = files.run(preds, share)
+    dataset = files.open_run(preds, share)
     if dataset.start > 0:
         evaluation.collection.skip_checks_of_first_batch()
     accumulate(evaluation, dataset, read_row_groups(files, dataset), files.options)

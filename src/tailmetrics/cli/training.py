@@ -131,7 +131,7 @@ def largest_min_gain(metrics: Iterable[TopKMetric]) -> float:
 
 def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> None:
     """Add one share of the training targets to the counts of ``frequency``."""
-    train = files.train(share)
+    train = files.open_train(share)
     assert train is not None
     count(frequency, files, train)
 
@@ -163,8 +163,9 @@ def _training_counts(
         if engine is None:
             count(frequency, inputs.files, inputs.train)
         else:
-            frequency = engine.total(
-                frequency, partial(_count_share, files=inputs.files.everywhere())
+            frequency = engine.count(
+                frequency,
+                partial(_count_share, files=inputs.files.with_absolute_paths()),
             )
         counts = frequency.compute().reshape(-1)  # TorchMetrics squeezes one label
         num_rows = frequency.num_rows

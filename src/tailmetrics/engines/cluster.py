@@ -89,7 +89,7 @@ class Work:
             total.merge_state(part)
         return _compressed({"states": total.state_dict()})
 
-    def total(self, result: bytes) -> Any:
+    def counter_with(self, result: bytes) -> Any:
         """Return a copy of the counter with the states of a result, or raise the error
         that the result holds.
         """
@@ -167,7 +167,7 @@ class Cluster(ABC):
     name: str
 
     @abstractmethod
-    def total(self, dataset: Any, work: Work) -> bytes:
+    def run_tasks(self, dataset: Any, work: Work) -> bytes:
         """Run a task on each part of the data set, and return the sum of the
         results.
         """
@@ -289,7 +289,7 @@ class Cluster(ABC):
                 f"{', '.join(map(repr, columns))}, such as preds='ids', "
                 "target='labels'."
             )
-        return work.total(self.total(dataset, work))
+        return work.counter_with(self.run_tasks(dataset, work))
 
 
 def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:

@@ -22,7 +22,7 @@ class DaskCluster(Cluster):
 
     name = "dask"
 
-    def total(self, dataset: Any, work: Work) -> bytes:
+    def run_tasks(self, dataset: Any, work: Work) -> bytes:
         """Return the sum of the results of all partitions."""
         from dask.delayed import delayed
 

@@ -16,7 +16,7 @@ class RayCluster(Cluster):
 
     name = "ray"
 
-    def total(self, dataset: Any, work: Work) -> bytes:
+    def run_tasks(self, dataset: Any, work: Work) -> bytes:
         """Return the sum of the results of all blocks."""
         import pyarrow as pa
         import ray

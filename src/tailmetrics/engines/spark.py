@@ -17,7 +17,7 @@ class SparkCluster(Cluster):
 
     name = "spark"
 
-    def total(self, dataset: Any, work: Work) -> bytes:
+    def run_tasks(self, dataset: Any, work: Work) -> bytes:
         """Return the sum of the results of all partitions."""
 
         def merge(batches: Iterable[Any]) -> bytes:
