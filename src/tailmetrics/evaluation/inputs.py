@@ -12,22 +12,18 @@ from typing import Any
 
 from tailmetrics._arguments import cut
 from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.list_forms import (
+from tailmetrics.evaluation.forms import (
+    are_tables,
     as_lists,
-    holds_names,
+    check_tables,
     is_frame,
-    is_table,
-    names_as_ids,
     padded,
-    rows_of_names,
+    target_lists,
+    with_ids,
 )
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.row_groups import group_names
-from tailmetrics.evaluation.table_data import (
-    check_tables,
-    data_of_tables,
-    label_names_of,
-)
+from tailmetrics.evaluation.table_data import data_of_tables, label_names_of
 from tailmetrics.evaluation.tensor_data import data_of_ranking, data_of_tensors
 from tailmetrics.evaluation.values_by_row import note_on_groups, values_by_row
 from tailmetrics.ranking import Ranking
@@ -41,14 +37,14 @@ def read_data(preds: Any, target: Any, options: Options) -> Data:
     _check_in_memory(
         {"preds": preds, "target": target, "train_target": options.train_target}
     )
-    train_target = rows_of_names(as_lists(options.train_target))
+    train_target = target_lists(options.train_target)
     if isinstance(preds, Ranking):
         _check_beside_ranking(preds, target, options)
         data = data_of_ranking(preds, padded(train_target), options)
     else:
         _check_rows(preds, target, options)
         data = _data_in_any_form(
-            as_lists(preds), rows_of_names(as_lists(target)), train_target, options
+            as_lists(preds), target_lists(target), train_target, options
         )
 
     inputs = {"preds": preds, "target": target}
@@ -69,11 +65,11 @@ def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequen
     """Return the names of the labels of all runs, whose catalogue is one; empty if no
     two runs are tables.
     """
-    target = rows_of_names(as_lists(target))
-    train_target = rows_of_names(as_lists(options.train_target))
+    target = target_lists(target)
+    train_target = target_lists(options.train_target)
     tables = []
     for preds in map(as_lists, runs):
-        if _are_tables(preds, _with_ids(preds, "target", target, options)):
+        if are_tables(preds, with_ids(preds, "target", target, options.label_names)):
             tables.append(preds)
     if len(tables) < 2:
         return ()
@@ -82,32 +78,13 @@ def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequen
     return label_names_of(tables, target, train_target, options)
 
 
-def _are_tables(preds: Any, target: Any) -> bool:
-    """Whether predictions and targets are read as tables of names, rather than as
-    tensors.
-    """
-    return any(is_table(value) or holds_names(value) for value in (preds, target))
-
-
-def _with_ids(preds: Any, argument: str, labels: Any, options: Options) -> Any:
-    """Return lists of names as ids beside an array of predictions, whose columns or ids
-    ``label_names`` names.
-
-    Return any other value unchanged.
-    """
-    is_array = hasattr(preds, "shape") and not is_table(preds)
-    if options.label_names is None or not is_array:
-        return labels
-    return names_as_ids(argument, labels, options.label_names)
-
-
 def _data_in_any_form(
     preds: Any, target: Any, train_target: Any, options: Options
 ) -> Data:
     """Return predictions and targets as data, after arrays of names became lists."""
-    target = _with_ids(preds, "target", target, options)
-    train_target = _with_ids(preds, "train_target", train_target, options)
-    if _are_tables(preds, target):
+    target = with_ids(preds, "target", target, options.label_names)
+    train_target = with_ids(preds, "train_target", train_target, options.label_names)
+    if are_tables(preds, target):
         return data_of_tables(preds, target, train_target, options)
     return data_of_tensors(padded(preds), padded(target), padded(train_target), options)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import cut, shape_of
 from tailmetrics._number_of_labels import number_of_labels
 from tailmetrics.evaluation.data import Data, DataBatch
+from tailmetrics.evaluation.forms import check_tables, is_frame
 from tailmetrics.evaluation.likely_mistakes import (
     notes_on_likely_mistakes,
     notes_on_queries,
 )
-from tailmetrics.evaluation.list_forms import is_frame, is_lists, is_table
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.values_by_row import values_by_row
 from tailmetrics.frequency import LabelFrequency
@@ -151,74 +150,6 @@ def _training_counts(
     for batch in dataset:
         train.update(batch.target)
     return train, dataset.readings
-
-
-def check_tables(preds: Any, target: Any, train_target: Any) -> None:
-    """Raise if a value is neither a table nor rows of names, or if rows of names do not
-    fit each other.
-    """
-    _check_lists({"preds": preds, "target": target})
-    tables = {"preds": preds, "target": target, "train_target": train_target}
-    for argument, table in tables.items():
-        _check_has_roles(argument, table)
-    for argument, table in tables.items():
-        if hasattr(table, "__next__"):
-            raise TypeError(
-                f"{CALLER}: {argument} is {shape_of(table)}, which can be read only "
-                f"once; pass list({argument}), or "
-                f"{argument}.read_all() of a reader of Arrow."
-            )
-        if not (table is None or is_table(table) or is_lists(table)):
-            raise TypeError(
-                f"{CALLER}: {argument} is {shape_of(table)}, but other arguments hold "
-                "names of labels; pass a table with the columns query and item, a "
-                "dict from query to a dict of items, or a list of names for each row; "
-                "beside a matrix of scores label_names=, the name of each column."
-            )
-
-
-def _check_lists(lists: Mapping[str, Any]) -> None:
-    """Raise if lists of names are of different numbers of rows, or if a list holds
-    numbers beside names.
-    """
-    num_rows = {}
-    for argument, rows in lists.items():
-        if not is_lists(rows):
-            continue
-        num_rows[argument] = len(rows)
-        for row in rows:
-            if {str, float} <= set(map(type, row)):
-                raise TypeError(
-                    f"{CALLER}: {argument} holds {cut(str(tuple(row)), 60)}, numbers "
-                    "beside names; a row is a list of names. Pass lines of query, "
-                    "item and score as a DataFrame, or as a dict from query to "
-                    "{item: score}."
-                )
-    if len(set(num_rows.values())) > 1:
-        raise ValueError(
-            f"{CALLER}: preds holds {num_rows['preds']:,} rows and target holds "
-            f"{num_rows['target']:,} rows; pass a list of names for each row of both."
-        )
-
-
-def _check_has_roles(argument: str, value: Any) -> None:
-    """Raise if a frame holds only numbers under names without a role, as a table with
-    one column per label.
-    """
-    if not (
-        is_table(value) and hasattr(value, "to_numpy") and hasattr(value, "columns")
-    ):
-        return
-    from tailmetrics.io.columns import has_known_names
-
-    names = [str(name) for name in value.columns]
-    if not has_known_names(names) and value.to_numpy().dtype.kind in "biuf":
-        raise TypeError(
-            f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, none "
-            "of queries; if each column is a label, pass table.to_numpy() and "
-            "label_names=list(table), otherwise a table with the columns query and "
-            "item."
-        )
 
 
 def _check_indexes_of_tables(preds: Any, target: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.list_forms import is_table
+from tailmetrics.evaluation.forms import is_table
 from tailmetrics.evaluation.options import CALLER
 from tailmetrics.ranking._tensors import check_indexes
 
