@@ -606,6 +606,26 @@ def test_hints_on_separators_and_places_are_for_one_file(write, tmp_path):
     assert "such as --target-columns.query NAME" in error.hint
 
 
+@pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz"])
+def test_quoted_names_in_tsv_are_refused(write, tmp_path, name):
+    """pandas puts a name with a quote into quotes also if tabs separate the fields.
+    TSV has none: it is refused, and as CSV it is the name that JSON Lines hold. A name
+    with a quote inside is read as it is.
+    """
+    items = ['5" disc', "a"]
+    columns = {"query": ["u", "u"], "item": items, "score": [0.9, 0.1]}
+    target = write("y", {"query": ["u"], "item": items[:1]}, "jsonl")
+    pd.DataFrame(columns).to_csv(tmp_path / name, sep="\t", index=False)
+    error = refusal(tmp_path / name, target)
+    assert "in quotes, which tsv does not have" in error.problem
+    assert error.hint == "--preds-format csv reads quotes."
+    assert recall(tmp_path / name, target, preds_format="csv") == 1
+
+    plain = tmp_path / "plain.tsv"
+    plain.write_text('query\titem\tscore\nu\t5" disc\t0.9\nu\ta\t0.1\n')
+    assert recall(plain, target) == 1
+
+
 def test_files_without_a_known_suffix_are_refused(tmp_path):
     """A file whose suffix does not tell the format is refused, and the hint lists the
     formats; .txt is such a suffix, because TREC and XMC use it.

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
+from mmap import ACCESS_READ, mmap
 from shlex import quote
 from typing import Any
 
@@ -181,6 +182,33 @@ class TextTable:
         cells = ", ".join(f"coalesce({self.place(name)}, '')" for name in names)
         return Database().rows(f"SELECT {cells} FROM {self.source}")
 
+    def check_no_quotes(self, opening: Opening, names: Sequence[str]) -> None:
+        """Raise if a cell of these columns is in quotes although its format has none:
+        they would be part of a name, which has no match in other files.
+        """
+        if self._is_quoted or not self._holds_quotes():
+            return
+        for name in names:
+            cell = self.place(name)
+            row = Database(opening.forms.memory).row(
+                f"SELECT {cell} FROM {self.source} WHERE {cell} LIKE '\"%\"' LIMIT 1"
+            )
+            if row is not None:
+                problem = (
+                    f"column {name!r} holds {row[0]} in quotes, which {opening.form} "
+                    "does not have"
+                )
+                hint = f"--{opening.own_option('format')} csv reads quotes."
+                raise DataFileError(self.path, problem, hint=hint)
+
+    def _holds_quotes(self) -> bool:
+        """Whether there is a quote anywhere in the file."""
+        with (
+            self._plain.path.open("rb") as file,
+            mmap(file.fileno(), 0, access=ACCESS_READ) as data,
+        ):
+            return data.find(b'"') >= 0
+
     @property
     def source(self) -> str:
         """The SQL after FROM, with all columns as text."""
@@ -271,6 +299,7 @@ def open_csv(opening: Opening) -> Lines | Source:
     """Open a CSV or TSV file."""
     table = TextTable(opening)
     reading = assign_roles(opening, table.columns)
+    table.check_no_quotes(opening, [*reading.query, reading.item])
     if reading.is_listed:
         return _open_text_lists(opening, table, reading)
 
