@@ -800,6 +800,22 @@ def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["gap", "adjusted_gap", "spread", "decile_1"])
+def test_groups_are_not_called_as_what_keys_name_otherwise(name: str) -> None:
+    """recall@1/gap is the gap of all buckets, not the recall of a group called gap."""
+    message = f"row_groups names '{name}', as a bucket or a value over all buckets is"
+    with pytest.raises(ValueError, match=message):
+        tm.RecallAtK(1, buckets="deciles", row_groups=["en", name])
+    with pytest.raises(ValueError, match=message):
+        tm.evaluate(
+            [["x"], ["y"]],
+            [["x"], ["x"]],
+            metrics=[tm.RecallAtK(1)],
+            label_counts={"x": 2, "y": 1},
+            row_groups=["en", name],
+        )
+
+
 @pytest.mark.parametrize("arguments", [{}, {"label_counts": [9, 3, 2, 1]}])
 def test_scores_have_references_with_and_without_training_counts(
     arguments: dict[str, Any],

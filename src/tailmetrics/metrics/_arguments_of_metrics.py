@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_names, shape_of
 from tailmetrics._signatures import TorchMetricsArguments
-from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
+from tailmetrics.buckets import RESERVED_NAMES, LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking._batch import BatchArguments
@@ -207,7 +207,7 @@ def check_row_groups(
     caller: str, row_groups: Any, bucket_names: Sequence[str]
 ) -> tuple[str, ...] | None:
     """Return the names of row groups as a tuple; raise unless they are distinct, and
-    differ from names of buckets.
+    differ from names of buckets and from what keys call their gap and spread.
     """
     if row_groups is None:
         return None
@@ -216,11 +216,12 @@ def check_row_groups(
         raise ValueError(
             f"{caller}: row_groups={list(names)} must be distinct names, at least one."
         )
-    taken = sorted({*names} & {*bucket_names})
+    taken = sorted({*names} & {*bucket_names, *RESERVED_NAMES})
     if taken:
         raise ValueError(
-            f"{caller}: row_groups names {', '.join(map(repr, taken))}, which is a "
-            "bucket too; give the group another name, so that keys tell them apart."
+            f"{caller}: row_groups names {', '.join(map(repr, taken))}, as a bucket or "
+            "a value over all buckets is called; give the group another name, so that "
+            "keys tell them apart."
         )
     endings = Counter(bucket_names)
     for bucket in bucket_names:
