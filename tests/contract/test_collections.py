@@ -272,6 +272,49 @@ def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
     assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
 
 
+def test_members_used_alone_keep_their_own_batches() -> None:
+    """A member that shares states and is updated, called or reset alone counts its own
+    batches, and so do the others. After a reset of the collection they share again.
+    """
+    by_label: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS}
+    metrics = {
+        "updated": tm.GiniAtK(**by_label),
+        "called": tm.PersonalizationAtK(**by_label),
+        "emptied": tm.CatalogCoverageAtK(**by_label),
+        "untouched": tm.EntropyAtK(**by_label),
+    }
+    collection = tm.TopKCollection({name: metrics[name].clone() for name in metrics})
+    first, alone, last = (data(seed=seed, num_rows=9) for seed in (62, 63, 64))
+
+    collection.update(first.scores, first.target)
+    members = collection.members()
+    members["updated"].update(alone.scores, alone.target)
+    members["called"](alone.scores, alone.target)
+    members["emptied"].reset()
+    collection.update(last.scores, last.target)
+
+    batches = {
+        "updated": [first, alone, last],
+        "called": [first, alone, last],
+        "emptied": [last],
+        "untouched": [first, last],
+    }
+    for name, metric in metrics.items():
+        for batch in batches[name]:
+            metric.update(batch.scores, batch.target)
+        assert float(collection.compute()[name]) == float(metric.compute()), name
+
+    collection.reset()
+    collection.update(first.scores, first.target)
+    states = [
+        state
+        for member in members.values()
+        for state in member.metric_state.values()
+        if NUM_LABELS in state.shape
+    ]
+    assert len({state.data_ptr() for state in states}) == 1
+
+
 @pytest.mark.parametrize("form", [nullcontext, force_plain])
 def test_members_by_bucket_with_different_depths_keep_their_own_lists(
     form: Any,

@@ -350,6 +350,7 @@ class TopKCollection(MemberCollection):
 
         States are reset if Lightning has read their values.
         """
+        self._separate_members()
         leaders = [group[0] for group in self._groups.values()]
         for name in leaders:
             check_batch(members[name], ranking)
@@ -391,7 +392,7 @@ class TopKCollection(MemberCollection):
         if len(increments_by_member) < len(members):
             for metric in members.values():
                 vars(metric)["_computed"] = None
-            self._share_again()
+            self._refer_to_leaders()
 
     @torch.jit.unused
     @outside_of_graph
@@ -412,7 +413,7 @@ class TopKCollection(MemberCollection):
             values = {name: value_of_batch(metric) for name, metric in members.items()}
             for metric, attributes in before.items():
                 end_batch(metric, attributes)
-            self._share_again()
+            self._refer_to_leaders()
         except BaseException:
             for metric, attributes in before.items():
                 # the states that were, which no batch has changed
@@ -429,6 +430,7 @@ class TopKCollection(MemberCollection):
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
         super().reset()
+        self._init_compute_groups()  # members may share states again
         for states in self._alternative_states().values():
             states.reset()
         self._batch_reading = None

@@ -180,9 +180,31 @@ class MemberCollection(Mergeable, LoggedCollection):
         self._init_compute_groups()
 
     def _share_again(self) -> None:
+        """Let the members of a group refer to the states of the first of them, if they
+        hold the same numbers.
+        """
+        self._separate_members()
+        self._refer_to_leaders()
+
+    def _refer_to_leaders(self) -> None:
         """Let the members of a group refer to the states of the first of them."""
         self._state_is_copy = False
         self._compute_groups_create_state_ref()
+
+    def _separate_members(self) -> None:
+        """Let each member keep states of its own until the next reset, if one that
+        shares states was updated or reset alone.
+        """
+        if len(self._groups) == len(self._modules) or self._is_synced:
+            return
+        members = self.members()
+        for leader, *others in self._groups.values():
+            for name in others:
+                if not members[name].holds_states_of(members[leader]):
+                    self._groups = dict(enumerate([name] for name in members))
+                    for metric in members.values():
+                        metric.copy_states()
+                    return
 
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
         """Let the members of a group refer to one state; nothing to do, several times a
@@ -192,6 +214,9 @@ class MemberCollection(Mergeable, LoggedCollection):
         """
         if len(self._groups) < len(self._modules) and not self._is_synced:
             super()._compute_groups_create_state_ref(copy)
+            for group in self._groups.values():
+                for name in group:
+                    vars(self._modules[name])["_refers"] = len(group) > 1 and not copy
 
     @property
     def _is_synced(self) -> bool:

@@ -125,6 +125,8 @@ class TopKMetric(ExactMetric):
     """
     _enter_stage = enter_stage
     _keep_states = False
+    _refers = False
+    """Whether other members of a collection refer to the states of this metric."""
     _tie_count: TieCount | None = None
     _queries_seen = QueriesSeen()
 
@@ -536,6 +538,30 @@ class TopKMetric(ExactMetric):
             self._defaults
         )
 
+    def holds_states_of(self, leader: TopKMetric) -> bool:
+        """Whether this metric and another one hold the same numbers in the states of
+        this one; on a device, whether they hold as many batches.
+        """
+        if self._update_count != leader._update_count:
+            return False
+        attributes, leader_attributes = vars(self), vars(leader)
+        for name in self._defaults:
+            state, leader_state = attributes[name], leader_attributes[name]
+            if state is leader_state or not state.is_cpu:
+                continue
+            if not torch.equal(state, leader_state):
+                return False
+        return True
+
+    def copy_states(self) -> None:
+        """Replace the states, to which other members of a collection refer, by
+        copies.
+        """
+        attributes = vars(self)
+        for name in self._defaults:
+            attributes[name] = attributes[name].clone()
+        attributes["_refers"] = False
+
     def persistent(self, mode: bool = False) -> None:
         """Set whether ``state_dict`` includes the states, also the states that
         :meth:`bind` makes later.
@@ -579,6 +605,8 @@ class TopKMetric(ExactMetric):
                 self, Batch(preds, target, row_mask, row_groups, row_weights, indexes)
             )
             check_batch(self, ranking)
+            if self._refers:  # the other members do not get this batch
+                self.copy_states()
             addition = Addition()
             self.note_increments(addition, self.prepare(ranking), ranking.rows)
             addition.carry_out()
