@@ -304,6 +304,9 @@ class LabelBuckets:
 
         Reads a table of one byte per label: with a few hundred thousand labels it fits
         into the cache, where 8 bytes per label do not. The id -1 reads its last entry.
+
+        Args:
+            ids: int64 or int32, from -1 to L - 1; for speed, this is not checked.
         """
         return self.table_on(ids.device)[ids].to(torch.int64)
 
@@ -327,6 +330,9 @@ class LabelBuckets:
     def totals(self, ids: Tensor) -> Tensor:
         """Return how many ids of each row lie in each bucket: ids (N, K) give counts
         (N, G), int64.
+
+        Args:
+            ids: As for :meth:`of`.
         """
         bucket = self.of(ids)
         counts = bucket.new_zeros(len(bucket), len(self) + 1)
