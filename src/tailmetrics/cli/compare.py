@@ -24,7 +24,7 @@ from tailmetrics.cli.outputs import Outputs, write_and_print
 from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate
-from tailmetrics.cli.training import prepared_evaluation
+from tailmetrics.cli.training import prepare_from_files
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import Model, compare_models, warnings_of
 from tailmetrics.evaluation.notes import ON_SEQUENCES
@@ -269,7 +269,7 @@ def _written_tables(
     runs = []
     for path, dataset in zip(preds, inputs.runs, strict=True):
         runs.append(Run(path, dataset, read_row_groups(inputs.files, dataset)))
-    evaluation = prepared_evaluation(request, metrics, inputs, runs[0].groups, messages)
+    evaluation = prepare_from_files(request, metrics, inputs, runs[0].groups, messages)
     tables = []
     for number, run in enumerate(runs):
         table = scratch / f"{number}.parquet"

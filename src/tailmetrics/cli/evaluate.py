@@ -27,7 +27,7 @@ from tailmetrics.cli.outputs import Outputs, write_and_print
 from tailmetrics.cli.parser import COMMAND_LINE, Request
 from tailmetrics.cli.row_groups import RowGroups, groups_of_rows, read_row_groups
 from tailmetrics.cli.rows import accumulate, accumulate_share
-from tailmetrics.cli.training import prepared_evaluation
+from tailmetrics.cli.training import prepare_from_files
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.likely_mistakes import (
     notes_on_likely_mistakes,
@@ -117,7 +117,7 @@ def evaluate(request: Request, messages: Messages) -> None:
         confidence = None
         if not options.no_intervals and options.clusters is None:
             confidence = request.resampling.confidence
-        evaluation = prepared_evaluation(
+        evaluation = prepare_from_files(
             request,
             metrics,
             inputs,

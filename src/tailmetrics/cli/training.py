@@ -22,7 +22,7 @@ from tailmetrics.cli.row_groups import RowGroups
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.notes import on_unseen
 from tailmetrics.evaluation.options import Options, numbers_of_metrics
-from tailmetrics.evaluation.preparing import prepared
+from tailmetrics.evaluation.preparing import prepare
 from tailmetrics.io import TargetDataset
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
@@ -51,7 +51,7 @@ MISSING_FACTS = {
 """The problem and the remedy where no file tells a fact that a metric needs."""
 
 
-def prepared_evaluation(
+def prepare_from_files(
     request: Request,
     metrics: Sequence[TopKMetric],
     inputs: Inputs,
@@ -93,7 +93,7 @@ def prepared_evaluation(
     if num_labels is not None:
         order = order_of_names(inputs.files.names or (), num_labels)
     group_names = None if groups is None else groups.names
-    evaluation = prepared(options.resolved(), group_names, num_labels, order)
+    evaluation = prepare(options.checked(), group_names, num_labels, order)
     _check_facts(evaluation.members)
     return evaluation
 

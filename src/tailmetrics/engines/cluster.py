@@ -22,7 +22,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.options import Options
-from tailmetrics.evaluation.preparing import prepared
+from tailmetrics.evaluation.preparing import prepare
 from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
@@ -247,7 +247,7 @@ class Cluster(ABC):
         columns: dict[str, int] = {}
         if num_labels is not None:
             columns["num_labels"] = num_labels
-        evaluation = prepared(
+        evaluation = prepare(
             options,
             num_labels=number_of_labels("evaluate", columns, options.stated_numbers()),
         )

@@ -37,7 +37,7 @@ from tailmetrics.evaluation.reporting import (
 )
 from tailmetrics.evaluation.row_counts import RowCounts
 from tailmetrics.evaluation.row_groups import checked_numbers, names_for_all
-from tailmetrics.evaluation.row_labels import from_all
+from tailmetrics.evaluation.row_labels import values_of_processes
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.evaluation.values import values_of
 from tailmetrics.frequency import LabelFrequency
@@ -365,7 +365,7 @@ class Evaluation:
             collection, self.counts, totals, results, values, buckets, self.label_names
         )
         warnings: dict[str, None] = {}
-        for process_warnings in from_all(self.warnings, self.collection):
+        for process_warnings in values_of_processes(self.warnings, self.collection):
             warnings |= dict.fromkeys(process_warnings)
 
         report = Report(

@@ -166,7 +166,7 @@ def compare_runs(
     )
     _check_unweighted(options.members)
     options = replace(
-        options, catalogue=labels_of_runs(runs.values(), target, options.resolved())
+        options, catalogue=labels_of_runs(runs.values(), target, options.checked())
     )
 
     reports: dict[str, Report] = {}

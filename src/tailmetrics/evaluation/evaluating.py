@@ -20,7 +20,7 @@ from tailmetrics.evaluation.description import labels_by_key
 from tailmetrics.evaluation.inputs import read_data
 from tailmetrics.evaluation.labels import options_by_id
 from tailmetrics.evaluation.options import CALLER, Missing, Options
-from tailmetrics.evaluation.preparing import check_complete, prepared
+from tailmetrics.evaluation.preparing import check_complete, prepare
 from tailmetrics.evaluation.reporting import with_intervals
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.metrics import TopKMetric
@@ -210,10 +210,10 @@ def evaluate_run(
     keeps_rows: bool = False,
 ) -> Run:
     """Evaluate predictions; if ``keeps_rows`` is True, keep the values of all rows."""
-    options = options.resolved()
+    options = options.checked()
     data = read_data(preds, target, options)
     ordered_options = options_by_id(options, data).with_default_buckets()
-    evaluation = prepared(
+    evaluation = prepare(
         ordered_options, data.group_names, data.num_labels, data.label_order
     )
     check_complete(evaluation.members)

@@ -75,11 +75,11 @@ class IntervalValues:
             intervals |= intervals_of_rows(
                 averages, **arguments, resamples=0, confidence=self.confidence
             )
-        intervals = as_valued(intervals, scalars)
+        intervals = with_values(intervals, scalars)
         return {key: intervals[key] for key in scalars if key in intervals}
 
 
-def as_valued(
+def with_values(
     intervals: Mapping[str, Interval], scalars: Mapping[str, float]
 ) -> dict[str, Interval]:
     """Return the intervals of the keys in ``scalars``, each with the value in

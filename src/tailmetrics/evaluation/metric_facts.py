@@ -58,7 +58,7 @@ def metric_facts(
                 "is_among_themselves": metric.buckets is not None
                 and metric.reading.scope == "bucket",
                 "empty_rows": empty_rows,
-                "empty_rows_treatment": _treatment_of_empty_rows(metric),
+                "empty_rows_treatment": _empty_rows_in_words(metric),
                 "rows_left_out": left_out,
                 "counts_rows": metric.aggregation.row_terms in ("mean", "median")
                 and not metric.weighted,
@@ -88,12 +88,18 @@ def _is_share_of_labels(metric: TopKMetric) -> bool:
     return metric.buckets is None or metric.reading.scope == "global"
 
 
-def _treatment_of_empty_rows(metric: TopKMetric) -> str:
+def treatment_of_empty_rows(metric: TopKMetric) -> str:
     """Return in words how rows count to which ``empty_target_action`` applies."""
+    return TREATMENTS.get(metric.empty_target_action, "count as 0")
+
+
+def _empty_rows_in_words(metric: TopKMetric) -> str:
+    """Return in words which rows ``empty_target_action`` applies to, and how they
+    count.
+    """
     missing = metric.formula.lacking.removeprefix("no ")
     article = "an" if missing[0] in "aeiou" else "a"
-    treatment = TREATMENTS.get(metric.empty_target_action, "count as 0")
-    return f"without {article} {missing} {treatment}"
+    return f"without {article} {missing} {treatment_of_empty_rows(metric)}"
 
 
 def whole_k(cutoff: Any) -> int | None:

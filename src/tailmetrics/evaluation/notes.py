@@ -15,7 +15,10 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.labels import are_label_ids
-from tailmetrics.evaluation.metric_facts import num_empty_rows
+from tailmetrics.evaluation.metric_facts import (
+    num_empty_rows,
+    treatment_of_empty_rows,
+)
 from tailmetrics.evaluation.options import Options
 from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
@@ -61,13 +64,7 @@ SHOWN_SHARE = 5e-4
 """The smallest share that a percentage with one decimal place shows as more than 0.0%.
 """
 LEFT_OUT_BY_SKIP = "; empty_target_action='skip' leaves them out."
-TREATMENTS = {
-    "neg": ("count as 0 in", LEFT_OUT_BY_SKIP),
-    "pos": ("count as 1 in", LEFT_OUT_BY_SKIP),
-    "skip": ("are left out of", "."),
-}
-"""How rows without a relevant label count by ``empty_target_action``, and what to do.
-"""
+"""What to do about rows that count, although they have no relevant label."""
 
 
 def on_data(
@@ -244,10 +241,12 @@ def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
             level, least = f" at min_gain={metric.min_gain:g}", 0
         if empty <= least:
             continue
-        treatment, hint = TREATMENTS.get(metric.empty_target_action, TREATMENTS["neg"])
+        preposition, hint = "in", LEFT_OUT_BY_SKIP
+        if metric.empty_target_action == "skip":
+            preposition, hint = "of", "."
         text = (
             f"{empty:,} of {rows:,} rows have {metric.formula.lacking}{level}, and "
-            f"{treatment}"
+            f"{treatment_of_empty_rows(metric)} {preposition}"
         )
         keys_by_text.setdefault((text, hint), []).extend(map(named, metric.row_keys()))
 

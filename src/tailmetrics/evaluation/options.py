@@ -56,7 +56,7 @@ class Options:
         """The metrics as a list; empty for the default metrics."""
         return members_of(self.metrics)
 
-    def resolved(self) -> Options:
+    def checked(self) -> Options:
         """Return the options after checks, with counts by name in a dict.
 
         ``duplicates`` and ``ignore_index`` are those of the metrics, if the metrics set

@@ -30,7 +30,7 @@ from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.tree import LabelTree
 
 
-def prepared(
+def prepare(
     options: Options,
     groups: Sequence[str] | None = None,
     num_labels: int | None = None,

@@ -14,7 +14,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation import notes
 from tailmetrics.evaluation.description import bucket_rows
-from tailmetrics.evaluation.interval_values import as_valued
+from tailmetrics.evaluation.interval_values import with_values
 from tailmetrics.evaluation.metric_facts import whole_k
 from tailmetrics.evaluation.row_counts import Totals
 from tailmetrics.evaluation.row_labels import RowLabels
@@ -204,7 +204,7 @@ def with_intervals(
     """
     merged = {
         **report.intervals,
-        **as_valued(intervals, {**report.scalars, **report.summaries}),
+        **with_values(intervals, {**report.scalars, **report.summaries}),
     }
     merged |= _adjusted_gaps(report, merged)
     records = [

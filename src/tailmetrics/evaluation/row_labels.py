@@ -142,7 +142,11 @@ class RowLabels:
         if not self._metrics:
             return {}
         return joined(
-            [part for part in from_all(joined(self._batches), self._collection) if part]
+            [
+                part
+                for part in values_of_processes(joined(self._batches), self._collection)
+                if part
+            ]
         )
 
     def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
@@ -165,7 +169,7 @@ class RowLabels:
                 )
 
         instead = {}
-        process_counts = from_all(counts, self._collection)
+        process_counts = values_of_processes(counts, self._collection)
         for label in labels:
             total = Counter[int]()
             for counts in process_counts:
@@ -219,7 +223,7 @@ def _listed_instead(
     return counts
 
 
-def from_all(value: Any, collection: TopKCollection) -> list[Any]:
+def values_of_processes(value: Any, collection: TopKCollection) -> list[Any]:
     """Return the values of all processes, or the value of this one if the metrics add
     nothing up over processes.
     """
