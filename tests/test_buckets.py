@@ -18,7 +18,7 @@ from tailmetrics import (
     Ranking,
     rank,
 )
-from tailmetrics.buckets import buckets_of
+from tailmetrics.buckets import buckets_of_kind
 
 counts_of_labels = st.lists(
     st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**55), max_size=80
@@ -96,7 +96,7 @@ def test_only_deciles_are_called_deciles(by):
         *[f"quantile_{n}" for n in range(10, 0, -1)],
         "unseen",
     )
-    assert buckets_of(f"quantiles:10:{by}", counts) == ten_quantiles
+    assert buckets_of_kind(f"quantiles:10:{by}", counts) == ten_quantiles
     assert LabelBuckets.deciles(counts).names[0] == "decile_10"
 
 
@@ -127,7 +127,7 @@ def test_buckets_text_equals_the_call() -> None:
             [0, 1, 0, 1, 2, 2, 3], ["many", "medium", "few", "unseen"]
         ),
     }.items():
-        assert buckets_of(text, counts) == buckets
+        assert buckets_of_kind(text, counts) == buckets
     for text in (
         "fifths",
         "deciles:5",
@@ -137,12 +137,12 @@ def test_buckets_text_equals_the_call() -> None:
         "thresholds:1,x",
     ):
         with pytest.raises(ValueError, match="cannot be read; pass 'deciles'"):
-            buckets_of(text, counts)
+            buckets_of_kind(text, counts)
     with pytest.raises(
         ValueError,
         match=r"names=\['many', 'few'\] are 2 for the buckets 101\+, 20-100, 1-19",
     ):
-        buckets_of("thresholds:20,101:many,few", counts)
+        buckets_of_kind("thresholds:20,101:many,few", counts)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) 
         ValueError,
         match=rf"to the bucket 51\+; names begin with .*: pass {reversed_names}\.$",
     ):
-        buckets_of(f"thresholds:1,6,51:{names}", [60, 7, 1])
-    assert buckets_of(
+        buckets_of_kind(f"thresholds:1,6,51:{names}", [60, 7, 1])
+    assert buckets_of_kind(
         f"thresholds:1,6,51:{reversed_names}", [60, 7, 1]
     ).assignment.tolist() == [0, 1, 2]
-    assert buckets_of("thresholds:1,6,51:a,b,tail", [60]).names == (
+    assert buckets_of_kind("thresholds:1,6,51:a,b,tail", [60]).names == (
         "a",
         "b",
         "tail",
@@ -193,8 +193,8 @@ def test_names_of_thresholds_that_state_other_counts_are_refused(
         ValueError,
         match=f"gives the name {re.escape(problem)}; names begin with .*: pass {re.escape(corrected_names)}\\.$",
     ):
-        buckets_of(f"thresholds:1,20,101:{names}", [101, 20, 19])
-    assert buckets_of(
+        buckets_of_kind(f"thresholds:1,20,101:{names}", [101, 20, 19])
+    assert buckets_of_kind(
         f"thresholds:1,20,101:{corrected_names}", [101, 20, 19]
     ).names == (
         *corrected_names.split(","),
@@ -214,7 +214,7 @@ def test_names_of_thresholds_that_state_their_counts_or_none_are_accepted(
     A bound may be off by one, as "more than 100" is the edge 101, and the last bound of
     the head is free.
     """
-    assert buckets_of(f"thresholds:1,20,101:{names}", [101]).names == (
+    assert buckets_of_kind(f"thresholds:1,20,101:{names}", [101]).names == (
         *names.split(","),
         "unseen",
     )
@@ -266,7 +266,7 @@ def test_quantiles_take_names() -> None:
         ValueError,
         match="gives the name 'rare' to the bucket quantile_2; .* pass popular,rare",
     ):
-        buckets_of("quantiles:2:rare,popular", counts)
+        buckets_of_kind("quantiles:2:rare,popular", counts)
     with pytest.raises(ValueError, match="must be one distinct name per bucket"):
         LabelBuckets.quantiles(counts, 2, names=["a", "unseen"])
     with pytest.raises(

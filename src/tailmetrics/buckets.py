@@ -435,7 +435,9 @@ def _lowest_counts(caller: str, edges: Any) -> list[int]:
 # -- buckets as a text -----------------------------------------------------------------
 
 
-def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuckets:
+def buckets_of_kind(
+    kind: str, counts: Any, order: Tensor | None = None
+) -> LabelBuckets:
     """Return the buckets that a text names, such as ``"deciles"``, ``"quantiles:5"`` or
     ``"thresholds:1,5,100"``.
 
@@ -450,12 +452,12 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
     Raises:
         ValueError: If the text names no kind of buckets.
 
-    >>> buckets_of("thresholds:1,5", [9, 3, 0]).names
+    >>> buckets_of_kind("thresholds:1,5", [9, 3, 0]).names
     ('5+', '1-4', 'unseen')
     """
     if order is not None:
         counts = check_counts("LabelBuckets", "counts", counts)
-        sorted_buckets = buckets_of(kind, counts[order])
+        sorted_buckets = buckets_of_kind(kind, counts[order])
         assignment = torch.empty_like(order).scatter_(
             0, order, sorted_buckets.assignment
         )
@@ -493,11 +495,11 @@ def number_of_buckets(buckets: LabelBuckets | None) -> int:
     return len(buckets)
 
 
-def names_of(kind: str) -> tuple[str, ...]:
+def names_of_kind(kind: str) -> tuple[str, ...]:
     """Return the names of the buckets of a kind; they do not depend on training
     counts.
     """
-    return buckets_of(kind, torch.zeros(0, dtype=torch.int64, device="cpu")).names
+    return buckets_of_kind(kind, torch.zeros(0, dtype=torch.int64, device="cpu")).names
 
 
 def _arguments_of_deciles(parts: list[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tailmetrics import (
 )
 from tailmetrics._parameters import SHARED_PARAMETERS
 from tailmetrics._signatures import KEYWORDS, arguments
-from tailmetrics.buckets import names_of
+from tailmetrics.buckets import names_of_kind
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation import compare_runs, evaluate
 from tailmetrics.metrics import REGISTRY
@@ -324,11 +324,11 @@ def test_with_references_and_with_orders_equal_constructor_arguments() -> None:
 
 def test_properties_of_buckets_and_counts() -> None:
     """A table of buckets holds the bucket of each label, and one more for padding;
-    names_of gives the names of a text; counts of from_counts are complete.
+    names_of_kind gives the names of a text; counts of from_counts are complete.
     """
     buckets = LabelBuckets.from_assignment([1, 0, 1], ["head", "tail"])
     assert buckets.table_on(torch.device("cpu")).tolist() == [1, 0, 1, 2]
-    assert names_of("thresholds:5") == ("5+", "1-4", "unseen")
+    assert names_of_kind("thresholds:5") == ("5+", "1-4", "unseen")
     frequency = LabelFrequency.from_counts([2, 1], 3)
     assert (
         frequency.compute().tolist(),

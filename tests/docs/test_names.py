@@ -28,7 +28,7 @@ from tailmetrics import (
     TopKCollection,
     functional,
 )
-from tailmetrics.buckets import buckets_of
+from tailmetrics.buckets import buckets_of_kind
 
 ROOT = Path(__file__).parents[2]
 L = 60
@@ -120,7 +120,7 @@ def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
     classes: the mean over the classes with more than 100, 20 to 100, and fewer than 20
     training rows.
     """
-    buckets = buckets_of("thresholds:1,20,101:many,medium,few", COUNTS)
+    buckets = buckets_of_kind("thresholds:1,20,101:many,medium,few", COUNTS)
     ours = value(
         RecallAtK(k=1, average="macro", buckets=buckets, scope="global"),
         scores,

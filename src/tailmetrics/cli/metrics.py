@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tailmetrics.buckets import names_of
+from tailmetrics.buckets import names_of_kind
 from tailmetrics.cli.messages import HELP, REPORTED, CommandError, did_you_mean
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.evaluation.added_metrics import by_bucket
@@ -157,7 +157,7 @@ def metric_objects(
         CommandError: If a class is unknown, or refuses its arguments.
     """
     if options.buckets is not None:
-        names_of(options.buckets)  # raises if no kind of buckets has this name
+        names_of_kind(options.buckets)  # raises if no kind of buckets has this name
     metrics = [_metric_object(spec, options) for spec in specs]
     if options.buckets is not None:
         metrics += by_bucket(metrics, options.buckets)

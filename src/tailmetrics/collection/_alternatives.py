@@ -245,7 +245,9 @@ class OtherOrders(Alternatives):
             if order in member.aggregation.tie_rules:
                 reading = cast("Ranks", member.reading).with_ties(order)
                 alternatives.append(
-                    Alternative(order, name, member, member.aggregation.bound(reading))
+                    Alternative(
+                        order, name, member, member.aggregation.with_reading(reading)
+                    )
                 )
         super().__init__(members, orders, alternatives)
 
@@ -324,7 +326,10 @@ class ReferenceModels(Alternatives):
                 reading = ReferenceRanks(cast("Ranks", member.reading))
                 alternatives.append(
                     Alternative(
-                        reference, name, member, member.aggregation.bound(reading)
+                        reference,
+                        name,
+                        member,
+                        member.aggregation.with_reading(reading),
                     )
                 )
         super().__init__(members, references, alternatives, identity(counts))

@@ -335,7 +335,7 @@ def _labels(
     database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM names")
     if not rule.by_number:
         check_agreement(database, "names", "label", paths, bool(rule.strings))
-    labels = rule.number(database, paths[0])
+    labels = rule.assign_ids(database, paths[0])
     notes: tuple[str, ...] = ()
     # whole numbers, each with one spelling: two files without a common label may be
     # right

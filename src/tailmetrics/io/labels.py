@@ -232,7 +232,7 @@ class LabelRule:
             self.num_labels is not None and not self.descending
         )
 
-    def number(self, database: Database, path: FilePath) -> Labels:
+    def assign_ids(self, database: Database, path: FilePath) -> Labels:
         """Make the table ``labels`` (item, id) from the table ``met``, which holds each
         item once.
 
@@ -454,7 +454,7 @@ class NameGathering:
             self._database, "each", "label", self._paths, as_written, in_memory
         )
         self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
-        return rule.number(self._database, self._paths[0])
+        return rule.assign_ids(self._database, self._paths[0])
 
 
 def read_alike(sources: Sequence[Source], strings: bool | None) -> None:

@@ -85,8 +85,8 @@ class ValueFacts:
 class Aggregation(ABC):
     """How the rows of all batches become one number for each cut-off and bucket.
 
-    It is made with the arguments of its metric; ``bound`` gives it the reading with the
-    facts of training.
+    It is made with the arguments of its metric; ``with_reading`` gives it the reading
+    with the facts of training.
 
     Args:
         caller: Name of the metric, for errors.
@@ -184,11 +184,11 @@ class Aggregation(ABC):
         and its cells are checked.
         """
 
-    def bound(self, reading: Reading) -> Self:
+    def with_reading(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
-        bound = copy(self)
-        bound.reading = reading
-        return bound
+        aggregation = copy(self)
+        aggregation.reading = reading
+        return aggregation
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn if the first batch of a metric is accepted but looks like a mistake."""
@@ -393,21 +393,21 @@ class _RowAggregation(Aggregation):
     """Whether values are means over the orders of equal scores, in each of which they
     are whole numbers."""
 
-    def bound(self, reading: Reading) -> Self:
+    def with_reading(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
-        bound = super().bound(reading)
-        bound.value_format = reading.formula.value_format
-        bound.is_mean_of_counts = False
-        if reading.ties == "expected" and bound.value_format == COUNT:
-            bound.is_mean_of_counts = True
-            bound.value_format = UNIT  # a mean of whole numbers is a fraction
-        return bound
+        aggregation = super().with_reading(reading)
+        aggregation.value_format = reading.formula.value_format
+        aggregation.is_mean_of_counts = False
+        if reading.ties == "expected" and aggregation.value_format == COUNT:
+            aggregation.is_mean_of_counts = True
+            aggregation.value_format = UNIT  # a mean of whole numbers is a fraction
+        return aggregation
 
-    def _ones(self) -> list[int]:
+    def _counts_per_one(self) -> list[int]:
         """Return for each cut-off the sum that one row of value 1 adds."""
         if self.is_mean_of_counts:
             return [1] * len(self.reading.ks)
-        return [self.reading.formula.one(k) for k in self.reading.ks]
+        return [self.reading.formula.counts_per_one(k) for k in self.reading.ks]
 
     def _fractions(self, counts: Tensor) -> Tensor:
         """Return mean counts of rows, (K, ...), divided by the count that makes a value
@@ -415,7 +415,7 @@ class _RowAggregation(Aggregation):
         """
         fractions = []
         for k, row_counts in zip(self.reading.ks, counts, strict=True):
-            fractions.append(divide(row_counts, self.reading.formula.one(k)))
+            fractions.append(divide(row_counts, self.reading.formula.counts_per_one(k)))
         return torch.stack(fractions)
 
     @property
@@ -509,18 +509,20 @@ class MeanOfRows(_RowAggregation):
         rows, answered, counted = self._rows(states)
         unit, values = self.row_format.unit, []
         sums = self.by_cutoff(self.sum_format.totals(states["sum"]))
-        for row_one, bucket_sums in zip(self._ones(), sums, strict=True):
-            value_one = self.sum_format.unit * row_one
+        for counts_per_one, bucket_sums in zip(
+            self._counts_per_one(), sums, strict=True
+        ):
+            sum_of_one = self.sum_format.unit * counts_per_one
             if self.empty_target_action == "pos":
                 missing = [rows - bucket_rows for bucket_rows in answered]
                 bucket_sums = [
-                    total + number * value_one // unit
+                    total + number * sum_of_one // unit
                     for total, number in zip(bucket_sums, missing, strict=True)
                 ]
             values.append(
                 ratios(
                     [total * unit for total in bucket_sums],
-                    [count * value_one for count in counted],
+                    [count * sum_of_one for count in counted],
                 )
             )
         return values

@@ -14,7 +14,12 @@ from torch import Tensor
 
 from tailmetrics._arguments import check_names, shape_of
 from tailmetrics._signatures import TorchMetricsArguments
-from tailmetrics.buckets import RESERVED_NAMES, LabelBuckets, buckets_of, names_of
+from tailmetrics.buckets import (
+    RESERVED_NAMES,
+    LabelBuckets,
+    buckets_of_kind,
+    names_of_kind,
+)
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking._batch import BatchArguments
@@ -35,7 +40,7 @@ class Training:
             this number.
         given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was
             bound.
-        order: The order of labels with equal counts, as for :func:`buckets_of`.
+        order: The order of labels with equal counts, as for :func:`buckets_of_kind`.
         tree: The parents of the labels; None if unknown.
         buckets_by_kind: The buckets made from the counts so far, by kind: metrics with
             one kind get the same object.
@@ -97,7 +102,7 @@ class Training:
             return bound
         if self.counts is None:
             assert bound is not None
-            if bound.names == names_of(kind):
+            if bound.names == names_of_kind(kind):
                 return bound
             raise ValueError(
                 f"bind: the buckets {', '.join(bound.names)} hold no training counts, "
@@ -105,7 +110,7 @@ class Training:
             )
 
         if kind not in self.buckets_by_kind:
-            self.buckets_by_kind[kind] = buckets_of(kind, self.counts, self.order)
+            self.buckets_by_kind[kind] = buckets_of_kind(kind, self.counts, self.order)
         buckets = self.buckets_by_kind[kind]
         # of one kind and the same counts, only equal counts can be in another order
         if bound is not None and (bound.names, bound.sizes) == (
@@ -116,7 +121,7 @@ class Training:
         return buckets
 
 
-def _buckets_of_kind(training: Training, kind: str | None) -> LabelBuckets | None:
+def _buckets_from_training(training: Training, kind: str | None) -> LabelBuckets | None:
     """Return the buckets of a kind; None for a metric without buckets."""
     if kind is None:
         return None
@@ -125,7 +130,7 @@ def _buckets_of_kind(training: Training, kind: str | None) -> LabelBuckets | Non
 
 FROM_TRAINING: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "num_labels": lambda training, _: training.num_labels,
-    "buckets": _buckets_of_kind,
+    "buckets": _buckets_from_training,
     "label_counts": lambda training, _: training.counts,
     "num_train": lambda training, _: training.rows_of_counts,
     "tree": lambda training, _: training.tree,

@@ -299,7 +299,7 @@ class Formula:
         """
         return self.arguments.get("weights")
 
-    def one(self, k: int) -> int:
+    def counts_per_one(self, k: int) -> int:
         """Return the sum that one row of value 1 adds at a cut-off."""
         if self.per_one is None:
             return 1
@@ -420,7 +420,7 @@ class OwnFormula(Formula):
         Raises:
             ValueError: If there is such a value.
         """
-        values = terms[0].to(real_dtype(terms[0].device)) / self.one(k)
+        values = terms[0].to(real_dtype(terms[0].device)) / self.counts_per_one(k)
         if len(terms) > 1:
             values = (values / terms[1])[terms[1] > 0]
         if not values.numel():

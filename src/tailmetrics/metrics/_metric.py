@@ -20,7 +20,7 @@ from tailmetrics._compiling import outside_of_graph
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._signatures import arguments, settled_arguments
 from tailmetrics._transfer import identity
-from tailmetrics.buckets import LabelBuckets, names_of
+from tailmetrics.buckets import LabelBuckets, names_of_kind
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, MeanOfRows, Values
 from tailmetrics.metrics._arguments_of_metrics import (
@@ -227,7 +227,7 @@ class TopKMetric(ExactMetric):
     def bucket_names(self) -> tuple[str, ...]:
         """The names of the buckets, known or to be made; none without buckets."""
         if isinstance(self.buckets, str):
-            return names_of(self.buckets)
+            return names_of_kind(self.buckets)
         if self.buckets is None:
             return ()
         return self.buckets.names
@@ -353,9 +353,11 @@ class TopKMetric(ExactMetric):
         self._is_locked = False
         vars(self).update(facts, _fingerprint=None)
         self._reconcile_facts()
-        reading = self.reading.bound(self.formula, self.bound_buckets, self.num_labels)
+        reading = self.reading.with_facts(
+            self.formula, self.bound_buckets, self.num_labels
+        )
         self.reading = reading
-        self.aggregation = self.aggregation.bound(reading)
+        self.aggregation = self.aggregation.with_reading(reading)
         self._keys = keys_of(self)
         self.batch_checks: tuple[Check, ...] = checks_of(self)
         self._make_states()
@@ -919,7 +921,7 @@ def _check_buckets(caller: str, buckets: Any) -> None:
     buckets.
     """
     if isinstance(buckets, str):
-        names_of(buckets)  # raises where no kind has this name
+        names_of_kind(buckets)  # raises where no kind has this name
     elif not isinstance(buckets, LabelBuckets | None):
         raise TypeError(
             f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as "

@@ -37,8 +37,8 @@ class Reading(ABC):
     """Which part of a ranking a metric looks at, and how it is called in keys and
     captions.
 
-    A reading is made with the arguments of its metric; ``bound`` gives it the buckets
-    once they are known.
+    A reading is made with the arguments of its metric; ``with_facts`` gives it the
+    buckets once they are known.
 
     Args:
         caller: Name of the metric, for errors.
@@ -95,17 +95,17 @@ class Reading(ABC):
         if "scope" in self.takes:
             self.scope = check_choice(caller, "scope", scope, Scope)
 
-    def bound(
+    def with_facts(
         self, formula: Formula, buckets: LabelBuckets | None, num_labels: int | None
     ) -> Self:
         """Return the reading with the facts of training."""
-        bound = copy(self)
-        bound.formula = formula
-        bound.buckets = buckets
-        bound.num_labels = num_labels
-        bound.num_buckets = number_of_buckets(buckets)
-        vars(bound).pop("required_depth", None)
-        return bound
+        reading = copy(self)
+        reading.formula = formula
+        reading.buckets = buckets
+        reading.num_labels = num_labels
+        reading.num_buckets = number_of_buckets(buckets)
+        vars(reading).pop("required_depth", None)
+        return reading
 
     @property
     def known_num_labels(self) -> int:

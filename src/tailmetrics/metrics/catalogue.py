@@ -388,7 +388,7 @@ class MeanOfLists(_ListAggregation):
 
         values = []
         for k, sums_at_k in zip(self.reading.ks, sums, strict=True):
-            largest = self.reading.formula.one(k) * int(rows)
+            largest = self.reading.formula.counts_per_one(k) * int(rows)
             values.append(ratios(sums_at_k, [largest] * self.num_buckets))
         return values
 
@@ -405,7 +405,7 @@ class MeanOfLists(_ListAggregation):
         for k, counts in zip(
             self.reading.ks, self._counts(ranking).to(torch.float64), strict=True
         ):
-            values.append(counts.T / self.reading.formula.one(k))
+            values.append(counts.T / self.reading.formula.counts_per_one(k))
         row_values = torch.cat(values)
         if not self._has_value(ranking):
             return torch.full_like(row_values, torch.nan)

@@ -1,7 +1,7 @@
 """Warnings that point at the caller's code: of the speed of batches, and of what is
 probably a mistake in a first one.
 
-Each ``looks_at_`` function looks at values for one likely mistake, and returns the
+Each ``warning_of_`` function looks at values for one likely mistake, and returns the
 sentence of a warning, or None. It reads a sample of the rows, and nothing where reading
 would make a device wait.
 """
