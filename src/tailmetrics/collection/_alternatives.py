@@ -264,8 +264,8 @@ class OtherOrders(Alternatives):
         ranking: Ranking,
         increments_by_member: Mapping[str, Increments],
     ) -> list[ExactMetric]:
-        """Note the increments of a batch in ``addition``; return the metrics whose states
-        it changes.
+        """Note the increments of a batch in ``addition``; return the metrics whose
+        states it changes.
 
         Args:
             addition: The addition of the batch.
@@ -337,8 +337,8 @@ class ReferenceModels(Alternatives):
     def note_increments(
         self, addition: Addition, ranking: Ranking
     ) -> list[ExactMetric]:
-        """Note the increments of a batch in ``addition``; return the metrics whose states
-        it changes.
+        """Note the increments of a batch in ``addition``; return the metrics whose
+        states it changes.
         """
         if not self:
             return []

@@ -46,7 +46,8 @@ def prepare(
             all metrics take these.
         num_labels: The number of labels; None if unknown. That of a tree takes
             precedence.
-        label_order: The order of labels with equal counts, as in :func:`buckets_of_kind`.
+        label_order: The order of labels with equal counts, as in
+            :func:`buckets_of_kind`.
     """
     buckets, label_tree = options.buckets, options.label_tree
     if label_tree is not None:

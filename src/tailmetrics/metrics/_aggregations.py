@@ -111,8 +111,8 @@ class Aggregation(ABC):
     """The facts of training that must be known before an update."""
     can_be_weighted = True
     row_terms: RowTerms | None = None
-    """What a value is of the terms of rows that :meth:`row_values` returns; None if a row
-    has no term.
+    """What a value is of the terms of rows that :meth:`row_values` returns; None if a
+    row has no term.
     """
     usual_action: str = ""
     """The default of ``empty_target_action``; of a class, "" for that of the formula,

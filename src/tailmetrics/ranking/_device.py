@@ -1,4 +1,4 @@
-"""The device of a batch: its type of real numbers, and whether its kernels are plain."""
+"""What depends on a device: the type of real numbers, and whether kernels are plain."""
 
 from __future__ import annotations
 
