@@ -17,7 +17,7 @@ from tailmetrics.evaluation.comparing import Model, compare_models, warnings_of
 from tailmetrics.evaluation.headline import headline_of
 from tailmetrics.evaluation.row_values import RowColumns
 from tailmetrics.metrics import RowMeanMetric, divide
-from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.metrics._training import Training
 from tailmetrics.significance import compare, verdict
 from test_presets import CONFIGS, PRESETS, load
 

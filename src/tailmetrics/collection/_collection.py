@@ -31,19 +31,19 @@ from tailmetrics.collection._members import (
 )
 from tailmetrics.collection._summaries import labels_of, stacked, summaries_of
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.metrics._batches import (
+from tailmetrics.metrics._checks import check_batch
+from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric, unchanged_after_errors
+from tailmetrics.metrics._mistakes import (
     QueriesSeen,
     labels_in_each_list,
     warnings_of_small_buckets,
     warnings_of_whole_lists,
 )
-from tailmetrics.metrics._checks import check_batch
-from tailmetrics.metrics._metric import ROW_SETTINGS, TopKMetric, unchanged_after_errors
 from tailmetrics.metrics._references import REFERENCES, Reference
 from tailmetrics.metrics._results import Result
 from tailmetrics.metrics._states import Addition, Increments
 from tailmetrics.metrics._tie_counts import MANY_TIED, ties_in_words
+from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import BATCH_DEFAULTS, Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows

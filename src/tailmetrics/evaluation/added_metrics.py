@@ -12,7 +12,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import WITHIN
 from tailmetrics.evaluation.headline import headline_of
 from tailmetrics.metrics import F1AtK, PrecisionAtK, RecallAtK, TopKMetric
-from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING
+from tailmetrics.metrics._training import FROM_TRAINING
 from tailmetrics.ranking._batch import BATCH_DEFAULTS
 
 LABELS_K = 10

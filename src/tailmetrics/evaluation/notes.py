@@ -24,7 +24,7 @@ from tailmetrics.evaluation.row_counts import RowCounts, Totals
 from tailmetrics.evaluation.row_facts import Named
 from tailmetrics.evaluation.values import Results, Values
 from tailmetrics.metrics import NDCGAtK, TopKMetric
-from tailmetrics.metrics._batches import (
+from tailmetrics.metrics._mistakes import (
     warnings_of_small_buckets,
     warnings_of_whole_lists,
 )

@@ -26,7 +26,7 @@ from tailmetrics.metrics import (
     RecallAtK,
     TopKMetric,
 )
-from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.metrics._training import Training
 from tailmetrics.tree import LabelTree
 
 

@@ -13,7 +13,7 @@ from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.evaluation.label_codes import deepest_cutoff, lists_of, spec_of
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._batches import is_listed, rows_of_one_grade
+from tailmetrics.metrics._mistakes import is_listed, rows_of_one_grade
 from tailmetrics.ranking import EVERYTHING, Ranking
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._orders import sums_by_key

@@ -35,7 +35,7 @@ from tailmetrics.evaluation.row_facts import (
     value_columns,
 )
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._batches import is_listed
+from tailmetrics.metrics._mistakes import is_listed
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._threads import one_thread
 from tailmetrics.significance.influence import Array, Flags, Ints

@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.metrics._arguments_of_metrics import Average, EmptyTargetAction
-from tailmetrics.metrics._batches import warn_once
+from tailmetrics.metrics._mistakes import warn_once
 from tailmetrics.metrics._readings import Ranks, Reading
 from tailmetrics.metrics._states import (
     COUNT,

@@ -1,149 +1,33 @@
-"""Arguments that metrics share: their types and descriptions, the facts that ``bind``
-completes, and checks.
-"""
+"""Arguments that metrics share: their types, and a check of row groups."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
-from torch import Tensor
-
-from tailmetrics._arguments import check_names, shape_of
+from tailmetrics._arguments import check_names
 from tailmetrics._signatures import TorchMetricsArguments
-from tailmetrics.buckets import (
-    RESERVED_NAMES,
-    LabelBuckets,
-    buckets_of_kind,
-    names_of_kind,
-)
-from tailmetrics.frequency import LabelFrequency
+from tailmetrics.buckets import RESERVED_NAMES, LabelBuckets
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking._batch import BatchArguments
 from tailmetrics.ranking._ranking import Scope
-from tailmetrics.ranking._warnings import warn_outside
-from tailmetrics.tree import LabelTree
-
-
-@dataclass(frozen=True)
-class Training:
-    """Facts of the training data, which ``bind`` gives to metrics.
-
-    Attributes:
-        num_labels: Number of labels L.
-        counts: Shape (L,), int64 training counts; None if buckets without counts were
-            bound.
-        num_rows: Number of training rows; None if buckets were bound, which do not hold
-            this number.
-        given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was
-            bound.
-        order: The order of labels with equal counts, as for :func:`buckets_of_kind`.
-        tree: The parents of the labels; None if unknown.
-        buckets_by_kind: The buckets made from the counts so far, by kind: metrics with
-            one kind get the same object.
-    """
-
-    num_labels: int
-    counts: Tensor | None
-    num_rows: int | None
-    given_buckets: LabelBuckets | None = None
-    order: Tensor | None = None
-    tree: LabelTree | None = None
-    buckets_by_kind: dict[str, LabelBuckets] = field(default_factory=dict)
-
-    @cached_property
-    def rows_of_counts(self) -> int | None:
-        """The number of training rows, by which metrics divide counts; warns if the
-        count of a label is larger.
-        """
-        if self.counts is not None and len(self.counts) and self.num_rows:
-            highest, label = self.counts.max(dim=0)
-            if int(highest) > self.num_rows:
-                warn_outside(
-                    f"bind: label {int(label)} occurs {int(highest):,} times in "
-                    f"{self.num_rows:,} training rows, so that shares of the rows, in "
-                    "novelty and propensities, are wrong. If each token is a row, say "
-                    "so: ignore_index=-100, or whatever pads; LabelFrequency.update() "
-                    "takes it, or tokens.flatten()."
-                )
-        return self.num_rows
-
-    @classmethod
-    def from_frequency(cls, caller: str, frequency: Any) -> Training:
-        """Return the facts of a :class:`LabelFrequency`, added up over processes, or of
-        :class:`LabelBuckets`.
-        """
-        if isinstance(frequency, LabelFrequency):
-            counts, num_rows = frequency.compute().reshape(-1).cpu(), frequency.num_rows
-            if not num_rows:
-                warn_outside(
-                    f"{caller}: the LabelFrequency has counted no rows, so that every "
-                    "label is unseen; update it with the training targets before bind."
-                )
-            return cls(frequency.num_labels, counts, num_rows)
-        if isinstance(frequency, LabelBuckets):
-            return cls(frequency.num_labels, frequency.counts, None, frequency)
-        raise TypeError(
-            f"{caller}: bind takes a LabelFrequency or LabelBuckets, not "
-            f"{shape_of(frequency)}; make one of counts with "
-            "LabelFrequency.from_counts(counts, num_rows) or "
-            "LabelBuckets.deciles(counts)."
-        )
-
-    def buckets(self, kind: str) -> LabelBuckets:
-        """Return the buckets of a kind such as ``"deciles"``, for which bound buckets
-        of any kind are returned.
-        """
-        bound = self.given_buckets
-        if bound is not None and kind == "deciles":
-            return bound
-        if self.counts is None:
-            assert bound is not None
-            if bound.names == names_of_kind(kind):
-                return bound
-            raise ValueError(
-                f"bind: the buckets {', '.join(bound.names)} hold no training counts, "
-                f"of which {kind!r} are made; bind a LabelFrequency."
-            )
-
-        if kind not in self.buckets_by_kind:
-            self.buckets_by_kind[kind] = buckets_of_kind(kind, self.counts, self.order)
-        buckets = self.buckets_by_kind[kind]
-        # of one kind and the same counts, only equal counts can be in another order
-        if bound is not None and (bound.names, bound.sizes) == (
-            buckets.names,
-            buckets.sizes,
-        ):
-            return bound
-        return buckets
-
-
-def _buckets_from_training(training: Training, kind: str | None) -> LabelBuckets | None:
-    """Return the buckets of a kind; None for a metric without buckets."""
-    if kind is None:
-        return None
-    return training.buckets(kind)
-
-
-FROM_TRAINING: Final[dict[str, Callable[[Training, Any], Any]]] = {
-    "num_labels": lambda training, _: training.num_labels,
-    "buckets": _buckets_from_training,
-    "label_counts": lambda training, _: training.counts,
-    "num_train": lambda training, _: training.rows_of_counts,
-    "tree": lambda training, _: training.tree,
-}
-"""Arguments of metrics that ``bind`` completes: a function of the bound facts and the
-metric's own value for each.
-"""
 
 Cutoffs: TypeAlias = int | Sequence[int]
+
+
 Buckets: TypeAlias = LabelBuckets | str
+
+
 EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
+
+
 Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
+
+
 LabelSet: TypeAlias = Literal["present", "union", "all"]
+
+
 MacroOf: TypeAlias = Literal["of_averages"]
 
 

@@ -11,7 +11,7 @@ import torch
 
 from tailmetrics._arguments import check_ids_in_range, shape_of
 from tailmetrics._compiling import is_compiling
-from tailmetrics.metrics._batches import warn_of_gains
+from tailmetrics.metrics._mistakes import warn_of_gains
 from tailmetrics.ranking import EVERYTHING, Ranking
 
 Check: TypeAlias = Callable[[Any, Ranking], None]

@@ -17,8 +17,8 @@ from tailmetrics._arguments import number_text, shape_of
 from tailmetrics._signatures import PRESENTATION, arguments
 from tailmetrics._transfer import digest_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._arguments_of_metrics import FROM_TRAINING
 from tailmetrics.metrics._states import State
+from tailmetrics.metrics._training import FROM_TRAINING
 from tailmetrics.ranking._batch import BATCH_DEFAULTS
 
 DATA: Final = (

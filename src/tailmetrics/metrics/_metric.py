@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -23,16 +23,11 @@ from tailmetrics._transfer import identity
 from tailmetrics.buckets import LabelBuckets, names_of_kind
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._aggregations import Aggregation, MeanOfRows, Values
-from tailmetrics.metrics._arguments_of_metrics import (
-    FROM_TRAINING,
-    Buckets,
-    Training,
-    check_row_groups,
-)
-from tailmetrics.metrics._batches import QueriesSeen
+from tailmetrics.metrics._arguments_of_metrics import Buckets, check_row_groups
 from tailmetrics.metrics._checks import Check, check_batch, checks_of
 from tailmetrics.metrics._formulas import Formula
 from tailmetrics.metrics._keys import Stem, arguments_text, keys_of, names_of_states
+from tailmetrics.metrics._mistakes import QueriesSeen
 from tailmetrics.metrics._plots import plot_metric
 from tailmetrics.metrics._readings import Ranks, Reading
 from tailmetrics.metrics._results import Result, not_measured, result_of, tied_shares
@@ -45,6 +40,7 @@ from tailmetrics.metrics._states import (
     check_cells,
 )
 from tailmetrics.metrics._tie_counts import MANY_TIED, TieCount, ties_in_words
+from tailmetrics.metrics._training import FROM_TRAINING, Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch import (
     BATCH_DEFAULTS,
@@ -60,10 +56,6 @@ from tailmetrics.ranking._stages import enter_stage
 from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_outside
 
-BATCH_SETTINGS = attrgetter(*BATCH_DEFAULTS)
-"""Returns the settings of a metric with which a batch is read; each update calls it, so
-it is a fast ``attrgetter``.
-"""
 ROW_SETTINGS = {"row_weights": "weighted", "row_groups": "row_groups"}
 """Argument of ``update`` -> the argument of the constructor without which a metric does
 not accept it.
@@ -967,12 +959,12 @@ def _ranked(metric: TopKMetric, batch: Batch) -> Ranking:
             f"{type(metric).__name__}: the ranking has row_weights, which a metric "
             "reads only with weighted=True; here each row counts alike."
         )
-    settings = dict(zip(BATCH_DEFAULTS, BATCH_SETTINGS(metric), strict=True))
     context = Context(
         type(metric).__name__,
         metric.num_labels,
         metric.validate_args,
-        **settings,
+        duplicates=metric.duplicates,
+        ignore_index=metric.ignore_index,
         warns=metric._warns,
     )
     return rank_rows(context, batch, metric.reading.required_depth)

@@ -21,8 +21,8 @@ from tailmetrics._arguments import (
     check_number,
 )
 from tailmetrics.buckets import LabelBuckets, number_of_buckets
-from tailmetrics.metrics._batches import warn_of_ranks, warn_of_whole_lists
 from tailmetrics.metrics._formulas import Formula
+from tailmetrics.metrics._mistakes import warn_of_ranks, warn_of_whole_lists
 from tailmetrics.metrics._spans import View, has_no_ties, spans_of
 from tailmetrics.metrics._states import Increment, at_labels
 from tailmetrics.metrics._ties import AnyOrder, ExpectedRanks, Ties, in_order

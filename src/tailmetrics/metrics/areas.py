@@ -23,13 +23,10 @@ from tailmetrics.metrics._arguments_of_metrics import (
     LevelArguments,
     RelevanceArguments,
 )
-from tailmetrics.metrics._batches import (
-    dense_blocks,
-    warn_of_partial_lists,
-    warn_of_ranks,
-)
+from tailmetrics.metrics._dense_scores import dense_blocks
 from tailmetrics.metrics._formulas import NO_FORMULA
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._mistakes import warn_of_partial_lists, warn_of_ranks
 from tailmetrics.metrics._readings import Reading
 from tailmetrics.metrics._references import counts_above_and_tied
 from tailmetrics.metrics._states import (

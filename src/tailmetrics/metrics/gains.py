@@ -15,9 +15,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import NumberRange, check_choice
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, RankArguments
-from tailmetrics.metrics._batches import rows_of_one_grade, warn_once
 from tailmetrics.metrics._formulas import Formula, hit_formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._mistakes import rows_of_one_grade, warn_once
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import ExpectedRanks, discounts_within

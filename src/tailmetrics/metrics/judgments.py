@@ -15,9 +15,9 @@ from tailmetrics.metrics._arguments_of_metrics import (
     EmptyTargetAction,
     TopKArguments,
 )
-from tailmetrics.metrics._batches import warn_once
 from tailmetrics.metrics._formulas import Formula, takes_arrays
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._mistakes import warn_once
 from tailmetrics.metrics._readings import Ranks
 from tailmetrics.metrics._states import divide
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks

@@ -63,8 +63,7 @@ class Context:
             are labels.
         warns: Whether to warn if the values look like another form than the one that
             was guessed, such as ranks. True for a first batch.
-        scored: True if ``preds`` must be scores, False if they must be ids, None for
-            either.
+        kind: What ``preds`` must be, ``"scores"`` or ``"ids"``; None for either.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in
             training data, where labels are counted.
         has_documents: Whether the rows are made of flat queries. A label may then stand
@@ -82,7 +81,7 @@ class Context:
     duplicates: Duplicates = "error"
     ignore_index: int | None = None
     warns: bool = False
-    scored: bool | None = None
+    kind: Literal["scores", "ids"] | None = None
     counts_repeats: bool = False
     has_documents: bool = False
     has_tokens: bool = False

@@ -140,7 +140,9 @@ class Ranking(TargetRanks):
             "Ranking.from_scores",
             ExplicitTarget(target_ids, target_mask, target_gains),
         )
-        context = Context.for_call(caller, None, validate_args, duplicates, scored=True)
+        context = Context.for_call(
+            caller, None, validate_args, duplicates, kind="scores"
+        )
         return rank_batch(
             context,
             Batch(scores, target, row_mask),
@@ -178,7 +180,7 @@ class Ranking(TargetRanks):
         """
         target = ExplicitTarget(target_ids, target_mask, target_gains)
         context = Context.for_call(
-            "Ranking.from_ids", num_labels, validate_args, duplicates, scored=False
+            "Ranking.from_ids", num_labels, validate_args, duplicates, kind="ids"
         )
         return rank_batch(
             context, Batch(ids, target, row_mask), Depth(complete=complete)

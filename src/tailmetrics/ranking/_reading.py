@@ -110,7 +110,7 @@ def read_batch(
         Ranked lists, relevant labels, and row groups with row weights.
     """
     preds = batch.preds
-    if context.scored is not None:
+    if context.kind is not None:
         _check_kind(context, preds)
     if isinstance(preds, tuple):
         scores, ids = preds
@@ -198,23 +198,20 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
 
 def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
     """Raise if ids were passed as scores, or scores as ids."""
-    are_ids = isinstance(preds, Tensor) and preds.dtype in INTEGERS
-    if context.scored and are_ids:
+    content, are_scores, are_ids = "a pair", True, False
+    if isinstance(preds, Tensor):
+        content = shape_of(preds)
+        are_scores = preds.is_floating_point()
+        are_ids = preds.dtype in INTEGERS
+    if context.kind == "ids" and are_scores:
         raise TypeError(
-            f"{context.caller}: scores is {shape_of(preds)}; scores are floating. Ids "
-            "go to Ranking.from_ids."
-        )
-    if context.scored or are_ids:
-        return
-    if isinstance(preds, tuple):
-        raise TypeError(
-            f"{context.caller}: ids is a pair; label ids are integers. Scores go to "
+            f"{context.caller}: ids is {content}; label ids are integers. Scores go to "
             "Ranking.from_scores."
         )
-    if preds.is_floating_point():
+    if context.kind == "scores" and are_ids:
         raise TypeError(
-            f"{context.caller}: ids is {shape_of(preds)}; label ids are integers. "
-            "Scores go to Ranking.from_scores."
+            f"{context.caller}: scores is {content}; scores are floating. Ids go to "
+            "Ranking.from_ids."
         )
 
 

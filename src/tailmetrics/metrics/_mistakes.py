@@ -1,5 +1,5 @@
-"""Warnings of what looks like a mistake in the first batch, and the scores of a batch
-in blocks.
+"""Warnings of likely mistakes: in the first batch of a metric, and of a query in two
+updates.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ class QueriesSeen:
         return QueriesSeen(latest, bool(len(repeated)))
 
 
-# likely mistakes
-
 # no numbers of a batch in these texts: the parts of a data set give the same warning
 OF_NO_CLASS = (
     "some rows have -1 or an empty list as target: no label, and nothing that could be "
@@ -74,16 +72,22 @@ OF_NO_CLASS = (
     "they are misses, and without them values are too high: give the metrics "
     "empty_target_action='neg'."
 )
+
+
 OF_IGNORED = (
     "a list holds the label that ignore_index takes out of the target. There it is a "
     "label that is never relevant, and takes a place from another one. If it is "
     "padding, give it the score -inf, preds[:, {label}] = -inf, or leave it out of the "
     "lists; of padding 0, pass preds[:, 1:] beside target - 1, without ignore_index."
 )
+
+
 OF_GAINS = (
     "no label is relevant with min_gain={min_gain:g}: each gain of the first batch is "
     "1, as in a target without gains. If the target has none, leave min_gain out."
 )
+
+
 OF_SHORT_LISTS = (
     "most lists end before that. A metric that reads beyond the end of a list, this "
     "one or another, takes the list as complete: what it leaves out is a miss, and a "
@@ -400,29 +404,3 @@ def labels_in_each_list(num_labels: int | None, ranking: Ranking) -> int:
     if bool((lengths < num_labels).any()):
         return 0
     return num_labels
-
-
-SORTED_SCORES = 2**21
-"""Number of scores that are sorted at once: 8 MB in float32."""
-
-
-def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield blocks of a few rows: the number of the first row, and the scores of all
-    labels, float32 or float64.
-    """
-    height = max(1, SORTED_SCORES // max(1, num_labels))
-    for first in range(0, ranking.num_rows, height):
-        if ranking.scores is not None:
-            block = ranking.scores[first : first + height]
-            yield first, block.to(torch.promote_types(block.dtype, torch.float32))
-            continue
-        assert ranking.values is not None
-        ids = ranking.ids[first : first + height]
-        values = ranking.values[first : first + height, : ids.shape[1]]
-        values = values.to(torch.promote_types(values.dtype, torch.float32))
-        block = values.new_full((len(ids), num_labels + 1), -torch.inf)
-        place = torch.where(ids >= 0, ids, num_labels)
-        yield (
-            first,
-            block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels],
-        )
