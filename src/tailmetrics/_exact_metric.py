@@ -328,7 +328,7 @@ class ExactMetric(Mergeable, Metric):
             attributes.update(_computed=None, _update_count=updates + 1)
             try:
                 if updates in CHECKED_AFTER:
-                    self.check_room()
+                    check_room(self)
                 with torch.set_grad_enabled(self._enable_grad):
                     update(*args, **kwargs)
             except BaseException as error:
@@ -341,17 +341,6 @@ class ExactMetric(Mergeable, Metric):
             return None
 
         return guarded
-
-    def check_room(self) -> None:
-        """Raise if a sum is so large that further batches may not fit into it.
-
-        States on a device are not looked at, because the program would wait.
-        """
-        reductions = self.reductions
-        for name, state in self.metric_state.items():
-            if state.is_cpu:
-                largest = largest_of(state, reductions[name])
-                check_fits(f"{type(self).__name__}.update", largest)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Compute a value over processes anew each time, and return a copy, which may
@@ -644,6 +633,18 @@ def _restore(state: Tensor, before: Tensor) -> None:
 def states_of(metric: ExactMetric) -> MetricStates:
     """Return the states, their reductions and the fingerprint of a metric."""
     return MetricStates(metric.fingerprint(), metric.metric_state, metric.reductions)
+
+
+def check_room(metric: ExactMetric) -> None:
+    """Raise if a sum of a metric is so large that further batches may not fit into it.
+
+    States on a device are not looked at, because the program would wait.
+    """
+    reductions = metric.reductions
+    for name, state in metric.metric_state.items():
+        if state.is_cpu:
+            largest = largest_of(state, reductions[name])
+            check_fits(f"{type(metric).__name__}.update", largest)
 
 
 def entries_under(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:

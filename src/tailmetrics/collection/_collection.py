@@ -15,6 +15,7 @@ from tailmetrics._compiling import is_compiling, outside_of_graph
 from tailmetrics._exact_metric import (
     CHECKED_AFTER,
     ExactMetric,
+    check_room,
     end_batch,
     start_batch,
     value_of_batch,
@@ -364,7 +365,7 @@ class TopKCollection(MemberCollection):
         self._before_adding()
         for name in leaders:
             if members[name].update_count in CHECKED_AFTER:
-                members[name].check_room()
+                check_room(members[name])
         self._note_stage()
         return PreparedBatch(increments, queries_seen)
 

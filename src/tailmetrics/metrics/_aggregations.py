@@ -246,23 +246,6 @@ class Aggregation(ABC):
         answered: Tensor = formula.answered(ranking, ranks, **formula.arguments)
         return answered
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if a counted row has no value; called if ``empty_target_action`` is
-        ``"error"``.
-        """
-        empty = ranking.in_counted_rows(
-            with_bucket_axis(~self.answered(ranking, self.reading.read(ranking)))
-        )
-        if bool(empty.any()):
-            row = int(empty.nonzero()[0, 0])
-            where = ""
-            if self.reading.buckets is not None:
-                where = " in some bucket"
-            raise ValueError(
-                f"{self.caller}: row {row} has {self.reading.formula.lacking}{where}; "
-                "drop such rows with row_mask, or choose another empty_target_action."
-            )
-
     # what intervals, comparisons and captions ask
 
     def row_values(self, ranking: Ranking) -> Tensor:

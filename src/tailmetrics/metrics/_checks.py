@@ -11,6 +11,7 @@ import torch
 
 from tailmetrics._arguments import check_ids_in_range, shape_of
 from tailmetrics._compiling import is_compiling
+from tailmetrics.metrics._aggregations import with_bucket_axis
 from tailmetrics.metrics._mistakes import warn_of_gains
 from tailmetrics.ranking import EVERYTHING, Ranking
 
@@ -195,7 +196,18 @@ def _check_groups(metric: Any, ranking: Ranking) -> None:
 
 def _check_answered(metric: Any, ranking: Ranking) -> None:
     """Raise if a counted row has no value."""
-    metric.aggregation.check(ranking)
+    ranks = metric.reading.read(ranking)
+    answered = metric.aggregation.answered(ranking, ranks)
+    is_empty = ranking.in_counted_rows(with_bucket_axis(~answered))
+    if bool(is_empty.any()):
+        row = int(is_empty.nonzero()[0, 0])
+        where = ""
+        if metric.buckets is not None:
+            where = " in some bucket"
+        raise ValueError(
+            f"{_name(metric)}: row {row} has {metric.formula.lacking}{where}; drop "
+            "such rows with row_mask, or choose another empty_target_action."
+        )
 
 
 def _check_formula(metric: Any, ranking: Ranking) -> None:

@@ -242,7 +242,7 @@ class Overlap(Exposure):
 
     def _shown_ids(self, ranking: Ranking) -> Tensor:
         """Return each label once per list: two lists share a label, not its places."""
-        return ranking.first_places
+        return ranking.ids_once
 
     def values(self, states: States) -> Values:
         """Return one minus the mean overlap, of counts, rows and k."""

@@ -35,7 +35,7 @@ from tailmetrics.ranking._once import once
 from tailmetrics.ranking._orders import along_rows
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._rows import as_rows
-from tailmetrics.ranking._target_ranks import TargetRanks, first_of_lists
+from tailmetrics.ranking._target_ranks import TargetRanks
 from tailmetrics.ranking._tensors import as_tensors
 from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_of_first_batch
@@ -285,7 +285,7 @@ class Ranking(TargetRanks):
     @once
     def listed(self) -> Callable[[int], Tensor]:
         """Returns the first labels of each list."""
-        return partial(_first_places, self.ids)
+        return partial(_first_labels, self.ids)
 
     def _places(self, kernels: Kernels) -> Any:
         """Return the result of ``kernels.find_hits``; on the CPU, the hits. Only the
@@ -295,12 +295,12 @@ class Ranking(TargetRanks):
         if ("places", kernels) not in memo:
             ids = self.ids
             if self.repeated is not None:
-                ids = self.first_places
+                ids = self.ids_once
             memo["places", kernels] = kernels.find_hits(self.targets, ids)
         return memo["places", kernels]
 
     @property
-    def first_places(self) -> Tensor:
+    def ids_once(self) -> Tensor:
         """``ids`` with -1 where the label already stands at an earlier place."""
         if self.repeated is None:
             return self.ids
@@ -449,7 +449,7 @@ class Ranking(TargetRanks):
             hits = kernels.by_bucket(self._places(kernels), buckets, deepest)
             max_k = self.max_k if deepest >= self.depth else deepest
         length = self.length[:, None].expand(-1, len(buckets))
-        listed = partial(first_of_lists, self.ids)
+        listed = partial(_first_labels_by_bucket, self.ids)
         return TargetRanks(
             hits,
             relevant,
@@ -482,7 +482,10 @@ class Ranking(TargetRanks):
             scores: Shape (...).
             rows: Shape (...), int64: the row of each score.
         """
-        largest, log_sum_above = self._log_sum
+        assert self.scores is not None
+        largest, log_sum_above = self.remembered(
+            "log sum", partial(log_sum, self.scores)
+        )
         return (scores.to(largest.dtype) - largest[rows]) - log_sum_above[rows]
 
     @once
@@ -493,11 +496,6 @@ class Ranking(TargetRanks):
         entries = self.targets.entries
         assert self.scores is not None
         return self.scores[entries.rows, entries.ids.clamp(min=0)]
-
-    @once
-    def _log_sum(self) -> tuple[Tensor, Tensor]:
-        assert self.scores is not None
-        return log_sum(self.scores)
 
     def context(self, caller: str) -> Context:
         """Return a context for checks and warnings that read the values of the
@@ -544,8 +542,13 @@ class Ranking(TargetRanks):
         return flags & along_rows(self.row_mask, flags.ndim)
 
 
-def _first_places(ids: Tensor, k: int) -> Tensor:
+def _first_labels(ids: Tensor, k: int) -> Tensor:
     return ids[:, :k]
+
+
+def _first_labels_by_bucket(ids: Tensor, k: int) -> Tensor:
+    """Return the first labels of each list, for all buckets, shape (N, 1, k)."""
+    return ids[:, None, :k]
 
 
 class ExactRanks(TargetRanks):

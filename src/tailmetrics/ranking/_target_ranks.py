@@ -157,19 +157,20 @@ class TargetRanks:
         """Return the ranks that a list of this ``depth`` would give: larger ranks
         become ``NOT_RANKED``.
         """
-        return self.remembered(("first", depth), lambda: self._first(depth))
 
-    def _first(self, depth: int) -> TargetRanks:
-        ranks, gains = self.hits.ranks, self.hits.gains
-        is_inside = ranks <= depth
-        if gains is not None:
-            gains = gains * is_inside
-        ranks = torch.where(is_inside, ranks, NOT_RANKED)
-        return self.with_other_hits(
-            Hits(ranks, self.hits.ids, gains),
-            max_k=self.max_k,
-            deepest=min(depth, self.deepest),
-        )
+        def ranks_of_first() -> TargetRanks:
+            ranks, gains = self.hits.ranks, self.hits.gains
+            is_inside = ranks <= depth
+            if gains is not None:
+                gains = gains * is_inside
+            ranks = torch.where(is_inside, ranks, NOT_RANKED)
+            return self.with_other_hits(
+                Hits(ranks, self.hits.ids, gains),
+                max_k=self.max_k,
+                deepest=min(depth, self.deepest),
+            )
+
+        return self.remembered(("first", depth), ranks_of_first)
 
     def with_other_hits(self, hits: Hits, max_k: int, deepest: int) -> TargetRanks:
         """Return the ranks of the same lists and relevant labels with other hits."""
@@ -339,13 +340,6 @@ def listed_ids(ranks: TargetRanks, k: int) -> Tensor:
             "use ties='id'."
         )
     return ranks.remembered(("listed", k), partial(ranks.listed, k))
-
-
-def first_of_lists(ids: Tensor, k: int) -> Tensor:
-    """Return the first ``k`` labels of lists (N, D), which are the same ones for each
-    bucket, shape (N, 1, k).
-    """
-    return ids[:, None, :k]
 
 
 def n_or_one(ranks: TargetRanks) -> Tensor:

@@ -46,6 +46,7 @@ from tailmetrics.significance.resampling import (
 from tailmetrics.significance.rows import (
     Clusters,
     KeyRows,
+    Kind,
     ModelRows,
     gap_ends,
     read_models,
@@ -125,39 +126,12 @@ class Estimate:
             )
             self.moments = self._studentised.moments
 
-        self._are_shares = self._has_shares()
-        self.bounds = self._bounds()
+        self._are_shares = rows_are_shares(models, self._rows_of_terms)
+        self.bounds = (-inf, inf)
+        if self._are_shares:
+            self.bounds = bounds_of_shares(self.kind, len(models))
         self.facts = self._facts()
         self.resampled_statistic = self._statistic_to_resample()
-
-    def _has_shares(self) -> bool:
-        """Whether every numerator lies between 0 and its denominator, so that each row
-        has a value in [0, 1].
-        """
-        if not self.models[0].are_shares:
-            return False
-        for model in self.models:
-            for (_, top, bottom), rows in zip(
-                model.terms, self._rows_of_terms, strict=True
-            ):
-                is_share = (top >= 0) & (top <= bottom)
-                if model.has_row_values and not is_share[rows].all():
-                    return False
-        return True
-
-    def _bounds(self) -> tuple[float, float]:
-        """Return the range outside of which no value can lie; it is finite if rows are
-        shares.
-        """
-        if not self._are_shares:
-            return -inf, inf
-        # a comparison subtracts the share of one model from that of the other
-        num_shares = len(self.models)
-        if self.kind == "gap":
-            num_shares *= 2
-        if num_shares == 1:
-            return 0.0, 1.0
-        return -num_shares / 2, num_shares / 2
 
     def _facts(self) -> IntervalFacts:
         """Return the facts that decide which method gives an interval."""
@@ -205,31 +179,16 @@ class Estimate:
 
     def _weakness(self) -> str | None:
         """Return why the rows do not tell the variance; None where they do."""
-        weaknesses = [self._weakness_of_clusters()]
-        weaknesses += [influence.weakness for influence in self.influences]
+        weaknesses = [influence.weakness for influence in self.influences]
+        if self._clusters is not None and self.moments is not None:
+            effective_clusters = self.moments.effective_units
+            weaknesses.insert(0, weakness_of_clusters(self.kind, effective_clusters))
         if self.moments is not None and self.kind == "gap" and self._has_unbounded_rows:
             weaknesses.append(self.moments.weakness)
         for weakness in weaknesses:
             if weakness is not None:
                 return weakness
         return None
-
-    def _weakness_of_clusters(self) -> str | None:
-        """Return why clusters do not tell the variance; None where they do, and where
-        rows are drawn.
-        """
-        if (
-            self._clusters is None
-            or self.moments is None
-            or self.moments.effective_units >= FEW
-        ):
-            return None
-        effective = (
-            f"the effective number of clusters is {self.moments.effective_units:.1f}"
-        )
-        if self.kind == "ratio":
-            return f"a few clusters hold most of the sum of denominators; {effective}"
-        return f"a few large clusters hold most rows; {effective}"
 
     def _num_contributing(self) -> int:
         """Return the number of rows or clusters that contribute; in a gap, the smaller
@@ -575,6 +534,45 @@ def rows_of_terms(models: Sequence[KeyRows]) -> list[Flags]:
     for terms in zip(*(model.terms for model in models), strict=True):
         rows.append(np.logical_and.reduce([term.counted for term in terms]))
     return rows
+
+
+def rows_are_shares(models: Sequence[KeyRows], rows_of_terms: Sequence[Flags]) -> bool:
+    """Whether every numerator lies between 0 and its denominator, so that each row has
+    a value in [0, 1].
+    """
+    if not models[0].are_shares:
+        return False
+    for model in models:
+        for (_, top, bottom), rows in zip(model.terms, rows_of_terms, strict=True):
+            is_share = (top >= 0) & (top <= bottom)
+            if model.has_row_values and not is_share[rows].all():
+                return False
+    return True
+
+
+def bounds_of_shares(kind: Kind, num_models: int) -> tuple[float, float]:
+    """Return the range outside of which no value of rows in [0, 1] can lie.
+
+    >>> bounds_of_shares("mean", 1), bounds_of_shares("mean", 2)
+    ((0.0, 1.0), (-1.0, 1.0))
+    """
+    # a comparison subtracts one model from the other, a gap one end from the other
+    num_shares = num_models
+    if kind == "gap":
+        num_shares *= 2
+    if num_shares == 1:
+        return 0.0, 1.0
+    return -num_shares / 2, num_shares / 2
+
+
+def weakness_of_clusters(kind: Kind, effective_clusters: float) -> str | None:
+    """Return why clusters do not tell the variance; None where they do."""
+    if effective_clusters >= FEW:
+        return None
+    effective = f"the effective number of clusters is {effective_clusters:.1f}"
+    if kind == "ratio":
+        return f"a few clusters hold most of the sum of denominators; {effective}"
+    return f"a few large clusters hold most rows; {effective}"
 
 
 def _interval_around_median(
