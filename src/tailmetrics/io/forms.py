@@ -26,15 +26,6 @@ ranks".
 IN_MEMORY = "in memory"
 """The name of the format of tables, objects and dicts."""
 
-OPTIONS: Mapping[Role, str] = MappingProxyType(
-    {
-        "preds": "preds-columns",
-        "target": "target-columns",
-        "train": "train-columns",
-        "pairs": "columns",
-    }
-)
-"""Role of a file -> the option with names for this file alone."""
 SCORE_ROLES = ("score", "rank", "distance")
 COLUMN_ROLES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
     {
@@ -48,10 +39,14 @@ COLUMN_ROLES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
 
 
 def option_for(role: Role, name: str) -> str:
-    """Return the name of an option for one kind of file alone, such as
-    ``preds-columns`` for ``columns``.
+    """Return the name of an option for one kind of file alone.
+
+    >>> option_for("preds", "columns"), option_for("pairs", "columns")
+    ('preds-columns', 'columns')
     """
-    return OPTIONS[role].replace("columns", name)
+    if role == "pairs":
+        return name
+    return f"{role}-{name}"
 
 
 @dataclass(frozen=True)

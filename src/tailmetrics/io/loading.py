@@ -18,7 +18,7 @@ from tailmetrics.io.database import MEMORY, Names, Progress, bytes_of
 from tailmetrics.io.dataset import Dataset, EntryBound, TargetDataset
 from tailmetrics.io.files import EMPTY_HINT, DataFileError, PathLike, find, suffix_of
 from tailmetrics.io.filters import read_named_filter, read_numbered_filter
-from tailmetrics.io.forms import IN_MEMORY, OPTIONS, Columns, Forms, Opening
+from tailmetrics.io.forms import IN_MEMORY, Columns, Forms, Opening, option_for
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import (
     NUM_LABELS,
@@ -540,7 +540,7 @@ def _check_beside_rows(keyed: Input, other: Input) -> None:
             "this file as lines with a query."
         )
     else:
-        hint = f"--{OPTIONS[other.role]}.query NAME joins by it"
+        hint = f"--{option_for(other.role, 'columns')}.query NAME joins by it"
         if keyed.lines is None:
             hint += f", {ROWS_HINT}"
     raise DataFileError(other.name, problem, hint=hint)

@@ -20,7 +20,7 @@ from tailmetrics.io.columns import (
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import DataFileError, FilePath, file_errors, find, is_path
 from tailmetrics.io.formats import format_of
-from tailmetrics.io.forms import IN_MEMORY, NONE, OPTIONS, Forms, Opening, Role
+from tailmetrics.io.forms import IN_MEMORY, NONE, Forms, Opening, Role, option_for
 from tailmetrics.io.lines import LineFiles, Lines
 from tailmetrics.io.rows import Parts, Source
 
@@ -230,7 +230,10 @@ def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
         if files.role == "train" or files.has_queries or not is_table:
             continue
         if files.reading.possible_queries and not files.reading.is_named("query"):
-            hint = f"--{OPTIONS[files.role]}.query NAME joins by it, {ROWS_HINT}"
+            hint = (
+                f"--{option_for(files.role, 'columns')}.query NAME joins by it, "
+                f"{ROWS_HINT}"
+            )
             errors.append(
                 DataFileError(files.name, "no column is the query", hint=hint)
             )
