@@ -216,6 +216,25 @@ def test_training_targets_need_no_query_column(write_files, tailmetrics):
         assert status == 0, err
 
 
+def test_training_lists_may_hold_another_separator(evaluated, write_files):
+    """--train-list-delimiter says what separates the labels of training lists although
+    they hold another usual separator: y is in both rows, "x,1" in one of them.
+    """
+    words = write_files(
+        preds='query,item,score\na,"x,1",0.5\nb,y,0.4\n',
+        target='query,item\na,"x,1"\nb,y\n',
+        train_target='query,labels\na,"x,1;y"\nb,y\n',
+    )
+    words += ["--train-list-delimiter", ";", "--buckets", "thresholds:1,2"]
+    report = evaluated(*words, "--metrics+=RecallAtK", "--metrics.k=1")
+    labels = {
+        record["bucket"]: (record["labels"], record["occurrences"])
+        for record in report["records"]
+        if record["metric"] == "global_recall@1" and record["bucket"]
+    }
+    assert labels == {"2+": (1, 2), "1": (1, 1), "unseen": (0, 0)}
+
+
 def test_errors_of_all_files_are_reported_together(write_files, tailmetrics):
     """Two files that cannot be read are reported together, with one hint each.
 
