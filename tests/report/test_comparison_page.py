@@ -356,7 +356,7 @@ def test_the_page_gives_the_number_and_name_of_clusters(compared):
         (report, ""),
         (replace(report, clusters="user"), " (user)"),
     ):
-        assert report_with_clusters.document().facts[1:3] == [
+        assert report_with_clusters.document().counts[1:3] == [
             "80 rows compared",
             f"20 clusters{suffix}",
         ]

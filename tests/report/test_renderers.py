@@ -318,7 +318,7 @@ def test_two_kinds_of_buckets_count_each_label_once():
         facts_by_bucket["unseen"],
     ) == ((1, 1), (2, 2), (1, 1))
     document = report.document()
-    assert document.facts == ["4 rows", "4 positives", "4 labels"]
+    assert document.counts == ["4 rows", "4 positives", "4 labels"]
     (table,) = [section for section in document.sections if section.name == "buckets"]
     assert (*table.header[:3], *table.lines[0][:3]) == (
         "bucket",

@@ -10,7 +10,7 @@ from tailmetrics.report.breakdowns import UNSEEN, BucketRow
 from tailmetrics.report.data import ReportData
 from tailmetrics.report.formatting import counted
 from tailmetrics.report.records import MetricFacts, Record
-from tailmetrics.report.tail import ends_of
+from tailmetrics.report.tail import head_and_tail
 
 NAMED = 3
 """How many of the labels most often missed an answer names."""
@@ -34,13 +34,14 @@ def answer(report: ReportData) -> str:
         return ""
 
     facts = report.facts(report.about)
-    words = _Values(facts)
+    phrases = _Phrases(facts)
     if facts.is_share_of_labels:
-        words = _SharesOfLabels(facts)
+        phrases = _SharePhrases(facts)
     texts = [
-        f"{words.whole(whole, _over(report, whole))}{_ends(report, words)}.",
-        _unseen_sentence(report, words),
-        _groups_sentence(report, whole, words),
+        f"{phrases.whole(whole, _over(report, whole))}"
+        f"{_head_and_tail_clauses(report, phrases)}.",
+        _unseen_sentence(report, phrases),
+        _groups_sentence(report, whole, phrases),
         _missed_sentence(report),
     ]
     return " ".join(text for text in texts if text)
@@ -59,7 +60,7 @@ def share(value: float) -> str:
     return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
-class _Values:
+class _Phrases:
     """Puts the values of a metric into words."""
 
     def __init__(self, facts: MetricFacts) -> None:
@@ -89,7 +90,7 @@ class _Values:
         return f"for these {self.facts.metric} is {record.short}"
 
 
-class _SharesOfLabels(_Values):
+class _SharePhrases(_Phrases):
     """Puts the recall of the one list of a row into words: its values are shares of the
     relevant labels.
     """
@@ -135,7 +136,7 @@ def _over(report: ReportData, whole: Record) -> str:
     return text
 
 
-def _ends(report: ReportData, words: _Values) -> str:
+def _head_and_tail_clauses(report: ReportData, phrases: _Phrases) -> str:
     """Return the values of the first and the last bucket that was measured, in
     words.
     """
@@ -146,9 +147,11 @@ def _ends(report: ReportData, words: _Values) -> str:
             names.append(record.bucket)
 
     clauses = []
-    for record in ends_of(report, metric):
+    for record in head_and_tail(report, metric):
         clauses.append(
-            words.bucket(record, _bucket_in_words(report.bucket(record.bucket), names))
+            phrases.bucket(
+                record, _bucket_in_words(report.bucket(record.bucket), names)
+            )
         )
     if not clauses:
         return ""
@@ -180,7 +183,7 @@ def _bucket_in_words(bucket: BucketRow, names: Sequence[str]) -> str:
     return f"{' '.join(['the', *number, noun])} of {bucket.name!r}"
 
 
-def _unseen_sentence(report: ReportData, words: _Values) -> str:
+def _unseen_sentence(report: ReportData, phrases: _Phrases) -> str:
     """Return the sentence on the labels that training never showed, if any is
     relevant.
     """
@@ -192,11 +195,11 @@ def _unseen_sentence(report: ReportData, words: _Values) -> str:
     )
     record = report.record(report.about, UNSEEN)
     if record.is_measured:
-        text += f"; {words.unseen(record)}"
+        text += f"; {phrases.unseen(record)}"
     return f"{text}."
 
 
-def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
+def _groups_sentence(report: ReportData, whole: Record, phrases: _Phrases) -> str:
     """Return the sentence on the groups of rows with the lowest and the highest
     value.
     """
@@ -209,14 +212,14 @@ def _groups_sentence(report: ReportData, whole: Record, words: _Values) -> str:
     highest = max(records, key=attrgetter("value"))
     if lowest.value == highest.value:
         return (
-            f"By group of rows it is {words.value(lowest)} in each of "
+            f"By group of rows it is {phrases.value(lowest)} in each of "
             f"{len(records):,} groups."
         )
 
     ends = []
     for record in (lowest, highest):
         rows = _rows_of_group(report, record)
-        text = words.value(record)
+        text = phrases.value(record)
         if rows is not None:
             text += f", {counted(rows, 'row')}"
         ends.append(f"in {record.row_group} ({text})")

@@ -56,7 +56,7 @@ class ComparisonReport(ComparisonData, Rendered):
         document = Document(
             title=self.title,
             kind="Runs compared from head to tail",
-            facts=self._counts_in_words(),
+            counts=self._counts_in_words(),
             sections=[section for section in sections if not section.is_empty],
             verdict=self.verdict,
             first=first_tables(self),

@@ -191,7 +191,7 @@ class Document:
     Attributes:
         title: The heading.
         kind: The kind of document, in a few words.
-        facts: The amount of data, such as ``"90 rows"``.
+        counts: The amount of data, such as ``"90 rows"``.
         sections: The sections, in reading order.
         verdict: The main result in words, shown first.
         first: The tables that a terminal shows unless it is to show all; empty if there
@@ -205,7 +205,7 @@ class Document:
 
     title: str
     kind: str
-    facts: Sequence[str]
+    counts: Sequence[str]
     sections: Sequence[Section]
     verdict: str = ""
     first: Sequence[Section] = ()
@@ -239,7 +239,7 @@ class Document:
         """
         return replace(
             self,
-            facts=list(map(translate, self.facts)),
+            counts=list(map(translate, self.counts)),
             sections=[section.translated(translate) for section in self.sections],
             verdict=translate(self.verdict),
             first=[section.translated(translate) for section in self.first],

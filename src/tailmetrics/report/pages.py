@@ -54,7 +54,7 @@ def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
     return (
         _environment()
         .get_template(template)
-        .render(shown=document, files=files, chips=chips)
+        .render(document=document, files=files, chips=chips)
     )
 
 

@@ -98,7 +98,7 @@ class Report(ReportData, Rendered):
         document = Document(
             title=self.title,
             kind="From head to tail",
-            facts=self._counts_in_words(),
+            counts=self._counts_in_words(),
             sections=[section for section in sections if not section.is_empty],
             verdict=answer(self),
             first=first_tables(self, overall),

@@ -25,7 +25,7 @@ MEANINGS = {
 BELOW_CHANCE = "an adjusted gap is above 1 where the tail is below chance"
 
 
-def ends_of(report: ReportData, metric: str) -> list[Record]:
+def head_and_tail(report: ReportData, metric: str) -> list[Record]:
     """Return the records of the most frequent and of the rarest bucket that was
     measured; one, or none, if few were.
     """
@@ -33,10 +33,10 @@ def ends_of(report: ReportData, metric: str) -> list[Record]:
     for record in report.bucket_records(metric):
         if record.is_measured and record.bucket != UNSEEN:
             measured.append(record)
-    return _both_ends(measured)
+    return _first_and_last(measured)
 
 
-def _adjusted_ends(report: ReportData, metric: str) -> list[str]:
+def _adjusted_head_and_tail(report: ReportData, metric: str) -> list[str]:
     """Return the buckets between which the adjusted gap is: the first and the last
     where lists can be above chance.
     """
@@ -50,23 +50,23 @@ def _adjusted_ends(report: ReportData, metric: str) -> list[str]:
             and room != 0
         ):
             names.append(record.bucket)
-    return _both_ends(names)
+    return _first_and_last(names)
 
 
-def _both_ends(items: list[Item]) -> list[Item]:
+def _first_and_last(items: list[Item]) -> list[Item]:
     """Return the first and the last item, or the only one, or none."""
     if len(items) < 2:
         return items
     return [items[0], items[-1]]
 
 
-def _other_ends(report: ReportData, ends: Mapping[str, Sequence[Record]]) -> str:
+def _other_gaps(report: ReportData, pairs: Mapping[str, Sequence[Record]]) -> str:
     """Return the sentence on adjusted gaps between other buckets than the gap; empty if
     there is none.
     """
     texts = []
-    for metric, pair in ends.items():
-        names = _adjusted_ends(report, metric)
+    for metric, pair in pairs.items():
+        names = _adjusted_head_and_tail(report, metric)
         has_adjusted_gap = not math.isnan(
             report.record(metric, summary="adjusted_gap").value
         )
@@ -84,16 +84,16 @@ def _other_ends(report: ReportData, ends: Mapping[str, Sequence[Record]]) -> str
     )
 
 
-def _ends_by_metric(report: ReportData) -> dict[str, list[Record]]:
-    """Return the records of both ends of each metric with a gap; records of missing
+def _pairs_by_metric(report: ReportData) -> dict[str, list[Record]]:
+    """Return the records of head and tail of each metric with a gap; records of missing
     values if few were measured.
     """
-    ends = {}
+    pairs = {}
     for metric in report.metrics_by_bucket:
         if report.record(metric, summary="gap").key:
-            pair = ends_of(report, metric)
-            ends[metric] = pair if len(pair) == 2 else [NO_RECORD, NO_RECORD]
-    return ends
+            pair = head_and_tail(report, metric)
+            pairs[metric] = pair if len(pair) == 2 else [NO_RECORD, NO_RECORD]
+    return pairs
 
 
 def tail_section(report: ReportData) -> Section:
@@ -102,14 +102,14 @@ def tail_section(report: ReportData) -> Section:
     """
     names = {record.summary for record in report.records if not record.row_group}
     summaries = [name for name in SUMMARIES if name in names]
-    ends = _ends_by_metric(report)
+    pairs = _pairs_by_metric(report)
 
     head, tail = "head", "tail"
     gap = (
         "gap: head minus tail, the most frequent and the rarest bucket that was "
         "measured, in brackets"
     )
-    buckets = {(first.bucket, last.bucket) for first, last in ends.values()} - {
+    buckets = {(first.bucket, last.bucket) for first, last in pairs.values()} - {
         ("", "")
     }
     if len(buckets) == 1:
@@ -117,24 +117,24 @@ def tail_section(report: ReportData) -> Section:
         gap = f"gap: {head} minus {tail}"
 
     lines = []
-    for metric, (first, last) in ends.items():
+    for metric, (first, last) in pairs.items():
         cells = [
             metric,
             report.whole(metric).number,
-            _end_cell(first, head),
-            _end_cell(last, tail),
+            _bucket_cell(first, head),
+            _bucket_cell(last, tail),
         ]
         cells += [report.record(metric, summary=name).text for name in summaries]
         lines.append(cells)
 
     meanings = [gap, *(MEANINGS[name] for name in summaries if name in MEANINGS)]
     below_chance = ""
-    if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in ends):
+    if any(report.record(metric, summary="adjusted_gap").value > 1 for metric in pairs):
         below_chance = BELOW_CHANCE
     caption = sentences(
         report.rows_in_words,
         "; ".join(meanings),
-        _other_ends(report, ends),
+        _other_gaps(report, pairs),
         below_chance,
     )
     header = [
@@ -147,7 +147,7 @@ def tail_section(report: ReportData) -> Section:
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
-def _end_cell(record: Record, column: str) -> str:
+def _bucket_cell(record: Record, column: str) -> str:
     """Return the value of the most frequent or of the rarest bucket, with its name if
     the column does not have it.
     """

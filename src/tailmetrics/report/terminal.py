@@ -85,8 +85,8 @@ def _first_look(
     parts: list[Table | Text] = [_text(line, "bold") for line in lines[:PAIRS]]
     if len(lines) > PAIRS:
         parts.append(_text(f"{len(lines) - PAIRS} more pairs", "bold"))
-    facts = ", ".join(document.facts)
-    parts.append(_text(f"{document.title}: {facts}".removesuffix(": "), "dim"))
+    counts = ", ".join(document.counts)
+    parts.append(_text(f"{document.title}: {counts}".removesuffix(": "), "dim"))
 
     for section in document.first:
         title = printable(section.title)

@@ -24,8 +24,8 @@ def markdown(shown: Shown, picture: str | None = None, references: bool = False)
     parts = [f"# {in_markdown(document.title)}\n"]
     if document.verdict:
         parts.append(f"**{in_markdown(document.verdict)}**\n")
-    if document.facts:
-        parts.append(f"{in_markdown(', '.join(document.facts))}.\n")
+    if document.counts:
+        parts.append(f"{in_markdown(', '.join(document.counts))}.\n")
     for warning in document.warnings:
         parts.append(f"> **Note:** {in_markdown(warning)}\n")
     if picture:
