@@ -286,23 +286,30 @@ def test_members_used_alone_keep_their_own_batches() -> None:
     collection = tm.TopKCollection({name: metrics[name].clone() for name in metrics})
     first, alone, last = (data(seed=seed, num_rows=9) for seed in (62, 63, 64))
 
+    def check(batches: dict[str, list[Any]]) -> None:
+        """Compare the values of members with metrics of their batches."""
+        values = collection.compute()
+        for name, metric in metrics.items():
+            metric.reset()
+            for batch in batches[name]:
+                metric.update(batch.scores, batch.target)
+            assert bits_of(values[name]) == bits_of(metric.compute()), name
+
     collection.update(first.scores, first.target)
     members = collection.members()
     members["updated"].update(alone.scores, alone.target)
     members["called"](alone.scores, alone.target)
     members["emptied"].reset()
-    collection.update(last.scores, last.target)
-
+    with_alone = [first, alone]
     batches = {
-        "updated": [first, alone, last],
-        "called": [first, alone, last],
-        "emptied": [last],
-        "untouched": [first, last],
+        "updated": with_alone,
+        "called": with_alone,
+        "emptied": [],
+        "untouched": [first],
     }
-    for name, metric in metrics.items():
-        for batch in batches[name]:
-            metric.update(batch.scores, batch.target)
-        assert float(collection.compute()[name]) == float(metric.compute()), name
+    check(batches)
+    collection.update(last.scores, last.target)
+    check({name: [*earlier, last] for name, earlier in batches.items()})
 
     collection.reset()
     collection.update(first.scores, first.target)

@@ -29,6 +29,7 @@ from tailmetrics.collection._members import (
     MemberCollection,
     check_batch_arguments,
     named_members,
+    separate_members,
 )
 from tailmetrics.collection._summaries import labels_of, stacked, summaries_of
 from tailmetrics.frequency import LabelFrequency
@@ -351,7 +352,7 @@ class TopKCollection(MemberCollection):
 
         States are reset if Lightning has read their values.
         """
-        self._separate_members()
+        separate_members(self)
         leaders = [group[0] for group in self._groups.values()]
         for name in leaders:
             check_batch(members[name], ranking)
@@ -393,7 +394,7 @@ class TopKCollection(MemberCollection):
         if len(increments_by_member) < len(members):
             for metric in members.values():
                 vars(metric)["_computed"] = None
-            self._refer_to_leaders()
+            self._compute_groups_create_state_ref(is_checked=True)
 
     @torch.jit.unused
     @outside_of_graph
@@ -414,7 +415,7 @@ class TopKCollection(MemberCollection):
             values = {name: value_of_batch(metric) for name, metric in members.items()}
             for metric, attributes in before.items():
                 end_batch(metric, attributes)
-            self._refer_to_leaders()
+            self._compute_groups_create_state_ref(is_checked=True)
         except BaseException:
             for metric, attributes in before.items():
                 # the states that were, which no batch has changed

@@ -183,36 +183,25 @@ class MemberCollection(Mergeable, LoggedCollection):
         """Let the members of a group refer to the states of the first of them, if they
         hold the same numbers.
         """
-        self._separate_members()
-        self._refer_to_leaders()
-
-    def _refer_to_leaders(self) -> None:
-        """Let the members of a group refer to the states of the first of them."""
-        self._state_is_copy = False
         self._compute_groups_create_state_ref()
 
-    def _separate_members(self) -> None:
-        """Let each member keep states of its own until the next reset, if one that
-        shares states was updated or reset alone.
-        """
-        if len(self._groups) == len(self._modules) or self._is_synced:
-            return
-        members = self.members()
-        for leader, *others in self._groups.values():
-            for name in others:
-                if not members[name].holds_states_of(members[leader]):
-                    self._groups = dict(enumerate([name] for name in members))
-                    for metric in members.values():
-                        metric.copy_states()
-                    return
-
-    def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
+    def _compute_groups_create_state_ref(
+        self, copy: bool = False, is_checked: bool = False
+    ) -> None:
         """Let the members of a group refer to one state; nothing to do, several times a
         batch, where none do.
 
         While a member holds the states of all processes, each keeps its own.
+
+        Args:
+            copy: Whether each member takes a copy instead.
+            is_checked: Whether the members held the same numbers before the first of
+                each group was given the last batch.
         """
+        if not is_checked:
+            separate_members(self)
         if len(self._groups) < len(self._modules) and not self._is_synced:
+            self._state_is_copy = False
             super()._compute_groups_create_state_ref(copy)
             for group in self._groups.values():
                 for name in group:
@@ -275,6 +264,23 @@ class MemberCollection(Mergeable, LoggedCollection):
         memo[id(self)] = copy
         copy.__setstate__(deepcopy(self.__getstate__(), memo))  # type: ignore[no-untyped-call]
         return copy
+
+
+def separate_members(collection: MemberCollection) -> None:
+    """Let each member keep states of its own until the next reset, if one that shares
+    states was updated or reset alone.
+    """
+    groups = collection._groups
+    if len(groups) == len(collection._modules) or collection._is_synced:
+        return
+    members = collection.members()
+    for leader, *others in groups.values():
+        for name in others:
+            if not members[name].holds_states_of(members[leader]):
+                collection._groups = dict(enumerate([name] for name in members))
+                for metric in members.values():
+                    metric.copy_states()
+                return
 
 
 def check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
