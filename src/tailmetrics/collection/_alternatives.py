@@ -1,5 +1,6 @@
-"""The values of a collection under other rankings of the same rows: of reference
-models, and of tied labels.
+"""The values of a collection when other rankings order the same rows.
+
+Other rankings are those of reference models, and other orders of tied labels.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._reading import Depth
 
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
-"""The orders of equal scores that :meth:`tailmetrics.TopKCollection.orders` has values
-of.
-"""
+"""The orders of equal scores in :meth:`tailmetrics.TopKCollection.orders`."""
 
 
 LEFT_OUT: Final = "batches_left_out"
@@ -43,9 +42,7 @@ LEFT_OUT: Final = "batches_left_out"
 
 
 def adds_up_processes(members: Iterable[TopKMetric]) -> bool:
-    """Whether a metric adds up its states over processes: not if each has
-    ``sync_on_compute=False``.
-    """
+    """Return whether a member adds up its states over processes."""
     return any(metric.sync_on_compute for metric in members)
 
 
@@ -74,8 +71,9 @@ class AlternativeStates(ExactMetric):
         return {"depends_on": self._given["depends_on"]}
 
     def make_writable(self) -> None:
-        """Copy tensors that cannot be changed in place, as a reset under
-        ``inference_mode`` makes them.
+        """Copy states that cannot be changed in place.
+
+        A reset under ``inference_mode`` makes such tensors.
         """
         for name, tensor in self.metric_state.items():
             vars(self)[name] = writable(tensor)
@@ -118,8 +116,7 @@ class Alternative:
 
 
 class Alternatives:
-    """Other rankings of the rows of a collection, and the values of its members under
-    each of them.
+    """Other rankings of a collection's rows, and the members' values under each.
 
     Args:
         members: The members, by name; all bound.
@@ -264,8 +261,7 @@ class OtherOrders(Alternatives):
         ranking: Ranking,
         increments_by_member: Mapping[str, Increments],
     ) -> list[ExactMetric]:
-        """Note the increments of a batch in ``addition``; return the metrics whose
-        states it changes.
+        """Note a batch in ``addition``; return the metrics whose states it changes.
 
         Args:
             addition: The addition of the batch.
@@ -337,9 +333,7 @@ class ReferenceModels(Alternatives):
     def note_increments(
         self, addition: Addition, ranking: Ranking
     ) -> list[ExactMetric]:
-        """Note the increments of a batch in ``addition``; return the metrics whose
-        states it changes.
-        """
+        """Note a batch in ``addition``; return the metrics whose states it changes."""
         if not self:
             return []
 
@@ -385,8 +379,9 @@ class ReferenceModels(Alternatives):
 
     @property
     def adjusted(self) -> list[str]:
-        """Names of the members that have :meth:`above_chance`: means over rows with
-        buckets.
+        """The names of the members that :meth:`above_chance` covers.
+
+        They are the means over rows with buckets.
         """
         names = []
         for name, member in self._members.items():
@@ -411,12 +406,11 @@ class ReferenceModels(Alternatives):
     def above_chance(
         self, name: str, ranking: Ranking
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return by key, for each row, (value - chance) and (attainable - chance),
-        shape (N,) each.
+        """Return (value - chance) and (attainable - chance) of each row, by key.
 
-        ``adjusted_gap`` is computed from the sum of the first divided by the sum of the
-        second. NaN in rows that do not count. The dict is empty for a metric that is
-        not in :attr:`adjusted`.
+        Each has shape (N,), with NaN in rows that do not count. ``adjusted_gap`` is
+        computed from the sum of the first divided by the sum of the second. The dict is
+        empty for a metric that is not in :attr:`adjusted`.
         """
         if name not in self.adjusted:
             return {}
@@ -435,8 +429,9 @@ class ReferenceModels(Alternatives):
 
 
 def _has_value(member: TopKMetric, reference: Reference) -> bool:
-    """Whether a metric has a value for a reference: it needs a formula for the mean
-    over all orders of equal scores.
+    """Return whether a metric has a value for a reference.
+
+    The metric needs a formula for the mean over all orders of equal scores.
     """
     if "expected" not in member.aggregation.tie_rules:
         return False

@@ -59,8 +59,7 @@ VALIDATES_ARGUMENTS = attrgetter("validate_args")
 
 
 class TopKCollection(MemberCollection):
-    """Metrics that share one ranking per batch, and the states that several of them
-    need.
+    """Metrics that share one ranking per batch, and the states that several need.
 
     ``compute()`` returns a flat dict of scalars with unique keys; Lightning's
     ``self.log_dict(collection)`` logs each scalar. If ``update`` fails for one metric,
@@ -104,14 +103,13 @@ class TopKCollection(MemberCollection):
     # of batches of a second stage, such as validation after training
     _warns_of_stages = True
     num_labels: int | None = None
-    """The number of labels for batches of ids, if no member has one; an evaluation sets
-    it.
+    """The number of labels for batches of ids if no member has one.
+
+    An evaluation sets this.
     """
     _queries_seen = QueriesSeen()
     _batch_reading: tuple[dict[str, Any], Depth] | None = None
-    """The arguments of all batches, and how deep they are read; None until the first
-    batch.
-    """
+    """The arguments of all batches and their depth; None before the first batch."""
 
     @names_unknown_keywords
     def __init__(
@@ -156,8 +154,9 @@ class TopKCollection(MemberCollection):
     def with_members(
         self, metrics: Sequence[TopKMetric], **arguments: Any
     ) -> TopKCollection:
-        """Return a collection of these metrics with the prefix, postfix, references and
-        training counts of this one.
+        """Return a collection of these metrics that is otherwise like this one.
+
+        Prefix, postfix, references and training counts are those of this collection.
         """
         collection = TopKCollection(
             metrics, prefix=self.prefix, postfix=self.postfix, **arguments
@@ -166,8 +165,9 @@ class TopKCollection(MemberCollection):
         return collection.with_references(self._references)
 
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
-        """Accumulate these references from now on, like the argument ``references``;
-        return the collection.
+        """Accumulate these references from now on; return the collection.
+
+        The names are those of the argument ``references``.
         """
         for name in names:
             check_choice("TopKCollection", "references", name, REFERENCES)
@@ -183,8 +183,9 @@ class TopKCollection(MemberCollection):
         return self
 
     def leave_warnings(self) -> None:
-        """Warn neither of ties nor of buckets within k nor of bins: a report says it
-        with all that it knows.
+        """Do not warn of ties, of buckets within k, or of bins.
+
+        A report says these things with all that it knows.
         """
         self._warns_of_ties = False
         self._warns_of_cutoffs = False
@@ -192,8 +193,9 @@ class TopKCollection(MemberCollection):
             vars(metric.aggregation)["_warns_of_bins"] = False
 
     def skip_checks_of_first_batch(self) -> None:
-        """Look for no likely mistakes in the next batch: it is not the first one of the
-        data.
+        """Do not look for likely mistakes in the next batch.
+
+        Call this if the next batch is not the first one of the data.
         """
         self._warns = False
         for metric in self.members().values():
@@ -202,8 +204,9 @@ class TopKCollection(MemberCollection):
     def bind(
         self, frequency: LabelFrequency | LabelBuckets | Training
     ) -> TopKCollection:
-        """Set what the metrics left open, such as ``buckets="deciles"``; all metrics
-        share one table of buckets.
+        """Set what the metrics left open, such as ``buckets="deciles"``.
+
+        All metrics share one table of buckets.
 
         A ``LabelFrequency`` adds up the counts of all processes, so call ``bind`` in
         every process.
@@ -240,8 +243,9 @@ class TopKCollection(MemberCollection):
         row_weights: Any = None,
         indexes: Any = None,
     ) -> Ranking:
-        """Rank a batch as deep as the members need; the arguments are those of
-        :meth:`update`.
+        """Rank a batch as deep as the members need.
+
+        The arguments are those of :meth:`update`.
         """
         with one_thread():
             return self._rank(
@@ -347,8 +351,7 @@ class TopKCollection(MemberCollection):
     def _prepared(
         self, ranking: Ranking, members: Mapping[str, TopKMetric]
     ) -> PreparedBatch:
-        """Return what a ranking adds to the states of each group; raise if a member
-        refuses it.
+        """Return what a ranking adds to each group; raise if a member refuses it.
 
         States are reset if Lightning has read their values.
         """
@@ -399,8 +402,9 @@ class TopKCollection(MemberCollection):
     @torch.jit.unused
     @outside_of_graph
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Add a batch as :meth:`update` does, and return the values of this batch alone
-        as a flat dict.
+        """Add a batch, as :meth:`update` does; return the values of this batch alone.
+
+        The values form a flat dict, as :meth:`compute` returns it.
         """
         self.check_own_states("forward")
         ranking = self.rank(*args, **kwargs)
@@ -440,8 +444,9 @@ class TopKCollection(MemberCollection):
         vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:
-        """Return the scalars of all members in one flat dict; processes send the states
-        of all members at once.
+        """Return the scalars of all members in one flat dict.
+
+        Processes send the states of all members at once.
         """
         members = cast(
             "list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False)
@@ -472,16 +477,18 @@ class TopKCollection(MemberCollection):
         return scalars
 
     def results(self) -> dict[str, Result]:
-        """Return by name of a member its values with what is known of them, over all
-        processes.
+        """Return each member's values and what is known of them, by member name.
+
+        The values are over all processes.
         """
         members = self.members()
         with self._sent_together(members.values()):
             return {name: metric.result() for name, metric in members.items()}
 
     def references(self) -> dict[str, dict[str, Tensor]]:
-        """Return the values of reference models on the same rows, by name and key, over
-        all processes.
+        """Return the values of reference models on the same rows, by name and key.
+
+        They are over all processes.
 
         ``"chance"`` gives all labels the same score, and ``"popularity"`` scores a
         label by its training count: each value is the mean over all orders of equal
@@ -502,8 +509,9 @@ class TopKCollection(MemberCollection):
         return self.reference_models.values(self.named)
 
     def orders(self) -> dict[str, dict[str, Tensor]]:
-        """Return by name and key the values under other orders of equal scores, after
-        :meth:`with_orders`.
+        """Return the values under other orders of equal scores, by name and key.
+
+        Call :meth:`with_orders` first.
 
         ``"worst"`` ranks relevant labels behind other labels of the same score,
         ``"best"`` before them; ``"expected"`` is the mean over all orders. Lists of ids
@@ -551,8 +559,7 @@ class TopKCollection(MemberCollection):
         scalars: Mapping[str, Tensor] | None = None,
         references: Mapping[str, Mapping[str, Tensor]] | None = None,
     ) -> dict[str, Tensor]:
-        """Return a gap and a spread between buckets, for each cut-off of each member by
-        bucket.
+        """Return a gap and a spread for each cut-off of each member by bucket.
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the
         rarest one; ``recall@10/spread`` is the standard deviation of the buckets'
@@ -641,9 +648,7 @@ class PreparedBatch(NamedTuple):
 
 
 class TiedShare(NamedTuple):
-    """The largest share of rows with equal scores at a cut-off, and how the metric
-    orders them.
-    """
+    """The largest share of rows with ties at a cut-off, and the metric's tie rules."""
 
     share: float
     cutoff: int | None

@@ -1,6 +1,4 @@
-"""The members of a collection by name, and the states that they and their alternatives
-hold.
-"""
+"""The members of a collection by name, with their states and alternatives."""
 
 from __future__ import annotations
 
@@ -32,14 +30,16 @@ from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking._batch import BATCH_DEFAULTS
 
 IS_SYNCED = attrgetter("_is_synced")
-"""Whether a metric holds the states of all processes; each update reads it of all
-members, without a call of ours.
+"""Whether a metric holds the states of all processes.
+
+Each update reads this of all members, with no Python call per member.
 """
 
 
 class MemberCollection(Mergeable, LoggedCollection):
-    """Metrics by name, which share states, and which are moved, saved, copied and put
-    together over processes as one.
+    """Metrics by name that share states.
+
+    They are moved, saved, copied and combined over processes as one.
 
     Beside the members it holds the states of their alternatives: of reference models
     and of other orders of ties.
@@ -50,9 +50,7 @@ class MemberCollection(Mergeable, LoggedCollection):
     _reference_models: ReferenceModels | None = None
     _other_orders: OtherOrders | None = None
     _training_counts: Tensor | None = None
-    """The training counts that the collection was bound to; None if it was not, or to
-    buckets without counts.
-    """
+    """The training counts from :meth:`bind`; None without them."""
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
@@ -64,14 +62,13 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     @property
     def is_bound(self) -> bool:
-        """Whether all metrics have all that they need, so that :meth:`bind` need not be
-        called.
-        """
+        """Whether all metrics are complete, so that :meth:`bind` is not needed."""
         return all(metric.is_bound for metric in self.members().values())
 
     @property
     def training_counts(self) -> Tensor | None:
-        """The training counts that the collection or a member was given, shape (L,);
+        """The training counts of the collection or a member, shape (L,).
+
         None if they are unknown.
         """
         if self._training_counts is not None:
@@ -96,9 +93,7 @@ class MemberCollection(Mergeable, LoggedCollection):
         vars(metric).update(_warns_of_ties=False, _warns_of_cutoffs=False)
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
-        """Raise an error: pass all metrics to the constructor, which lets them share
-        states.
-        """
+        """Raise TypeError: members share states, so the constructor takes them all."""
         if metrics or additional_metrics:
             raise TypeError(
                 "TopKCollection: members cannot be added later; make a new collection "
@@ -122,8 +117,9 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     @property
     def reference_models(self) -> ReferenceModels:
-        """The members, read from the rankings of reference models; none until all
-        members are bound.
+        """The members under the rankings of reference models.
+
+        Empty until all members are bound.
         """
         if self._reference_models is None:
             if not self.is_bound:  # later, all members may be
@@ -135,8 +131,9 @@ class MemberCollection(Mergeable, LoggedCollection):
 
     @property
     def other_orders(self) -> OtherOrders:
-        """The members under other orders of equal scores; none until all members are
-        bound.
+        """The members under other orders of equal scores.
+
+        Empty until all members are bound.
         """
         if self._other_orders is None:
             if not self.is_bound:
@@ -145,8 +142,9 @@ class MemberCollection(Mergeable, LoggedCollection):
         return self._other_orders
 
     def _alternative_states(self) -> dict[str, AlternativeStates]:
-        """Return the states of references and of other orders, if there are some, by
-        their paths of attributes, which torch.distributed.checkpoint follows.
+        """Return the states of references and of other orders by attribute path.
+
+        ``torch.distributed.checkpoint`` follows these paths.
         """
         states = {}
         if self._references and self.reference_models:
@@ -156,10 +154,10 @@ class MemberCollection(Mergeable, LoggedCollection):
         return states
 
     def _share_states(self) -> None:
-        """Group the members that need no state that the first of the group has not; it
-        is updated, all are read.
+        """Group the members whose states the first of the group also has.
 
-        States are the same where their names are.
+        Only the first member of a group is updated; all are read. States are the same
+        where their names are.
         """
         members = self.members()
         groups: list[list[str]] = []
@@ -180,16 +178,15 @@ class MemberCollection(Mergeable, LoggedCollection):
         self._init_compute_groups()
 
     def _share_again(self) -> None:
-        """Let the members of a group refer to the states of the first of them, if they
-        hold the same numbers.
-        """
+        """Let a group refer to the states of its first member if they are equal."""
         self._compute_groups_create_state_ref()
 
     def _compute_groups_create_state_ref(
         self, copy: bool = False, is_checked: bool = False
     ) -> None:
-        """Let the members of a group refer to one state; nothing to do, several times a
-        batch, where none do.
+        """Let the members of a group refer to one state.
+
+        This runs several times a batch, and does nothing where no members share states.
 
         While a member holds the states of all processes, each keeps its own.
 
@@ -221,8 +218,9 @@ class MemberCollection(Mergeable, LoggedCollection):
     def _sent_together(
         self, members: Iterable[TopKMetric]
     ) -> AbstractContextManager[None]:
-        """Send the states of several members over processes at once; inside the context
-        their ``compute`` uses them.
+        """Send the states of several members over processes at once.
+
+        Inside the context their ``compute`` uses them.
         """
         sending = [metric for metric in members if metric.will_send]
         if sending:
@@ -267,8 +265,9 @@ class MemberCollection(Mergeable, LoggedCollection):
 
 
 def separate_members(collection: MemberCollection) -> None:
-    """Let each member keep states of its own until the next reset, if one that shares
-    states was updated or reset alone.
+    """Give each member its own states if one that shares states was changed alone.
+
+    This holds until the next reset.
     """
     groups = collection._groups
     if len(groups) == len(collection._modules) or collection._is_synced:

@@ -1,6 +1,4 @@
-"""What the values of buckets say together: gap and spread; and counts and values of
-single labels, side by side.
-"""
+"""Gap and spread between buckets, and the counts and values of single labels."""
 
 from __future__ import annotations
 
@@ -18,8 +16,9 @@ UNSEEN = "unseen"
 
 
 def buckets_by_stem(metric: TopKMetric) -> dict[str, list[str]]:
-    """Return for each key without bucket its keys by bucket, head first, without the
-    bucket of unseen labels.
+    """Return the bucket keys for each key without bucket, head first.
+
+    The bucket of unseen labels is left out.
 
     Buckets that do not go from head to tail, such as chapters, have none.
     """
@@ -43,8 +42,7 @@ def summaries_of(
     references: Mapping[str, Mapping[str, Tensor]],
     named: Callable[[str], str],
 ) -> dict[str, Tensor]:
-    """Return a gap and a spread between buckets, for each cut-off of each metric by
-    bucket; and the adjusted gap.
+    """Return gap, spread and adjusted gap for each cut-off of each metric by bucket.
 
     Args:
         metrics: The metrics.
@@ -80,9 +78,7 @@ def stacked(values: Mapping[str, Tensor], keys: Sequence[str]) -> Tensor:
 
 
 def _gap(values: Tensor) -> Tensor:
-    """Return the first measured value minus the last one; NaN for fewer than two, which
-    say nothing of a difference.
-    """
+    """Return the first measured value minus the last one; NaN for fewer than two."""
     measured = values[~values.isnan()]
     if len(measured) < 2:
         return torch.full_like(values[0], math.nan)
@@ -90,8 +86,9 @@ def _gap(values: Tensor) -> Tensor:
 
 
 def _spread(values: Tensor) -> float:
-    """Return standard deviation over mean of the measured values; NaN for a mean of 0,
-    and for fewer than two.
+    """Return standard deviation over mean of the measured values.
+
+    NaN for a mean of 0 and for fewer than two values.
     """
     measured = values[~values.isnan()].tolist()
     if len(measured) < 2:
@@ -106,8 +103,7 @@ def _spread(values: Tensor) -> float:
 def labels_of(
     metrics: Sequence[TopKMetric], counts: Tensor | None, zero_division: float
 ) -> dict[str, Tensor]:
-    """Return counts and values of each label that metrics keep: a dict of vectors (L,),
-    the training counts first.
+    """Return counts and values of each label as vectors (L,), training counts first.
 
     Args:
         metrics: Metrics that keep something of single labels.
@@ -143,8 +139,9 @@ def labels_of(
 
 
 def _suffix(metric: TopKMetric) -> str:
-    """Return what a metric that counts differently, such as with min_gain, adds to the
-    name of each of its columns.
+    """Return what is added to the column names of a metric that counts differently.
+
+    An example is a metric with ``min_gain``.
     """
     own_key = metric.cutoff_keys()[0]
     if _reads_lists_of_buckets(metric):
