@@ -1,6 +1,4 @@
-"""``TopKMetric``: joins a reading, a formula and an aggregation, holds their states,
-and names the values.
-"""
+"""``TopKMetric``: a reading, a formula and an aggregation with states and keys."""
 
 from __future__ import annotations
 
@@ -57,14 +55,13 @@ from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_outside
 
 ROW_SETTINGS = {"row_weights": "weighted", "row_groups": "row_groups"}
-"""Argument of ``update`` -> the argument of the constructor without which a metric does
-not accept it.
-"""
+"""Argument of ``update`` -> the argument of the constructor that it requires."""
 
 
 class TopKMetric(ExactMetric):
-    """A metric of ranked labels, overall or by bucket: a reading, a formula and an
-    aggregation.
+    """A metric of ranked labels: a reading, a formula and an aggregation.
+
+    Values are over all labels or by bucket.
 
     ``update`` ranks a batch (once for all metrics of a
     :class:`tailmetrics.TopKCollection`), computes what the batch adds, and changes the
@@ -100,21 +97,16 @@ class TopKMetric(ExactMetric):
     empty_target_action: str = "neg"
     min_gain: float | None = None
     _warns = True
-    """Whether the next batch is checked for likely mistakes, with warnings; only the
-    first batch is.
-    """
+    """Whether the next batch is checked for likely mistakes; only the first one is."""
     _warns_of_ties = True
-    """Whether ``compute`` warns of equal scores; it warns once, and a collection warns
-    in place of its members.
-    """
+    """Whether ``compute`` warns of equal scores, once; False in a collection."""
     _warns_of_cutoffs = True
-    """Whether the first batch warns of buckets of at most k labels; a collection or a
-    report warns for its metrics.
+    """Whether the first batch warns of buckets of at most k labels.
+
+    A collection or a report warns for its metrics.
     """
     _warns_of_stages = True
-    """Whether an update warns that the metric holds batches of another stage, such as
-    training; it warns once.
-    """
+    """Whether an update warns of batches of another stage, such as training, once."""
     _enter_stage = enter_stage
     _keep_states = False
     _refers = False
@@ -191,8 +183,9 @@ class TopKMetric(ExactMetric):
         self._rebuild({})
 
     def _take_arguments_of_parts(self) -> None:
-        """Set the arguments of the reading and the aggregation as attributes, and those
-        that no part has set.
+        """Set the arguments of the reading, aggregation and metric as attributes.
+
+        Arguments of the metric are set where no part has set them.
         """
         attributes = vars(self)
         for part in (self.reading, self.aggregation):
@@ -232,15 +225,11 @@ class TopKMetric(ExactMetric):
 
     @property
     def is_bound(self) -> bool:
-        """Whether the metric has all facts that an update needs, so that :meth:`bind`
-        need not be called.
-        """
+        """Whether all facts that an update needs are known; else call :meth:`bind`."""
         return not self.missing()
 
     def missing(self) -> list[str]:
-        """Return the names of the facts that an update needs and that are not known
-        yet, such as ``"label_counts"``.
-        """
+        """Return the names of unknown facts that an update needs ("label_counts")."""
         names = []
         if isinstance(self.buckets, str):
             names.append("buckets")
@@ -251,7 +240,9 @@ class TopKMetric(ExactMetric):
         return names
 
     def check_bound(self, when: str, advice: str = "") -> None:
-        """Raise if a fact is missing that the states need; ``advice`` replaces "call
+        """Raise ValueError if the states need a fact that is not known.
+
+        ``when`` says in the message when to call ``bind``; ``advice`` replaces "call
         bind".
         """
         if self._defaults:
@@ -276,8 +267,10 @@ class TopKMetric(ExactMetric):
         )
 
     def bind(self, frequency: LabelFrequency | LabelBuckets | Training) -> Self:
-        """Set what the constructor left open: ``buckets="deciles"``, the number of
-        labels, the training counts.
+        """Set what the constructor left open, from the counts of the training labels.
+
+        Such facts are the buckets of ``buckets="deciles"``, the number of labels and
+        the training counts.
 
         Arguments that were passed to the constructor stay.
 
@@ -315,9 +308,7 @@ class TopKMetric(ExactMetric):
         return tuple(self._left_open)
 
     def take_shared_arguments(self, **shared_arguments: Any) -> None:
-        """Take the arguments of a collection, except those that were passed to the
-        metric itself.
-        """
+        """Take arguments of a collection that were not passed to the metric itself."""
         arguments_to_take = {}
         for name, value in shared_arguments.items():
             if self._given.get(name) is None:
@@ -334,9 +325,7 @@ class TopKMetric(ExactMetric):
         return value  # a tree, which evaluate has checked
 
     def _rebuild(self, facts: Mapping[str, Any]) -> None:
-        """Set facts, and build what depends on them: the parts, the keys and new
-        states. An error changes nothing.
-        """
+        """Set facts and build parts, keys and new states; an error changes nothing."""
         with unchanged_after_errors([self]):
             self._build(facts)
 
@@ -356,8 +345,9 @@ class TopKMetric(ExactMetric):
         self._is_locked = True
 
     def _reconcile_facts(self) -> None:
-        """Take the number of labels and the training counts from other facts, and raise
-        if two facts do not agree.
+        """Take the number of labels and the training counts from other facts.
+
+        Raises ValueError if two facts do not agree.
         """
         self.bound_buckets: LabelBuckets | None = None
         if isinstance(self.buckets, LabelBuckets):
@@ -384,8 +374,9 @@ class TopKMetric(ExactMetric):
                 self._take_num_labels("label_counts", len(self.label_counts))
 
     def _take_num_labels(self, argument: str, number: int) -> None:
-        """Set the number of labels to that of an argument with a value per label; raise
-        if another number is known.
+        """Set the number of labels; raise ValueError if another number is known.
+
+        ``number`` is the length of ``argument``, which has a value for each label.
         """
         if self.num_labels not in (None, number):
             raise ValueError(
@@ -435,34 +426,33 @@ class TopKMetric(ExactMetric):
         return arguments_text(self)
 
     def keys(self) -> list[str]:
-        """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``,
-        ``precision@5/en/decile_10``.
+        """Return the keys of the values, such as ``precision@5/en/decile_10``.
+
+        A key names the cut-off, then the row group and the bucket, where there are any.
         """
         return [key for group in self.group_keys() for key in self.row_keys(group)]
 
     def group_keys(self) -> list[str]:
-        """Return the part of a key for each row group: empty for all rows, ``/en`` for
-        the rows of a group.
-        """
+        """Return the part of a key for each row group: empty for all rows, ``/en``."""
         return list(self._keys.groups)
 
     def row_keys(self, group: str = "") -> list[str]:
-        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as
-        ``group``, over its rows.
+        """Return a key for each cut-off and bucket, over all rows or over a row group.
+
+        ``group`` is the part of a key for a row group, such as ``/en``.
         """
         if self.aggregation.has_value_per_label:
             return []
         return self._keys.row_keys(group)
 
     def cutoff_keys(self) -> tuple[str, ...]:
-        """Return the key of each cut-off, without row group and bucket:
-        ``precision@1``, ``precision@5``.
-        """
+        """Return the key of each cut-off, without row group and bucket."""
         return self._keys.by_cutoff
 
     def take_name(self, name: str) -> None:
-        """Take a name from a collection, which changes the keys; a name that was passed
-        to the metric stays.
+        """Take a name from a collection; a name passed to the metric stays.
+
+        The keys change with the name.
         """
         if self.name is None:
             vars(self).update(name=name, _given={**self._given, "name": name})
@@ -471,9 +461,7 @@ class TopKMetric(ExactMetric):
     # states
 
     def _make_states(self) -> None:
-        """Remove the old states, and register new ones if all facts that they depend on
-        are known.
-        """
+        """Remove the old states; register new ones if all facts are known."""
         for name in list(self._defaults):
             delattr(self, name)
         self._defaults, self._persistent, self._reductions = {}, {}, {}
@@ -508,7 +496,8 @@ class TopKMetric(ExactMetric):
         self._expand_defaults()
 
     def _expand_defaults(self) -> None:
-        """Give each default the shape of its state, but the memory of one number;
+        """Give each default the shape of its state and the memory of one number.
+
         TorchMetrics copies defaults.
         """
         for name, state in self.metric_state.items():
@@ -525,16 +514,15 @@ class TopKMetric(ExactMetric):
 
     @property
     def shares_states(self) -> bool:
-        """Whether this metric may have its states in common with metrics whose states
-        have the same names.
-        """
+        """Whether metrics whose states have the same names may share the states."""
         return not (self.formula.is_own or self.aggregation.is_own) and bool(
             self._defaults
         )
 
     def holds_states_of(self, leader: TopKMetric) -> bool:
-        """Whether this metric and another one hold the same numbers in the states of
-        this one; on a device, whether they hold as many batches.
+        """Whether the states hold the same numbers as those of ``leader``.
+
+        False after different numbers of updates. States on a device are not compared.
         """
         if self._update_count != leader._update_count:
             return False
@@ -548,18 +536,14 @@ class TopKMetric(ExactMetric):
         return True
 
     def copy_states(self) -> None:
-        """Replace the states, to which other members of a collection refer, by
-        copies.
-        """
+        """Replace states to which other members of a collection refer by copies."""
         attributes = vars(self)
         for name in self._defaults:
             attributes[name] = attributes[name].clone()
         attributes["_refers"] = False
 
     def persistent(self, mode: bool = False) -> None:
-        """Set whether ``state_dict`` includes the states, also the states that
-        :meth:`bind` makes later.
-        """
+        """Set whether ``state_dict`` includes the states, also after :meth:`bind`."""
         self._keep_states = mode
         super().persistent(mode)
 
@@ -638,9 +622,7 @@ class TopKMetric(ExactMetric):
         vars(self).pop("_queries_seen", None)
 
     def prepare(self, ranking: Ranking) -> Increments:
-        """Return what a batch, which has passed the checks, adds to the states, by
-        short name.
-        """
+        """Return what a checked batch adds to the states, by short name."""
         increments = self.aggregation.increments(ranking)
         tie_count = self._tie_count
         if tie_count is not None:
@@ -652,8 +634,9 @@ class TopKMetric(ExactMetric):
     def note_increments(
         self, addition: Addition, increments: Increments, rows: BatchRows
     ) -> None:
-        """Note the increments of a batch in ``addition``, which adds those of several
-        metrics with few calls.
+        """Note the increments of a batch in ``addition``.
+
+        ``addition`` adds those of several metrics with few calls.
 
         Sums over all rows without weights or groups are noted here, for speed, the
         others by :meth:`Addition.note`.
@@ -679,9 +662,7 @@ class TopKMetric(ExactMetric):
                 addition.note(state, increment, rows, self._declared[name].reduction)
 
     def accepted_groups_and_weights(self, rows: BatchRows) -> BatchRows:
-        """Return the row groups and weights of a batch, each None if the metric does
-        not accept it.
-        """
+        """Return the row groups and weights; None for what the metric ignores."""
         groups, weights = rows.groups, rows.weights
         if not self.row_groups:
             groups = None
@@ -725,30 +706,28 @@ class TopKMetric(ExactMetric):
         return value
 
     def result(self) -> Result:
-        """Return the values over all batches and processes, with facts about them; call
-        it in every process.
+        """Return the values over all batches and processes, with facts about them.
+
+        Call it in every process.
         """
         with self.over_all_processes():
             return result_of(self, self.states_of_groups())
 
     def tied_shares(self) -> dict[int | None, float]:
-        """Return by cut-off (None: any relevant label) the share of rows with equal
-        scores on both sides of it.
+        """Return the share of rows with equal scores on both sides of each cut-off.
+
+        The key None stands for equal scores around any relevant label.
         """
         with self.over_all_processes():
             return tied_shares(self, self.states_of_groups()[0])
 
     def not_measured(self) -> frozenset[str]:
-        """Return the keys whose values are 0 by convention, because they are averages
-        of no label.
-        """
+        """Return the keys whose values are averages of no label, 0 by convention."""
         with self.over_all_processes():
             return not_measured(self, self.states_of_groups())
 
     def states_of_groups(self) -> list[dict[str, Tensor]]:
-        """Return the states by short name: a dict for all rows, then a dict for each
-        row group.
-        """
+        """Return the states by short name: a dict for all rows, then one per group."""
         self.check_bound("first")
         states = {
             name: getattr(self, full_name) for name, full_name in self._names.items()
@@ -760,8 +739,10 @@ class TopKMetric(ExactMetric):
         ]
 
     def shaped(self, group_values: Sequence[Values]) -> Tensor:
-        """Return values by row group, cut-off and bucket or label in the shape that
-        :meth:`compute` describes.
+        """Return values by row group, cut-off and bucket or label as one tensor.
+
+        :meth:`compute` describes the shape. The value of a bucket without labels is
+        NaN.
         """
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
         value = torch.stack(
@@ -791,8 +772,9 @@ class TopKMetric(ExactMetric):
         )
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the value of each row by key, without row groups: shape (N,), float64,
-        NaN where a row does not count.
+        """Return the value of each row by key, without row groups.
+
+        Shape (N,), float64, NaN where a row does not count.
 
         Of a ratio of sums, the numerator and the denominator of each row, two tensors
         (N,).
@@ -811,9 +793,7 @@ class TopKMetric(ExactMetric):
     def row_values_of(
         self, aggregation: Aggregation, ranking: Ranking
     ) -> dict[str, Any]:
-        """Return :meth:`row_values` with another aggregation of this metric, such as
-        that of a reference.
-        """
+        """Return :meth:`row_values` with another aggregation, such as a reference's."""
         values = aggregation.row_values(ranking)
         if ranking.row_mask is not None:
             values = torch.where(ranking.row_mask, values, torch.nan)
@@ -835,8 +815,9 @@ class TopKMetric(ExactMetric):
     def per_label(
         self, with_cutoffs: bool = False, zero_division: float = 0.0
     ) -> dict[str, Tensor]:
-        """Return counts and values of each label over all rows and processes, by name,
-        shape (L,) each.
+        """Return counts and values of each label by name, shape (L,) each.
+
+        They are over all rows and processes.
 
         With ``average="none"`` all counts are kept, otherwise only those that the
         average reads. Call it in every process.
@@ -864,8 +845,9 @@ class TopKMetric(ExactMetric):
         return columns
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a
-        flat dict of scalars.
+        """Return ``compute()``, or a ``value`` of this metric, as a dict of scalars.
+
+        ``value`` is what ``compute`` or ``forward`` returned; None calls ``compute``.
 
         Raises:
             ValueError: With ``average="none"``, whose values are vectors.
@@ -887,8 +869,9 @@ class TopKMetric(ExactMetric):
         return dict(zip(keys, value.reshape(-1).unbind(), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot a value of ``compute`` or ``forward`` (with buckets, bars from head to
-        tail), or several over steps.
+        """Plot a value of ``compute`` or ``forward``, or several over steps.
+
+        With buckets, one value is plotted as bars from head to tail.
 
         Args:
             val: The value, or a sequence of values; None plots ``compute()``.
@@ -901,17 +884,13 @@ class TopKMetric(ExactMetric):
 
 
 def _pop_arguments_of(part: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Remove the arguments of a reading or an aggregation from ``kwargs``, and return
-    them.
-    """
+    """Remove the arguments of a reading or aggregation from ``kwargs``; return them."""
     takes = getattr(part, "func", part).takes
     return {argument: kwargs.pop(argument) for argument in takes if argument in kwargs}
 
 
 def _check_buckets(caller: str, buckets: Any) -> None:
-    """Raise unless ``buckets`` is None, :class:`LabelBuckets`, or the name of a kind of
-    buckets.
-    """
+    """Raise unless ``buckets`` is None, ``LabelBuckets`` or the name of a kind."""
     if isinstance(buckets, str):
         names_of_kind(buckets)  # raises where no kind has this name
     elif not isinstance(buckets, LabelBuckets | None):
@@ -924,9 +903,7 @@ def _check_buckets(caller: str, buckets: Any) -> None:
 
 @contextmanager
 def unchanged_after_errors(metrics: Iterable[TopKMetric]) -> Iterator[None]:
-    """Set the attributes of metrics as they were before, if the block raises an
-    error.
-    """
+    """Restore the attributes of metrics if the block raises an error."""
     attributes_of_metrics = []
     for metric in metrics:
         attributes = {}

@@ -1,5 +1,6 @@
-"""Areas under curves: of each label over the rows, from histograms of its scores; of
-each row over its labels.
+"""Areas under curves: of each label over the rows, or of each row over its labels.
+
+The areas of labels are computed from histograms of their scores.
 """
 
 from __future__ import annotations
@@ -52,34 +53,32 @@ __all__ = ["CoverageError", "LabelAP", "LabelAUC", "RankingLoss", "RowAUC"]
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 NotRetrieved: TypeAlias = Literal["last", "absent"]
-"""What becomes of a label that a row does not retrieve: it is behind all others, or it
-is not known and left out.
+"""What becomes of a label that a row does not retrieve.
+
+``"last"``: it is behind all others. ``"absent"``: it is not known and left out.
 """
 
 BLOCK_SCORES = 2**18
-"""Scores that are put into bins together: some ten tensors of 2 MB. So many bins are
-read together, too.
-"""
+"""Scores put into bins together (some ten tensors of 2 MB), or bins read together."""
 
 FINEST = 4096
-"""Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other
-octave, two for infinities.
+"""The largest number of bins of a label.
+
+64 bins for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two
+for infinities.
 """
 
 UNSTORED = 67
-"""The bin of -inf among ``FINEST``, and of nothing else: labels that are not stored tie
-there, and nothing is lost.
-"""
+"""The bin among ``FINEST`` of -inf and unstored labels only, so no score is rounded."""
 
 WIDE = 0.01
-"""How far a value may be off before ``compute`` warns: a point of a percentage, as
-papers report areas.
-"""
+"""Error of a value above which ``compute`` warns: 0.01, as papers report areas."""
 
 
 def _bin_of(scores: Tensor) -> Tensor:
-    """Return the bin of each score among ``FINEST``; a higher score is never in a lower
-    bin, for any score there is.
+    """Return the bin of each score among ``FINEST``; bins ascend with the scores.
+
+    This holds for any score there is.
 
     The bits of a float32 are ordered like the number: sign, exponent, then the leading
     bits of the fraction, more of them where scores and probabilities mostly lie.
@@ -105,9 +104,7 @@ def _bin_of(scores: Tensor) -> Tensor:
 
 
 def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
-    """Return the scores of the relevant labels; -inf for one that a list does not
-    hold.
-    """
+    """Return the scores of the relevant labels; -inf for one that is not listed."""
     if ranking.scores is not None:
         return ranking.scores_of_targets
     entries = ranking.targets.entries
@@ -125,8 +122,9 @@ def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
 
 
 def _sum_of_products(factors: Tensor, other_factors: Tensor) -> Tensor:
-    """Return the sum over the last axis of the products of whole numbers (L, B),
-    float64 (L,), rounded once.
+    """Return the sums over the last axis of the products of whole numbers (L, B).
+
+    Shape (L,), float64, rounded once.
 
     int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them,
     and are added up in Python.
@@ -141,8 +139,7 @@ def _sum_of_products(factors: Tensor, other_factors: Tensor) -> Tensor:
 
 
 def _roc_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) -> Tensor:
-    """Return areas under ROC curves: a lower bound, the area of scores rounded to their
-    bins, and an upper bound.
+    """Return areas under ROC curves: lower bound, area of binned scores, upper bound.
 
     The area is the share of pairs of a relevant and an irrelevant row in which the
     relevant row has the higher score; a pair of equal scores counts half. In a bin of
@@ -199,8 +196,7 @@ def _precision_areas(relevant: Tensor, irrelevant: Tensor, all_equal: Tensor) ->
 
 
 def _sum_of_precisions(above: Tensor, hits: Tensor, wrong: Tensor) -> Tensor:
-    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to hits,
-    float64.
+    """Return the sum of (above + i) / (above + i + wrong), i = 1 ... hits, float64.
 
     It is hits - wrong (H(x + hits) - H(x)), with x = above + wrong and harmonic numbers
     H: their first terms are added one by one, the others by Euler's and Maclaurin's
@@ -236,8 +232,9 @@ AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
 
 
 WHOLE = replace(NO_FORMULA, optional_k=True)
-"""The formula of aggregations that read the scores of all labels themselves; formulas
-of pairs replace its function.
+"""The formula of aggregations that read the scores of all labels themselves.
+
+Formulas of pairs replace its function.
 """
 
 
@@ -316,8 +313,10 @@ class LabelAreas(Aggregation):
         self._warns_of_bins = True
 
     def states(self) -> dict[str, State]:
-        """Return the histogram of the scores of each label, over all rows and over
-        those to which it is relevant.
+        """Return the histogram of the scores of each label.
+
+        One state counts all rows, the other one the rows to which the label is
+        relevant.
         """
         shape = (self.reading.known_num_labels, self.bins)
         is_usual = self.reading.min_gain is None and not self.reading.leaves_out
@@ -364,9 +363,7 @@ class LabelAreas(Aggregation):
         return labels * self.bins + _bin_of(scores) // finest_per_bin
 
     def values(self, states: States) -> Values:
-        """Return the area of scores rounded to their bins; warn where bins leave much
-        open.
-        """
+        """Return the area of binned scores; warn once where its error may be large."""
         areas = self._areas(states)
         self._warn_of_bins(areas)
         return areas[1:2]
@@ -392,14 +389,14 @@ class LabelAreas(Aggregation):
 
     @abstractmethod
     def _areas(self, states: States) -> Tensor:
-        """Return the least, the middle and the largest area of all labels or of each
-        bucket, (3, G), or of labels.
+        """Return the least, middle and largest area, shape (3, G).
+
+        G is the number of buckets, 1 without buckets, or L where each label has a
+        value.
         """
 
     def _error(self, errors: Tensor) -> float:
-        """Return the error that is reported for the largest errors of areas (G,), or
-        (L,) of labels.
-        """
+        """Return the error to report, given the errors (G,), or (L,) of labels."""
         return float(errors.nan_to_num().max())
 
     def _assignment(self, num_labels: int) -> Tensor:
@@ -411,9 +408,7 @@ class LabelAreas(Aggregation):
 
     @property
     def _all_equal(self) -> Tensor:
-        """Which bins hold only equal scores, shape (B,): the bin of -inf, where it is a
-        bin of its own.
-        """
+        """Which bins hold only equal scores, (B,): the bin of -inf, if it has one."""
         bins = torch.arange(self.bins, device="cpu")
         if self.bins != FINEST:
             return torch.zeros_like(bins, dtype=torch.bool)
@@ -436,15 +431,14 @@ class LabelAreas(Aggregation):
         return areas
 
     def bounds(self, states: States) -> tuple[Tensor, Tensor]:
-        """Return the least and the largest value that scores in bins leave open, (1, G)
-        or (1, L) each.
-        """
+        """Return the least and largest value of binned scores: (1, G) or (1, L)."""
         areas = self._areas(states)
         return areas[0:1], areas[2:3]
 
     def errors(self, states: States) -> Sequence[float]:
-        """Return the largest error of the value of each bucket that scores in bins
-        leave open.
+        """Return the largest possible error of the value of each bucket.
+
+        Binned scores leave the exact value open.
         """
         least, value, largest = self._areas(states).reshape(3, -1)
         return torch.maximum(largest - value, value - least).tolist()
@@ -456,9 +450,7 @@ class LabelAreas(Aggregation):
         return {"area": self.area, "average": self.average}
 
     def bins_of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for each row and label, (N, L) each: the bin of its score, whether it
-        is relevant, and the score.
-        """
+        """Return the bin, relevance and score of each row and label, (N, L) each."""
         num_labels = self.reading.known_num_labels
         entries = self.reading.relevant(ranking).targets.entries
         entries = entries.at(entries.ids >= 0)
@@ -500,9 +492,7 @@ class MeanOfAreas(LabelAreas):
         return torch.tensor(means, dtype=torch.float64, device="cpu").T
 
     def _weights(self, relevant: Tensor) -> Tensor:
-        """Return the weight of each label, given its histogram of relevant rows, (L,
-        B).
-        """
+        """Return the weight of each label, from relevant rows in its bins (L, B)."""
         return torch.ones(len(relevant), dtype=torch.float64, device="cpu")
 
     def denominators(self, states: States) -> Denominators | None:
@@ -517,9 +507,7 @@ class MeanOfAreas(LabelAreas):
 
 
 class MeanOfAreasBySupport(MeanOfAreas):
-    """The mean over labels, each weighted by its number of relevant rows:
-    ``average="weighted"``.
-    """
+    """The mean over labels, weighted by relevant rows: ``average="weighted"``."""
 
     averages = ("weighted",)
 
@@ -532,9 +520,7 @@ class MeanOfAreasBySupport(MeanOfAreas):
 
 
 class AreaOfAllCells(LabelAreas):
-    """The area of the histogram of all labels of a bucket together:
-    ``average="micro"``.
-    """
+    """The area of the summed histograms of a bucket's labels: ``average="micro"``."""
 
     averages = ("micro",)
 
@@ -544,17 +530,13 @@ class AreaOfAllCells(LabelAreas):
         return not self.reading.leaves_out
 
     def _areas(self, states: States) -> Tensor:
-        """Return the areas of the histogram of all labels of a bucket together, (3,
-        G).
-        """
+        """Return the areas of the summed histograms of each bucket's labels, (3, G)."""
         relevant = self._totals(states["relevant"])
         scores = self._totals(states["scores"])
         return AREAS[self.area](relevant, scores - relevant, self._all_equal)
 
     def _totals(self, histograms: Tensor) -> Tensor:
-        """Return the sum of the histograms of the labels of each bucket, (G, B), on the
-        CPU.
-        """
+        """Return the summed histograms of each bucket's labels, (G, B), on the CPU."""
         totals = histograms.new_zeros(self.num_buckets, self.bins)
         assignment = self._assignment(len(histograms)).to(histograms.device)
         return totals.index_add_(0, assignment, histograms).cpu()
@@ -584,8 +566,9 @@ class AreaOfEachLabel(LabelAreas):
         with_cutoffs: bool,
         zero_division: float,
     ) -> dict[str, Tensor]:
-        """Return the area of each label over all rows, NaN where it has none, by its
-        key without the average.
+        """Return the area of each label over all rows, NaN where it has none.
+
+        The name is the key without the average.
         """
         return {names[0]: self._areas(states)[1]}
 
@@ -603,9 +586,7 @@ AREA_AVERAGES: Final[dict[AreaAverage, type[LabelAreas]]] = {
 
 @dataclass(frozen=True)
 class AreasByAverage:
-    """Makes the aggregation of areas by ``average``; see :class:`LabelAreas` for the
-    arguments.
-    """
+    """Makes the aggregation of areas by ``average``; arguments as in ``LabelAreas``."""
 
     area: Area
     peer: str
@@ -630,9 +611,7 @@ class AreasByAverage:
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
-    """Return the mean of each row of areas (3, L), at most 1 after rounding; NaN of no
-    label.
-    """
+    """Return the means over labels of areas (3, L), at most 1; NaN without a label."""
     total = fsum(weights.tolist())
     if not total:
         return [float("nan")] * len(areas)
@@ -686,8 +665,9 @@ class _LabelAreaMetric(TopKMetric):
         )
 
     def error_bounds(self) -> tuple[Tensor, Tensor]:
-        """Return bounds, of the shape of :meth:`compute`, that hold the exact value
-        over all batches and processes.
+        """Return bounds that hold the exact value over all batches and processes.
+
+        Their shape is that of :meth:`compute`.
         """
         aggregation = cast("LabelAreas", self.aggregation)
         with self.over_all_processes():
@@ -699,8 +679,9 @@ class _LabelAreaMetric(TopKMetric):
 
 @final
 class LabelAUC(_LabelAreaMetric):
-    """Area under the ROC curve of each label, computed over the rows and averaged over
-    the labels, with error bounds.
+    """Area under the ROC curve of each label over the rows, with error bounds.
+
+    The default is the mean over the labels.
 
     Higher is better, in [0, 1]; random scores have 0.5. Labels without a relevant row
     or without an irrelevant row are left out; NaN if no label remains.
@@ -738,8 +719,9 @@ class LabelAUC(_LabelAreaMetric):
 
 @final
 class LabelAP(_LabelAreaMetric):
-    """Average precision of each label, computed over the rows and averaged over the
-    labels (mAP), with error bounds.
+    """Average precision of each label over the rows (mAP), with error bounds.
+
+    The default is the mean over the labels.
 
     Higher is better, in [0, 1]; random scores reach the share of relevant rows. Labels
     without a relevant row are left out; NaN if no label remains.
@@ -779,8 +761,7 @@ class LabelAP(_LabelAreaMetric):
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Number of (relevant, irrelevant) label pairs in each row, or in each row and
-    bucket.
+    """Numbers of (relevant, irrelevant) label pairs of each row, or row and bucket.
 
     Attributes:
         n_relevant: Shape (N, G), or (N,) without buckets, int64, as are the others.
@@ -867,9 +848,7 @@ def _count_pairs(
 def _retrieved_counts(
     ranking: Ranking, num_labels: int, buckets: LabelBuckets | None
 ) -> Tensor:
-    """Return how many labels each row retrieves, (N, 1), or how many of each bucket,
-    (N, G).
-    """
+    """Return how many labels each row retrieves, (N, 1) or, by bucket, (N, G)."""
     counts = [
         torch.zeros(
             0, number_of_buckets(buckets), dtype=torch.int64, device=ranking.ids.device
@@ -891,8 +870,7 @@ def _retrieved_counts(
 def _scores_and_counts_above(
     ranking: Ranking, entries: Entries, num_labels: int, buckets: LabelBuckets | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the score of each relevant label, how many labels score more, and how many
-    other labels score the same.
+    """Return each relevant label's score, and how many others score more and the same.
 
     Args:
         ranking: See :func:`_count_pairs`.
@@ -926,8 +904,7 @@ def _scores_and_counts_above(
 
 
 class Pairs(AllScores):
-    """The scores of all labels of each row, as counts of pairs of a relevant and an
-    irrelevant label.
+    """The scores of all labels of each row, as counts of (relevant, irrelevant) pairs.
 
     Labels that are not stored share one score, below all stored scores. With buckets,
     ``scope="bucket"`` reads only the bucket's labels; ``scope="global"`` reads all
@@ -1008,9 +985,7 @@ class Pairs(AllScores):
 
 
 def _area_of_pairs(pairs: PairCounts) -> Tensor:
-    """Return the share of the pairs that are in the right order; a pair of equal scores
-    counts as half.
-    """
+    """Return the share of pairs in the right order; a tied pair counts one half."""
     twice_all = 2 * (pairs.n_relevant * pairs.n_irrelevant)
     return divide(twice_all - 2 * pairs.wrong - pairs.tied, twice_all)
 
@@ -1021,23 +996,20 @@ def _has_pairs(_: Ranking, pairs: PairCounts) -> Tensor:
 
 
 def _depth_of_pairs(pairs: PairCounts) -> Tensor:
-    """Return the number of labels that one has to read until all relevant labels are
-    found.
-    """
+    """Return how many labels one has to read until all relevant labels are found."""
     return pairs.depth
 
 
 def _wrong_pairs(pairs: PairCounts) -> Tensor:
-    """Return the share of the pairs that are in the wrong order; equal scores count as
-    wrong.
-    """
+    """Return the share of pairs in the wrong order; equal scores count as wrong."""
     return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
 
 
 @final
 class RowAUC(TopKMetric):
-    """Area under the ROC curve of a row: the share of (relevant, irrelevant) label
-    pairs that are in the right order.
+    """Area under the ROC curve of a row: the share of label pairs in the right order.
+
+    A pair is a relevant and an irrelevant label.
 
     Higher is better, in [0, 1]; random scores have 0.5. A pair of equal scores counts
     one half. A row without a relevant or without an irrelevant label has no area, and
@@ -1090,8 +1062,7 @@ class RowAUC(TopKMetric):
 
 @final
 class CoverageError(TopKMetric):
-    """Number of labels that one has to read, best first, until all relevant labels are
-    found.
+    """Number of labels to read, best first, until all relevant labels are found.
 
     Lower is better, in [0, inf); of equal scores, relevant labels are read last; 0 for
     a row without a relevant label.
@@ -1136,8 +1107,9 @@ class CoverageError(TopKMetric):
 
 @final
 class RankingLoss(TopKMetric):
-    """Share of (relevant, irrelevant) label pairs that are in the wrong order; equal
-    scores count as wrong.
+    """Share of label pairs in the wrong order; equal scores count as wrong.
+
+    A pair is a relevant and an irrelevant label.
 
     Lower is better, in [0, 1]; 0 for a row without a pair.
 
