@@ -198,20 +198,21 @@ def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
 
 def _check_kind(context: Context, preds: Tensor | tuple[Tensor, Tensor]) -> None:
     """Raise if ids were passed as scores, or scores as ids."""
-    content, are_scores, are_ids = "a pair", True, False
-    if isinstance(preds, Tensor):
-        content = shape_of(preds)
-        are_scores = preds.is_floating_point()
-        are_ids = preds.dtype in INTEGERS
-    if context.kind == "ids" and are_scores:
+    if context.kind == "scores":
+        if isinstance(preds, Tensor) and preds.dtype in INTEGERS:
+            raise TypeError(
+                f"{context.caller}: scores is {shape_of(preds)}; scores are floating. "
+                "Ids go to Ranking.from_ids."
+            )
+    elif isinstance(preds, tuple):
         raise TypeError(
-            f"{context.caller}: ids is {content}; label ids are integers. Scores go to "
+            f"{context.caller}: ids is a pair; label ids are integers. Scores go to "
             "Ranking.from_scores."
         )
-    if context.kind == "scores" and are_ids:
+    elif preds.is_floating_point():
         raise TypeError(
-            f"{context.caller}: scores is {content}; scores are floating. Ids go to "
-            "Ranking.from_ids."
+            f"{context.caller}: ids is {shape_of(preds)}; label ids are integers. "
+            "Scores go to Ranking.from_scores."
         )
 
 
