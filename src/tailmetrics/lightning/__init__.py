@@ -1,6 +1,4 @@
-"""Layer 4: the Lightning callback, which reports metrics by label frequency in every
-validation and test.
-"""
+"""Layer 4: the Lightning callback, which reports metrics by label frequency."""
 
 from tailmetrics._extras import extra_hint
 

@@ -47,8 +47,7 @@ from tailmetrics.report.terminal import print_report
 
 
 class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
-    """Updates metrics with the outputs of validation and test steps, logs them once per
-    epoch, and writes a report.
+    """Lightning callback that updates metrics, logs them each epoch, writes a report.
 
     ``validation_step`` and ``test_step`` return ``{"preds": …, "target": …}``, in any
     form that :func:`tailmetrics.rank` takes, or None for a batch that is not ranked. If
@@ -201,9 +200,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self._logged_keys: set[str] = set()
         """The keys of the values that Lightning has got."""
         self._last_best_checkpoint: tuple[str, float | None] | None = None
-        """Path and score of the checkpoint that was the best one when the callback last
-        looked for a new one.
-        """
+        """Path and score of the best checkpoint when the callback last looked."""
 
     @property
     def frequency(self) -> LabelFrequency | None:
@@ -211,9 +208,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return self._training_labels.frequency
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Refuse a second callback of the same name, and forget the loaders of an
-        earlier run.
-        """
+        """Refuse a second callback of this name, and forget loaders of earlier runs."""
         names = [
             callback.name
             for callback in trainer.callbacks
@@ -238,9 +233,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def _ensure_counts(
         self, trainer: Any, pl_module: Any, starts_fit: bool = False
     ) -> None:
-        """Count the training labels if the metrics need counts that are not known yet,
-        or that a new fit changes.
-        """
+        """Count the training labels if counts are missing or a new fit changes them."""
         has_new_counts = self._training_labels.ensure(trainer, pl_module, starts_fit)
         if has_new_counts:
             self._loader_evaluations = []  # their metrics have the old counts
@@ -283,8 +276,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return LoaderEvaluation(evaluation, self._step_keys, loader, trainer.world_size)
 
     def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
-        """Return the names of labels or rows: the attribute ``kind`` of the callback,
-        the data module or the model.
+        """Return the attribute ``kind`` of the callback, the data module or the model.
+
+        The kind is ``label_names`` or ``row_names``; None if no owner has such names.
         """
         owners = {
             "": self,
@@ -383,9 +377,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return len(self._loader_evaluations) > 1
 
     def _logged_key(self, trainer: Any, key: str, index: int) -> str:
-        """Return the key of a value of a loader in loggers, such as ``val/recall@10``
-        or ``val/name/recall@10``.
-        """
+        """Return the key of a value in loggers, such as ``val/name/recall@10``."""
         parts = [_stage_name(trainer), key]
         if self.name:
             parts.insert(1, self.name)
@@ -396,15 +388,11 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     # -- the fit -----------------------------------------------------------------------
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Keep and write the last reports as the best ones, if ``ModelCheckpoint`` has
-        saved a new best checkpoint.
-        """
+        """Keep and write the last reports if a new best checkpoint was saved."""
         self._update_best_reports(trainer)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Print the table of the best checkpoint, if there is one, or else of the last
-        validation.
-        """
+        """Print the table of the best checkpoint, or else of the last validation."""
         self._update_best_reports(trainer)
         report = self.best_report or self.report
         if report is not None:
@@ -417,9 +405,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             )
 
     def _update_best_reports(self, trainer: Any) -> None:
-        """Keep and write the last reports as the best ones, if ``ModelCheckpoint`` has
-        saved a new best checkpoint.
-        """
+        """Keep and write the last reports if a new best checkpoint was saved."""
         best = best_checkpoint(trainer)
         if best is None or best == self._last_best_checkpoint or not self._fit_reports:
             return
@@ -436,8 +422,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             self._write(run_folder(trainer), reports, "best")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Delete temporary files; warn at the end of a run whose processes end with it,
-        and with them the reports.
+        """Delete temporary files, and warn if reports are lost with the processes.
+
+        They are lost if Lightning started the processes for this run alone.
         """
         for evaluation in self._loader_evaluations:
             evaluation.discard_rows()
@@ -485,9 +472,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def _write(
         self, folder: Path | None, reports: dict[int, Report], stage: str
     ) -> None:
-        """Write the reports and the tables of rows of all loaders; nothing if the run
-        has no folder.
-        """
+        """Write the reports and row tables of all loaders; nothing without a folder."""
         if folder is None:
             return
         for index, report in reports.items():
@@ -496,9 +481,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             self._loader_evaluations[index].write_rows(table)
 
     def _stem(self, kind: str, stage: str, index: int) -> str:
-        """Return the stem of the files of a loader, such as ``report_val`` or
-        ``rows_name_val_1``.
-        """
+        """Return the stem of a loader's files, such as ``rows_name_val_1``."""
         parts = [kind, self.name, stage]
         if self._has_several_loaders:
             parts.append(str(index))
@@ -549,8 +532,9 @@ def _collection_of(
 
 
 def _copy_of(collection: TopKCollection) -> TopKCollection:
-    """Return a copy of the metrics with the same process groups, which cannot be
-    copied.
+    """Return a copy of the metrics that shares their process groups.
+
+    A process group cannot be copied.
     """
     process_groups: dict[int, Any] = {}
     for metric in collection.members().values():

@@ -28,9 +28,7 @@ from tailmetrics.lightning.trainer import (
 from tailmetrics.ranking._orders import repeats_previous
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
-"""The place of the target in a training batch: a key, an index, or a function of the
-batch.
-"""
+"""Place of the target in a training batch: a key, an index or a function."""
 WITHOUT_COUNTING = "pass label_counts= to leave this out"
 SAMPLERS_OF_EACH_ROW_ONCE = (
     data.SequentialSampler,
@@ -38,21 +36,18 @@ SAMPLERS_OF_EACH_ROW_ONCE = (
     data.SubsetRandomSampler,
     data.DistributedSampler,
 )
-"""Samplers of torch that draw each row at most once per epoch, unless they draw with
-replacement.
-"""
+"""Samplers of torch that draw each row at most once per epoch without replacement."""
 SAMPLERS_OF_ALL_ROWS = (
     data.SequentialSampler,
     data.RandomSampler,
     data.SubsetRandomSampler,
     data.WeightedRandomSampler,
 )
-"""Samplers of torch that do not split the rows over processes: each process draws from
-all rows.
-"""
+"""Samplers of torch with which each process draws from all rows."""
 FEW_DROPPED = 0.01
-"""Largest share of rows that ``drop_last`` may leave out without a note: a decile then
-loses 1 % of its occurrences.
+"""Largest share of rows that ``drop_last`` may leave out without a note.
+
+A decile then loses 1 % of its occurrences.
 """
 
 
@@ -64,8 +59,7 @@ def count_labels(
     num_labels_source: str,
     train_target: TargetPlace,
 ) -> tuple[LabelFrequency, tuple[str, ...]]:
-    """Return how often each label occurs in one epoch of the training loaders, and
-    notes about the counting.
+    """Return how often each label occurs in one training epoch, and notes about it.
 
     Each process counts the rows of its loader, without the rows that a distributed
     sampler repeats. If a loader yields all rows in every process, only the first
@@ -197,8 +191,9 @@ class CountedLoader:
 
     @property
     def is_counted_here(self) -> bool:
-        """Whether this process counts: of loaders that yield all rows in every process,
-        the first process does.
+        """Whether this process counts the rows of the loader.
+
+        If a loader yields all rows in every process, only the first one counts.
         """
         yields_all_rows = (
             self.padding.sampler is None and type(self.sampler) in SAMPLERS_OF_ALL_ROWS
@@ -231,8 +226,9 @@ class CountedLoader:
         return notes
 
     def batches(self) -> Iterator[Any]:
-        """Yield the batches to count; log the start, show a progress bar, and restore
-        random states at the end.
+        """Yield the batches to count, and restore random states at the end.
+
+        The start is logged, and a progress bar is shown.
         """
         with same_random_numbers(self.loader):
             if self._trainer.world_size > 1:
@@ -241,9 +237,7 @@ class CountedLoader:
             yield from _with_progress(self.loader, self.num_batches, self._trainer)
 
     def without_repeated_rows(self, target: Any) -> Any:
-        """Return the target of the next batch without the rows that a distributed
-        sampler repeats.
-        """
+        """Return the next target without rows that a distributed sampler repeats."""
         if self.padding.sampler is None:
             return target
         is_first = self.padding.first_seen(len(target), "train_target", masked=False)
@@ -253,9 +247,7 @@ class CountedLoader:
 
 
 def _reads_whole_epochs(trainer: Any) -> bool:
-    """Return whether nothing but the end of its loader ends an epoch, so that training
-    reads all of it.
-    """
+    """Return whether training reads all of each epoch: nothing ends an epoch early."""
     if trainer.max_steps != -1 or trainer.max_epochs in (None, -1):
         return False
     timers = tuple(
@@ -270,9 +262,7 @@ def _reads_whole_epochs(trainer: Any) -> bool:
 
 
 def _sampler(loader: Any) -> Any:
-    """Return the sampler or batch sampler of a loader; None for an iterable data
-    set.
-    """
+    """Return the sampler or batch sampler of a loader; None for iterable data sets."""
     if isinstance(getattr(loader, "dataset", None), data.IterableDataset):
         return None
     sampler = getattr(loader, "batch_sampler", None)
@@ -284,9 +274,7 @@ def _sampler(loader: Any) -> Any:
 
 
 def uneven_sampling(loader: Any, sampler: Any) -> list[str]:
-    """Return the names of samplers and settings by which an epoch of a loader may
-    repeat rows or leave rows out.
-    """
+    """Return the names of samplers and settings that may repeat or omit rows."""
     causes = []
     draws_with_replacement = getattr(sampler, "replacement", False)
     if sampler is not None and (
@@ -309,9 +297,7 @@ def uneven_sampling(loader: Any, sampler: Any) -> list[str]:
 
 
 def _with_progress(loader: Any, num_batches: int | None, trainer: Any) -> Iterator[Any]:
-    """Yield the first batches of a loader, None for all; log the start, and show a
-    progress bar.
-    """
+    """Log the start, and yield the first batches, all if None, with a progress bar."""
     number = "" if num_batches is None else f" in {num_batches:,} batches"
     import_module(f"{installed()[0]}.utilities").rank_zero_info(
         f"HeadToTailReport: counting the training labels{number}; {WITHOUT_COUNTING}."
@@ -336,9 +322,7 @@ def _with_progress(loader: Any, num_batches: int | None, trainer: Any) -> Iterat
 
 
 def target_of(batch: Any, place: TargetPlace) -> Any:
-    """Return the target of a training batch; None if ``place`` is a function that
-    returns None.
-    """
+    """Return the target of a training batch; None if ``place`` returns None."""
     if callable(place):
         return place(batch)
     is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
@@ -376,8 +360,9 @@ def _add_target(
 
 
 def _may_be_tokens(target: Any, num_labels: int, ignore_index: int | None) -> bool:
-    """Whether label ids may be those of tokens: ``ignore_index`` pads both, and only
-    tokens repeat a label in a row.
+    """Whether a target of label ids may hold tokens instead of lists of labels.
+
+    ``ignore_index`` pads both, and only tokens repeat a label in a row.
     """
     if (
         not isinstance(target, Tensor)

@@ -19,9 +19,7 @@ from tailmetrics.report import Report
 
 @dataclass(frozen=True)
 class StepKeys:
-    """The keys in the output of a step under which the callback finds each part of a
-    batch.
-    """
+    """The keys of the parts of a batch in the output of a step."""
 
     preds: str
     target: str
@@ -88,8 +86,7 @@ class LoaderEvaluation:
             self._rows = LoaderRows(self.evaluation, loader, row_names)
 
     def add(self, output: Any, step: str) -> None:
-        """Add the output of a step for a batch, without rows that a distributed sampler
-        repeats.
+        """Add the output of a step, without rows that a distributed sampler repeats.
 
         Args:
             output: A dict with the keys of the callback; None ranks nothing.
@@ -132,8 +129,11 @@ class LoaderEvaluation:
             self._rows.add(ranking, output.get(keys.row_ids))
 
     def _row_mask(self, scores: Any, row_mask: Any, step: str) -> Any:
-        """Return the mask of a batch, which is False for rows that a distributed
-        sampler repeats.
+        """Return a mask that is False for rows that a distributed sampler repeats.
+
+        Rows that the step masks are False too. The mask is None if every row counts.
+        With a table of rows, each batch has a mask, because each has to have the same
+        columns.
 
         With a table of rows, each batch has a mask, because each has to have the same
         columns.
@@ -170,8 +170,9 @@ class LoaderEvaluation:
         return self._has_none and not self._has_output
 
     def report(self, title: str, notes: Sequence[str]) -> Report:
-        """Return the report over all processes, and close the table of rows; call it in
-        every process.
+        """Return the report over all processes, and close the table of rows.
+
+        Call this method in every process.
         """
         report = self.evaluation.report(title)
         own_notes: list[str] = []
@@ -202,8 +203,10 @@ class LoaderEvaluation:
 def find_unsplit_loaders(
     trainer: Any, evaluations: Sequence[LoaderEvaluation]
 ) -> list[int]:
-    """Return the indexes of the loaders of which several processes have ranked the same
-    rows; call it in every process.
+    """Return the indexes of loaders of which several processes ranked the same rows.
+
+    Call this function in every process. It takes one collective, and closes the checks
+    of the loaders that several processes have ranked.
 
     It takes one collective, and closes the checks of the loaders that several processes
     have ranked.

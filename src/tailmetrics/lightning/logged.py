@@ -15,8 +15,9 @@ from tailmetrics.report.text import markdown
 
 
 def logged_values(report: Report) -> dict[str, float]:
-    """Return the values of a report by key; a bucket without labels, such as
-    ``unseen``, can have none but NaN.
+    """Return the values of a report by key, without the NaN of buckets without labels.
+
+    Such a bucket, for example ``unseen``, can have no other value.
     """
     empty_buckets = {bucket.name for bucket in report.buckets if not bucket.labels}
     values = {}
@@ -34,8 +35,9 @@ def log_values(
     loggers: Sequence[Any],
     key_format: Callable[[str], str] | None = None,
 ) -> set[str]:
-    """Log values that are equal in all processes, and return their keys; without
-    communication or waiting for a device.
+    """Log values that are equal in all processes, and return their keys.
+
+    Logging needs no communication and does not wait for a device.
 
     Lightning gets tensors on the CPU, which it reads without waiting. ``sync_dist``
     with ``rank_zero_only`` makes Lightning reduce nothing and warn of nothing.
@@ -55,8 +57,10 @@ def log_values(
 
 
 def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, float]:
-    """Return values with names that are no folders of other names, if a logger stores a
-    file for each name.
+    """Return values under names that no other name uses as a folder, if files need it.
+
+    A logger that stores a file for each name needs such names. In MLflow's file store,
+    ``val/recall@10`` becomes ``val/recall@10/all`` beside ``val/recall@10/decile_1``.
 
     MLflow's file store does so: ``val/recall@10`` becomes ``val/recall@10/all`` beside
     ``val/recall@10/decile_1``.
@@ -81,8 +85,9 @@ def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, 
 def _formatted(
     values: Mapping[str, float], key_format: Callable[[str], str] | None
 ) -> Mapping[str, float]:
-    """Return values with the keys that ``key_format`` returns, which must be distinct
-    texts.
+    """Return values with the keys that ``key_format`` returns.
+
+    Raise TypeError unless the keys are texts, and ValueError unless they are distinct.
     """
     if key_format is None:
         return values
@@ -106,8 +111,9 @@ def _formatted(
 def show_in_loggers(
     loggers: Sequence[Any], report: Report, name: str, step: int
 ) -> None:
-    """Send a report to every logger that takes figures and text; call it on the first
-    process.
+    """Send a report to every logger that takes figures and text.
+
+    Call this function on the first process.
 
     Loggers are recognised by their methods, so that no logger has to be installed. A
     logger without methods for figures and text, such as ``CSVLogger``, is skipped.

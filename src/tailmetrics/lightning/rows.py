@@ -20,8 +20,9 @@ from tailmetrics.report import Report
 from tailmetrics.report.files import check_replaceable
 
 MANY = 2**62
-"""The number of rows of a loader that does not tell it: areas, which need memory for
-each row, are then left out.
+"""The number of rows of a loader of unknown length.
+
+Areas need memory for each row, and are then left out.
 """
 
 
@@ -55,9 +56,7 @@ class LoaderRows:
         self._writer: RowTableWriter | None = None
 
     def add(self, ranking: Ranking, rows: Any) -> None:
-        """Add a batch; without ``rows``, the numbers of rows are those of their
-        order.
-        """
+        """Add a batch; without ``rows``, number the rows in their order."""
         if rows is None:
             self.row_names = None  # no number says which row has which name
             rows = torch.arange(self._count, self._count + ranking.num_rows)
@@ -95,8 +94,9 @@ class LoaderRows:
 
 
 def _row_numbers(row_ids: Any, num_rows: int) -> Tensor:
-    """Return the row numbers as int64 on the CPU. Raise unless there is a whole number
-    of at least 0 for each row.
+    """Return the row numbers as int64 on the CPU.
+
+    Raise ValueError unless there is a whole number of at least 0 for each row.
     """
     try:
         numbers = torch.as_tensor(row_ids).cpu()

@@ -1,6 +1,4 @@
-"""Rows that several processes rank: those that a sampler repeats, and those of loaders
-that are not split.
-"""
+"""Rows that samplers repeat, and loaders that are not split over the processes."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ UNSPLIT = (
 
 
 class SamplerPadding:
-    """Finds in each batch the rows that a distributed sampler repeats to fill its last
-    round.
+    """Finds the rows that a distributed sampler repeats to fill its last round.
 
     With n rows and w processes, process r gets the places r, r + w, r + 2w, …. Places
     from n on hold repeated rows, whether or not the sampler shuffles.
@@ -58,8 +55,10 @@ class SamplerPadding:
         self._rows_before = 0
 
     def first_seen(self, rows: int, step: str, masked: bool) -> Tensor | None:
-        """Return a mask of the next batch that is False for repeated rows; None if this
-        mask is not needed.
+        """Return a mask of the next batch that is False for repeated rows, or None.
+
+        None means that no row is repeated, or that the step changed the number of rows
+        and masks them itself.
 
         Args:
             rows: Number of rows that the step returned.
@@ -116,8 +115,9 @@ class SamplerPadding:
 
 
 class UnsplitCheck:
-    """Finds out once whether several processes rank the same rows of a loader, which
-    then count several times.
+    """Finds out once whether several processes rank the same rows of a loader.
+
+    Such rows count several times.
 
     A distributed sampler splits the rows. Without one, the processes compare a number
     of the rows that they ranked, which does not depend on the order of the rows.
@@ -163,9 +163,7 @@ class UnsplitCheck:
 
 
 def _numbers_of_rows(ranking: Ranking) -> Tensor:
-    """Return a number that depends on the list and the hits of each row, shape (N,),
-    int64.
-    """
+    """Return a hash of the list and the hits of each row, shape (N,), int64."""
     places = torch.arange(1, ranking.depth + 1, device=ranking.ids.device)
     hits = ranking.hits
     hit_numbers = _scattered(_scattered(hits.ranks) + hits.ids)
@@ -175,8 +173,7 @@ def _numbers_of_rows(ranking: Ranking) -> Tensor:
 
 
 def _scattered(numbers: Tensor) -> Tensor:
-    """Return int64 numbers of which about half of the bits differ where the given
-    numbers differ at all.
+    """Return int64 numbers of which half of the bits differ where the inputs differ.
 
     Source: the mixing function of SplitMix64 (Steele, Lea and Flood 2014), with shifts
     that keep the sign.

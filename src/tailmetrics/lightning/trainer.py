@@ -1,6 +1,4 @@
-"""What the callback asks of Lightning: its packages, loaders, folders and
-checkpoints.
-"""
+"""What the callback asks of Lightning: packages, loaders, folders and checkpoints."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ import torch
 
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 KNOWN = "2.6"
-"""Versions of Lightning that have the private attributes which
-:func:`evaluated_loaders` reads.
-"""
+"""Versions of Lightning with the private attributes of :func:`evaluated_loaders`."""
 BYTES_IN_PIPE = 60_000
 """What a pipe of Linux, of 65,536 bytes, holds of values beside other results of a run.
 """
@@ -51,9 +47,7 @@ def installed() -> list[str]:
 
 @contextmanager
 def same_random_numbers(loader: Any) -> Iterator[None]:
-    """Restore the random state of the run, of a loader and of its samplers when the
-    context ends.
-    """
+    """Restore the random states of run, loader and samplers when the context ends."""
     sampler = getattr(loader, "sampler", None)
     batch_sampler = getattr(loader, "batch_sampler", None)
     states = []
@@ -86,9 +80,7 @@ def outline(value: Any) -> str:
 
 
 def training_loaders(trainer: Any, pl_module: Any) -> list[Any]:
-    """Return the training loaders of the running fit; without a fit, of the data
-    module, or else of the model.
-    """
+    """Return the training loaders of the fit, or else of the data module or model."""
     loaders: Any = trainer.train_dataloader
     if loaders is None:
         loaders = _loaders_of_owner(getattr(trainer, "datamodule", None), pl_module)
@@ -111,15 +103,14 @@ def _loaders_of_owner(datamodule: Any, pl_module: Any) -> Any:
 
 
 def _has_training_data(owner: Any) -> bool:
-    """Whether a data module or model has a ``train_dataloader`` of its own, not that of
-    Lightning.
-    """
+    """Whether a data module or model defines a ``train_dataloader`` of its own."""
     return not type(owner).train_dataloader.__module__.startswith(PACKAGES)
 
 
 def evaluated_loaders(trainer: Any) -> list[Any]:
-    """Return the loaders of the running validation or test; ``[None]`` if a step gets
-    batches of several loaders.
+    """Return the loaders of the running validation or test.
+
+    They are ``[None]`` if a step gets batches of several loaders.
 
     ``trainer.val_dataloaders`` would be wrong: it holds the loaders of the fit, even in
     a later ``trainer.validate``.
@@ -140,8 +131,9 @@ def evaluated_loaders(trainer: Any) -> list[Any]:
 
 
 def has_only_empty_loaders(trainer: Any) -> bool:
-    """Return whether a fit has validation loaders of which none has a batch; Lightning
-    then validates nothing.
+    """Return whether a fit has validation loaders of which none has a batch.
+
+    Lightning then validates nothing.
     """
     if trainer.val_dataloaders is None or not trainer.limit_val_batches:
         return False
@@ -152,11 +144,10 @@ def has_only_empty_loaders(trainer: Any) -> bool:
 
 
 def run_folder(trainer: Any) -> Path | None:
-    """Return the folder of a Trainer's run; None if it is not local. Call it on the
-    first process only.
+    """Return the folder of a Trainer's run; None if the folder is not local.
 
-    It is the parent of Lightning's folder of checkpoints; without a logger, ``reports``
-    in ``default_root_dir``.
+    The folder is the parent of Lightning's folder of checkpoints; without a logger,
+    ``reports`` in ``default_root_dir``. Call this function on the first process only.
     """
     logger = trainer.logger
     root = str(getattr(logger, "save_dir", None) or trainer.default_root_dir)
@@ -178,8 +169,7 @@ def run_folder(trainer: Any) -> Path | None:
 
 
 def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
-    """Return path and score of the checkpoint that is the best by a logged value; None
-    without such a checkpoint.
+    """Return path and score of the checkpoint that is best by a logged value, or None.
 
     The score is None if Lightning has restored the path alone, as in a resumed fit with
     another folder of checkpoints, and in the process that started the processes of a
@@ -197,20 +187,20 @@ def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
 
 
 def runs_in_started_processes(trainer: Any) -> bool:
-    """Return whether Lightning started this process for one run, as ``ddp_spawn`` and
-    ``ddp_notebook`` do.
+    """Return whether Lightning started this process for one run, as ``ddp_spawn`` does.
+
+    ``ddp_notebook`` does so too.
     """
     return hasattr(getattr(trainer.strategy, "launcher", None), "_start_method")
 
 
 def fit_values_into_pipe(trainer: Any, keys: Iterable[str]) -> bool:
-    """Return whether Lightning can hand ``trainer.callback_metrics`` to the process
-    that started this one.
+    """Return whether Lightning can hand values to the process that started this one.
 
-    Lightning writes the values into a pipe, which is read only after this process has
-    ended: with too many values, it would wait without end. So the values of ``keys``
-    are put into one tensor, which needs a third of the room, and are deleted if they
-    still do not fit.
+    The values are those of ``trainer.callback_metrics``. Lightning writes them into a
+    pipe, which is read only after this process has ended: with too many values, it
+    would wait without end. So the values of ``keys`` are put into one tensor, which
+    needs a third of the room, and are deleted if they still do not fit.
     """
     metrics = trainer.callback_metrics
     own_keys = [key for key in keys if key in metrics]

@@ -1,6 +1,4 @@
-"""Training counts of the labels for the callback: given, loaded from a checkpoint, or
-counted.
-"""
+"""Training counts of the labels: given, loaded from a checkpoint, or counted."""
 
 from __future__ import annotations
 
@@ -22,8 +20,7 @@ from tailmetrics.lightning.counting import TargetPlace, count_labels
 
 
 class TrainingLabels:
-    """The training counts of a callback: given by the user, loaded from a checkpoint,
-    or counted.
+    """The training counts of a callback: given, loaded from a checkpoint, or counted.
 
     Args:
         collection: The metrics, which get their buckets and counts from the training
@@ -76,8 +73,7 @@ class TrainingLabels:
             self._set_counts(label_counts, num_train)
 
     def ensure(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> bool:
-        """Make sure that the metrics have their buckets and counts; return whether this
-        call set the training counts.
+        """Give the metrics buckets and counts; return whether this call set the counts.
 
         If the callback counted the labels before, it counts again when a fit starts:
         the fit may have other data.
@@ -174,8 +170,9 @@ class TrainingLabels:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Store the counts of a checkpoint. :meth:`ensure` checks and uses them, unless
-        counts are known already.
+        """Store the counts of a checkpoint.
+
+        :meth:`ensure` checks and uses them, unless counts are known already.
         """
         self._loaded_state = state
 
