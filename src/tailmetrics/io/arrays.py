@@ -31,8 +31,9 @@ HINTS = {
 
 
 class ArraySource(Source):
-    """One array of rows; each batch maps the file anew, so pages of earlier batches are
-    not memory in use.
+    """One array of rows in a file that is mapped into memory.
+
+    Each batch maps the file anew, so pages of earlier batches do not stay in memory.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -104,11 +105,12 @@ class ArraySource(Source):
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
-        """Read whole numbers [N, L] as multi-hot rows or gains, and (B, T) as one label
-        for each place of a sequence.
+        """Read whole numbers as dense rows or as single labels where shapes say so.
 
-        ``sequences`` is the (B, T) of the predictions beside these targets. With (-1,),
-        each whole number of an array of any shape is one label.
+        Whole numbers [N, L] become multi-hot rows or gains if L is ``num_labels``. If
+        ``sequences``, the (B, T) of the predictions beside these targets, matches the
+        shape, each number is the label of one place. With (-1,), each number of an
+        array of any shape is one label.
         """
         one_label = sequences == (-1,) or (
             len(sequences) > 1 and self._shape[1:] == sequences[1:]
@@ -124,8 +126,9 @@ class ArraySource(Source):
             self.dense, self.num_labels = True, num_labels
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers may be multi-hot rows or ids: each is at least 0 and
-        below the number of columns.
+        """Whether whole numbers may be multi-hot rows or ids.
+
+        They may be either if each is at least 0 and below the number of columns.
         """
         if (
             self.dense
@@ -142,9 +145,7 @@ class ArraySource(Source):
         return True
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield copies of the rows; each batch maps the file anew, and its mapping is
-        closed after it.
-        """
+        """Yield batches of copied rows; the file is mapped anew for each batch."""
         for first in range(start, stop, size):
             with file_errors(self.path, self.reading.opening.form):
                 yield self._numbered(self._rows(first, min(first + size, stop)), first)
@@ -249,9 +250,7 @@ def _is_csr(array: Any) -> bool:
 
 
 def _kind(array: Any) -> str:
-    """Return the kind of an array: b for bools, i for whole numbers, f for real
-    numbers, ? for anything else.
-    """
+    """Return ``b`` for bools, ``i`` for whole numbers, ``f`` for reals, else ``?``."""
     if not isinstance(array, Tensor):
         if array.dtype.itemsize > 8:  # torch has no numbers of more than 64 bits
             return "?"
@@ -266,8 +265,9 @@ def _kind(array: Any) -> str:
 
 
 def _numpy(part: Any) -> Array:
-    """Return a copy in memory, in the machine's byte order; bfloat16, which numpy
-    lacks, becomes float32.
+    """Return a copy in memory, in the machine's byte order.
+
+    bfloat16, which numpy lacks, becomes float32.
     """
     if isinstance(part, Tensor):
         if part.is_floating_point() and part.dtype not in (
@@ -308,9 +308,7 @@ class NumpySource(ArraySource):
 
 
 class TorchSource(ArraySource):
-    """A tensor or a pair of tensors in a ``.pt`` file, read with
-    ``weights_only=True``.
-    """
+    """A tensor or a pair in a ``.pt`` file, read with ``weights_only=True``."""
 
     def _mapped(self) -> tuple[Any, ...]:
         # a named tuple of tensors
@@ -336,8 +334,9 @@ class TorchSource(ArraySource):
 
 
 class NpzSource(ArraySource):
-    """A CSR matrix [N, L] of scipy: each stored entry, also a stored zero, is a scored
-    candidate or a gain.
+    """A CSR matrix [N, L] of scipy.
+
+    Each stored entry, also a stored zero, is a scored candidate or a gain.
     """
 
     _matrix: Tensor | None = None

@@ -1,5 +1,7 @@
-"""The roles of the columns of a table: by known names, by the user's names, and one
-error that asks for the rest.
+"""The roles of the columns of a table.
+
+Known names and the user's names decide; one error asks for the roles that are left.
+
 
 A file, a frame or a list of objects gives the names of its columns and, where its
 format declares them, their types. From these and the user's :class:`Columns`,
@@ -50,9 +52,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "labels": ("labels", "targets"),
     }
 )
-"""Role -> the names of columns with this role. Case, ``-``, ``_``, blanks and what
-follows a colon do not count.
-"""
+"""Role -> its column names; case, ``-``, ``_``, blanks and ``:...`` do not count."""
 ITEMS_IN_OBJECTS = ("label", "id")
 """Further names of the item inside of objects."""
 GAINS_IN_LINES = ("score",)
@@ -94,9 +94,7 @@ ALTERNATIVES: Mapping[str, str] = MappingProxyType(
 )
 """Role -> further options that answer a question about it."""
 NAMES_IN_MEMORY = {"score": "score, rank or distance"}
-"""Role -> the names that a hint proposes for a table in memory, if not the name of the
-role.
-"""
+"""Role -> the names that a hint proposes in memory, if not the name of the role."""
 
 
 class Kind(Enum):
@@ -199,18 +197,14 @@ class TableReading:
 
     @property
     def sign(self) -> str:
-        """The sign that makes the highest value the best: a minus for ranks and
-        distances.
-        """
+        """The sign that makes the highest value best: ``-`` for ranks and distances."""
         if self.least_first:
             return "-"
         return ""
 
     @property
     def key(self) -> str | None:
-        """The name of the query column, or the names of several, with commas; None
-        without one.
-        """
+        """The names of the query columns, joined by commas; None without one."""
         return ",".join(self.query) or None
 
     @property
@@ -220,16 +214,15 @@ class TableReading:
         return list(dict.fromkeys(name for name in names if name is not None))
 
     def cell(self, columns: Sequence[Column], name: str) -> Column:
-        """Return the column of an item or a value, or the field of the objects in
-        lists.
-        """
+        """Return the column of an item or a value, or the field of objects in lists."""
         if self.within:
             columns = _named(columns, self.within).fields
         return _named(columns, name)
 
     def has_single_precision(self, columns: Sequence[Column]) -> bool:
-        """Whether the value is a number in single or half precision, to which
-        thresholds are rounded, too.
+        """Whether the value is a number in single or half precision.
+
+        If so, thresholds are rounded to single precision, too.
         """
         return (
             self.value is not None
@@ -237,16 +230,14 @@ class TableReading:
         )
 
     def is_named(self, role: str) -> bool:
-        """Whether the user names the column that has a role, or says that no column has
-        it.
-        """
+        """Whether the user names the column of a role, or says that there is none."""
         return bool(
             getattr(self.opening.columns, role) == self._names().get(role, NONE)
         )
 
     def check_names(self) -> None:
-        """Raise if the user names columns of predictions or targets whose format has
-        none.
+        """Raise if the user names columns of a file whose format has none.
+
 
         A query or an item that is named for all files may be in other files alone.
 
@@ -325,9 +316,7 @@ class TableReading:
 
     @property
     def options(self) -> str:
-        """The options of the command line with which a file is read like this, whatever
-        its names are.
-        """
+        """The options that read a file like this, whatever its column names."""
         opening = self.opening
         words = [f"--{opening.own_option('format')} {opening.form}"]
         if opening.delimiter is not None:
@@ -374,8 +363,8 @@ class TableReading:
 def check_keys(
     path: FilePath, reading: TableReading, columns: Sequence[Column]
 ) -> Kind:
-    """Return the type of the items; raise if queries or items are neither whole numbers
-    nor text.
+    """Return the type of the items, and check the types of queries and items.
+
 
     Raises:
         DataFileError: Naming the column and its type.
@@ -399,9 +388,7 @@ def check_keys(
 
 
 def _conversion(column: Column) -> str:
-    """Return how the cells of a column, or the entries of its lists, become whole
-    numbers or text.
-    """
+    """Return the remedy for a column of neither whole numbers nor text."""
     if column.content not in (*NUMBERS, *TIMES):
         return "nested lists and objects need a conversion"
     cast, entry_type = "str", "str"
@@ -510,15 +497,17 @@ class ColumnError(DataFileError):
         super().__init__(opening.path, problem, "", hint)
 
     def with_options_of_this_file(self) -> ColumnError:
-        """Return this error with the options for its file alone, because options for
-        all files would touch others.
+        """Return this error with options for its file alone.
+
+        Options for all files would also affect files that need none.
         """
         return ColumnError(self.opening, self.columns, self.questions, is_alone=False)
 
 
 def _problems(questions: Sequence[Question]) -> str:
-    """Return the problems in a sentence; from the second role without a column on, it
-    says "none is".
+    """Return the problems in a sentence.
+
+    After the first role without a column, "no column is" becomes "none is".
     """
     texts: list[str] = []
     beginning = LACK
@@ -594,9 +583,7 @@ def normalised(name: str) -> str:
 
 
 def is_known(name: str, aliases: Iterable[str], with_plurals: bool = False) -> bool:
-    """Whether a name is among ``aliases``; with plurals, also if it is one of them with
-    an ``s`` at its end.
-    """
+    """Whether a name is among ``aliases``, or, with plurals, one of them plus ``s``."""
     return bool(names_among([name], aliases, with_plurals))
 
 
@@ -726,9 +713,7 @@ class _Search:
     def _reading_of_objects(
         self, query: tuple[str, ...], column: Column
     ) -> TableReading:
-        """Return the reading of a table with lists of objects, such as
-        ``{"item": 7, "score": 0.5}``.
-        """
+        """Return the reading of lists of objects like ``{"item": 7, "score": 0.5}``."""
         names = [part.name for part in column.fields]
         item = self._column(
             "item",
@@ -752,8 +737,9 @@ class _Search:
         return column.kind in (Kind.ANY, *KEYS) and not self._is_explained(column)
 
     def ask_for_query_of_lists(self, query: Sequence[str]) -> None:
-        """Ask for the query, too, of lists with other questions. They may go without:
-        row i then belongs to row i.
+        """Ask for the query of lists, too, if there are other questions.
+
+        Lists may go without a query: row i then belongs to row i.
         """
         is_asked = any(question.role == "query" for question in self.questions)
         if (
@@ -769,9 +755,7 @@ class _Search:
         )
 
     def _is_explained(self, column: Column) -> bool:
-        """Whether the user gives a column another use, or it is the index of a
-        DataFrame.
-        """
+        """Whether a column has another use, or is the index of a DataFrame."""
         return (
             column.name in self._opening.forms.extra_columns
             or INDEX_NAMES.fullmatch(column.name) is not None
@@ -783,15 +767,14 @@ class _Search:
         aliases: Sequence[str],
         with_plurals: bool = False,
     ) -> list[str]:
-        """Return the names that are among ``aliases``, of the columns without another
-        use.
-        """
+        """Return the names among ``aliases``, of the columns without another use."""
         names = [column.name for column in columns if not self._is_explained(column)]
         return names_among(names, aliases, with_plurals)
 
     def _known_keys(self, role: str) -> list[str]:
-        """Return the columns that may be the query or the item; one with another use,
-        if there is no other.
+        """Return the columns that may be the query or the item.
+
+        Columns with another use count only if there is no other column.
         """
         known_names = self._known(self._scalars, ALIASES[role])
         if known_names:
@@ -863,8 +846,8 @@ class _Search:
         matches: Sequence[str],
         is_needed: bool = True,
     ) -> str:
-        """Return the name of the column of a role; empty if there is none, or it is not
-        certain.
+        """Return the column of a role; empty without a column, or if several may be it.
+
 
         Args:
             role: The role.
@@ -901,9 +884,7 @@ class _Search:
     def _with_score(
         self, reading: TableReading, candidates: Sequence[Column]
     ) -> TableReading:
-        """Return a reading with the score, rank or distance, which is one of the
-        candidates.
-        """
+        """Return a reading with the candidate that is the score, rank or distance."""
         names = [column.name for column in candidates]
         for role in SCORE_ROLES:
             name = getattr(self._user_names, role)
@@ -947,8 +928,9 @@ class _Search:
         others: Sequence[Column],
         aliases: Sequence[str],
     ) -> TableReading:
-        """Return a reading with the gain, which is one of the candidates; ask about the
-        other columns without one.
+        """Return a reading with the candidate that is the gain.
+
+        Without such a candidate, ask about the other columns.
         """
         if self._user_names.gain == NONE:
             return reading

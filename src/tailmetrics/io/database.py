@@ -1,5 +1,7 @@
-"""DuckDB in a temporary folder: it reads, numbers, joins and sorts lines in bounded
-memory; the rest goes to disk.
+"""DuckDB in a temporary folder.
+
+DuckDB reads, numbers, joins and sorts lines in bounded memory, and writes what exceeds
+the limit to disk.
 """
 
 from __future__ import annotations
@@ -20,35 +22,36 @@ from numpy.typing import NDArray
 from tailmetrics.io.files import temporary_folder
 
 MEMORY = "1GB"
-"""The default memory limit of DuckDB: ten million lines fit in it; writing them to disk
-takes a third longer.
+"""The default memory limit of DuckDB, which holds ten million lines.
+
+Writing them to disk takes a third longer.
 """
 THREAD_BYTES = 2**27
 """The memory that one thread needs to sort and join."""
 LEAST_BYTES = 2**26
-"""The smallest memory limit: below it DuckDB refuses some joins of five million names.
-"""
+"""The smallest limit: below this, DuckDB refuses some joins of five million names."""
 KEPT_ROWS = 2**16
-"""A DuckDB instance that wrote more rows is closed, not kept: it keeps freed memory,
-386 MB after 13 million rows.
+"""The most rows that an instance may have written to be kept for reuse.
+
+DuckDB keeps freed memory: 386 MB after 13 million rows.
 """
 LOOK_SECONDS = 0.2
 """Seconds between two reports of progress to the watcher."""
 Progress: TypeAlias = Callable[[str, float], None]
-"""A function that receives the current step and the share of it that is done; another
-thread calls it.
-"""
+"""A function that another thread calls with the current step and its finished share."""
 
 _IDLE: dict[int, Any] = {}
-"""Process id -> an unused DuckDB instance, kept because opening and closing one takes
-18 ms, emptying one 1 ms.
+"""Process id -> an unused DuckDB instance.
+
+Opening and closing one takes 18 ms, emptying one 1 ms.
 """
 
 
 @atexit.register
 def _release() -> None:
-    """Let idle instances go, and those in the frames of an uncaught error: DuckDB would
-    print 41 lines about them, below the error.
+    """Let idle instances go, and those in the frames of an uncaught error.
+
+    Otherwise DuckDB would print 41 lines about them, below the error.
     """
     error = getattr(sys, "last_value", None)
     while error is not None:
@@ -191,9 +194,7 @@ class Database:
             return rows
 
     def row(self, statement: str, *values: Any) -> Any:
-        """Return the first row of the result of a query; None if the result is
-        empty.
-        """
+        """Return the first row of the result of a query; None without rows."""
         return next(iter(self.rows(statement, *values)), None)
 
     def table(self, statement: str) -> Any:
@@ -236,8 +237,9 @@ class Database:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Turn the errors of DuckDB into a ValueError for too little memory, or else
-        into a :class:`DatabaseError`.
+        """Turn errors of DuckDB into a ValueError or a :class:`DatabaseError`.
+
+        Too little memory is a ValueError.
         """
         import duckdb
 
@@ -272,8 +274,9 @@ def text_of(expression: str) -> str:
 
 
 def joined_text(parts: Sequence[str]) -> str:
-    """Return SQL of the name of a query of one or several columns, as
-    :func:`joined_names` writes it.
+    """Return SQL of the name of a query, in the spelling of :func:`joined_names`.
+
+    Args: parts: SQL of each column of the query.
     """
     if len(parts) == 1:
         return parts[0]
@@ -282,8 +285,10 @@ def joined_text(parts: Sequence[str]) -> str:
 
 
 class Names(Sequence[str]):
-    """A sequence of names in an Arrow array, so that millions of names take little more
-    memory than their text.
+    """A sequence of names in an Arrow array.
+
+    Millions of names take little more memory than their text.
+
 
     Args:
         column: Arrow string array.
@@ -337,9 +342,7 @@ def literal(text: str) -> str:
 
 
 def named(path: object) -> str:
-    """Return a path as an SQL string literal in which the characters of glob patterns
-    are escaped.
-    """
+    """Return a path as an SQL string literal that escapes glob characters."""
     return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 

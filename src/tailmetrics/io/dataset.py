@@ -1,5 +1,6 @@
-"""Batches of open files, as tensors for ``metric.update``: cut to one rank's rows,
-filtered and checked.
+"""Batches of open files as tensors for ``metric.update``.
+
+Batches are cut to the rows of one rank, filtered and checked.
 """
 
 from __future__ import annotations
@@ -163,8 +164,10 @@ class Files(FileFacts):
     def _target_tensor(
         self, source: Source, rows: Rows, is_filtered: bool = False
     ) -> Tensor:
-        """Return a dense target [N, L], one label id per row [N], label ids [N, M], or
-        gains as CSR [N, L].
+        """Return targets as a tensor.
+
+        The result is dense [N, L], one label id per row [N], label ids [N, M], or gains
+        as CSR [N, L].
         """
         if not isinstance(rows, Ragged):
             return _tensor(rows)
@@ -256,8 +259,10 @@ class Dataset(Files):
             )
 
     def filtered(self) -> tuple[int, int, int]:
-        """Return three counts over this rank's rows: relevant labels, relevant labels
-        filtered out, rows left empty.
+        """Return counts of relevant labels, of those filtered out, and of emptied rows.
+
+        The counts are over the rows of this rank.
+
 
         A row left empty had relevant labels, all of them filtered out. This reads the
         targets once more.
@@ -277,8 +282,9 @@ class Dataset(Files):
         return relevant, removed, bare
 
     def _targets(self, lowest: int) -> Iterator[tuple[Rows, int]]:
-        """Yield the targets of each batch with the number of the first row; of a
-        repeated label the first stays.
+        """Yield the targets of each batch with the number of the first row.
+
+        If labels may repeat, the first entry of each label stays.
         """
         repeats = self.duplicates == "first"
         rules = RowRules("target", self.columns, repeats, lowest)
@@ -332,7 +338,9 @@ class TargetDataset(Files):
 
 
 def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, Tensor]:
-    """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of
+    """Return predictions as tensors.
+
+    The result is dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of
     candidates, or CSR [N, L].
     """
     if not isinstance(rows, Ragged):
@@ -357,8 +365,9 @@ def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
 
 
 def _tensor(array: Array) -> Tensor:
-    """Return an array as a tensor that owns its memory: that of Arrow or of a file must
-    not be changed.
+    """Return an array as a tensor that owns its memory.
+
+    The memory of Arrow or of a file must not be changed.
     """
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
@@ -369,9 +378,7 @@ def _tensor(array: Array) -> Tensor:
 
 
 def drop_low_gains(rows: Rows, minimum: float) -> Rows:
-    """Return targets without the gains below ``minimum``; targets without gains stay
-    unchanged.
-    """
+    """Return targets without the gains below ``minimum``, if they have gains."""
     if isinstance(rows, Ragged):
         if rows.values is None:
             return rows
@@ -382,9 +389,7 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 
 
 def first_of_each(rows: Ragged) -> Ragged:
-    """Return rows in which each label stands once: later entries of a label are left
-    out, with their gains.
-    """
+    """Return rows without the later entries of each label and their gains."""
     return rows.select(~stands_before(rows.row_numbers, rows.ids) | (rows.ids < 0))
 
 
@@ -444,8 +449,10 @@ VALUE_HINTS = {
 
 
 def check_rows(rows: Rows, source: Source, first: int, rules: RowRules) -> None:
-    """Raise unless ids are in range and distinct within their row, no score is NaN, and
-    gains are in their range.
+    """Raise unless ids are in range and distinct, scores not NaN, and gains in range.
+
+    Ids are distinct within their row.
+
 
     Args:
         rows: Rows as read.
@@ -474,8 +481,9 @@ def check_rows(rows: Rows, source: Source, first: int, rules: RowRules) -> None:
 
 
 def _check_repeats(rows: Ragged, source: Source, first: int, rules: RowRules) -> None:
-    """Raise if a row holds a label twice, unless repeated labels are allowed and the
-    numbers are no matrix.
+    """Raise if a row holds a label twice.
+
+    Repeated labels pass if the rules allow them and the numbers cannot be a matrix.
     """
     row = _repeating_row(rows)
     if row is None:
@@ -511,9 +519,7 @@ def _longer_key(reading: TableReading) -> str:
 
 
 def _wrong_id(ids: Ints, rules: RowRules) -> tuple[int, str, str] | None:
-    """Return the position of an id that is out of range, the problem and a hint; None
-    if all ids are in range.
-    """
+    """Return the place of an id out of range, the problem and a hint, or None."""
     if not ids.size:
         return None
     low, high, num_labels = int(ids.min()), int(ids.max()), rules.num_labels
@@ -529,8 +535,8 @@ def _wrong_id(ids: Ints, rules: RowRules) -> tuple[int, str, str] | None:
 
 
 def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
-    """Return the position of a wrong score or gain, the problem and a hint; None if
-    there is none.
+    """Return the place of a wrong score or gain, the problem and a hint, or None.
+
 
     For scores a look at the minimum is enough: it is NaN if any score is NaN.
     """
@@ -556,8 +562,9 @@ def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
 
 
 def _repeating_row(rows: Ragged) -> int | None:
-    """Return a row that holds a label twice; rows of very different lengths are halved
-    first, against padding.
+    """Return the number of a row that holds a label twice; None without one.
+
+    Rows of very different lengths are halved first, which limits padding.
     """
     if rows.width < 2:
         return None

@@ -1,5 +1,5 @@
-"""Data files: paths and addresses, folders and patterns, compression, and temporary
-copies.
+"""Data files: paths and addresses, folders, patterns, compression, temporary copies.
+
 
 ``pyarrow.fs`` opens addresses (``s3://``, ``gs://``, ``hdfs://``). It takes options and
 credentials from the environment, from the files of the vendor's own tools, or from the
@@ -148,8 +148,9 @@ GOOGLE_HINT = (
 SCRATCH = ".tailmetrics-"
 """Start of the names of temporary folders."""
 PATIENCE = "retry_limit_seconds=10"
-"""Option for Google's store: without it, missing credentials become an error only after
-a quarter of an hour.
+"""Option for Google's store.
+
+Without this option, missing credentials become an error only after 15 minutes.
 """
 
 _ADDRESS = re.compile(
@@ -167,8 +168,9 @@ MAGIC = {
 """(Position, value) of the bytes that identify a codec -> the codec in pyarrow."""
 HEAD_BYTES = 2**16
 LONGEST_FIRST_LINE = 2**27
-"""Bytes of a first line at most (128 MB), for long lists. A binary file seldom has 64
-kB without a line-end byte.
+"""Bytes of a first line at most (128 MB), for long lists.
+
+A binary file seldom has 64 kB without a line-end byte.
 """
 GLOB = re.compile(r"[*?\[]")
 DATASET_STATE = "state.json"
@@ -177,8 +179,10 @@ DATASET_STATE = "state.json"
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file or folder in a store, with the methods of :class:`pathlib.Path` that
-    readers use.
+    """A file or folder in a store.
+
+    The class has the methods of :class:`pathlib.Path` that readers use.
+
 
     Attributes:
         address: The address without credentials and options, for messages.
@@ -204,9 +208,7 @@ class StoredFile:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """Type and size, as fsspec reports them; the type ``nothing`` if the file does
-        not exist.
-        """
+        """Type and size from fsspec; a missing file has the type ``nothing``."""
         with asking(self.address), suppress(FileNotFoundError):
             return self.system.info(self.key)  # type: ignore[no-any-return]
         return {"type": "nothing"}
@@ -250,8 +252,10 @@ def is_address(path: Any) -> bool:
 
 
 def path_of(path: str | PurePath | StoredFile) -> FilePath:
-    """Return the file or folder of a path or an address; ``file://`` gives a local
-    path.
+    """Return the file or folder of a path or an address.
+
+    ``file://`` gives a local path.
+
 
     Raises:
         DataFileError: If the scheme is unknown or the address is wrong.
@@ -272,9 +276,7 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
 
 @lru_cache(maxsize=64)
 def _system(root: str, options: str) -> tuple[Any, str]:
-    """Return the file system of an address without a path, and the prefix of its
-    paths.
-    """
+    """Return the file system of an address without a path, and its path prefix."""
     import fsspec
     import pyarrow as pa
     from fsspec.implementations.arrow import ArrowFSWrapper
@@ -380,8 +382,10 @@ def _parts(path: FilePath) -> Iterator[FilePath]:
 
 
 def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
-    """Yield the files of a pattern, whose first ``depth`` parts are plain, or of a
-    folder, in their order.
+    """Yield the files of a pattern or of a folder, in their order.
+
+    The first ``depth`` parts of a pattern are plain.
+
 
     Raises:
         DataFileError: With this problem, if there are none.
@@ -418,8 +422,9 @@ def _num_plain_parts(path: FilePath) -> int:
 
 
 def _listed(path: FilePath, depth: int) -> Iterable[Any]:
-    """Return the files that match a pattern, whose first ``depth`` parts are plain, or
-    the files below a folder.
+    """Return the files that match a pattern, or the files below a folder.
+
+    The first ``depth`` parts of a pattern are plain.
     """
     if not isinstance(path, Path):
         return path.glob()
@@ -441,8 +446,9 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 @cache
 def _spooled(pipe: Path) -> Path:
-    """Return a file with the content of a pipe, which can be read only once; the file
-    lasts until the process ends.
+    """Return a copy of a pipe, which can be read only once.
+
+    The copy lasts until the process ends.
     """
     copy = temporary_folder(_spooled) / (pipe.name or "pipe")
     with (
@@ -455,9 +461,7 @@ def _spooled(pipe: Path) -> Path:
 
 
 def _dataset(folder: Path) -> Iterator[FilePath]:
-    """Yield the files of a data set saved by ``datasets``, in the order of its state
-    file.
-    """
+    """Yield the files of a data set saved by ``datasets``, in their stated order."""
     with file_errors(folder / DATASET_STATE, "the state of a data set"):
         state = json.loads((folder / DATASET_STATE).read_text(encoding="utf-8"))
         names = [file["filename"] for file in state["_data_files"]]
@@ -480,8 +484,9 @@ def _dataset(folder: Path) -> Iterator[FilePath]:
 
 
 def suffix_of(path: FilePath) -> str:
-    """Return the suffix of the format, in lower case and without its dot: ``run`` for
-    ``a.run.gz``.
+    """Return the suffix of the format: ``run`` for ``a.run.gz``.
+
+    The suffix is in lower case and has no dot.
     """
     name = PurePath(path.name)
     suffix = name.suffix.lower().removeprefix(".")
@@ -491,9 +496,7 @@ def suffix_of(path: FilePath) -> str:
 
 
 def codec_of(path: FilePath) -> str | None:
-    """Return the codec of a compressed file, from its first bytes; None if it is not
-    compressed.
-    """
+    """Return the codec of a file, from its first bytes; None if not compressed."""
     with path.open("rb") as file:
         start = file.read(10)
     for (place, magic), codec in MAGIC.items():
@@ -515,8 +518,9 @@ def stream(path: FilePath) -> Any:
 
 
 def head(path: FilePath) -> bytes:
-    """Return the first 64 kB, decompressed; if the first line is longer, at least this
-    whole line (up to 128 MB).
+    """Return the first 64 kB, decompressed, and at least the whole first line.
+
+    A first line longer than 128 MB is cut.
     """
     with file_errors(path, "text"), stream(path) as file:
         data = bytearray(file.read(HEAD_BYTES))
@@ -532,8 +536,10 @@ def head(path: FilePath) -> bytes:
 
 
 class Plain:
-    """A local, uncompressed file: the given file, or else a copy of it, deleted
-    together with this object.
+    """A local file without compression: the given file, or else a copy.
+
+    A copy is deleted together with this object.
+
 
     Attributes:
         path: The local file without compression.
@@ -553,8 +559,9 @@ class Plain:
 
 
 def temporary_folder(owner: Any, above: Path | None = None) -> Path:
-    """Return a new folder in ``above``, or in ``TMPDIR``; it is deleted with ``owner``,
-    at the latest at the end.
+    """Return a new folder in ``above``, or in ``TMPDIR``.
+
+    The folder is deleted with ``owner``, at the latest when the process ends.
     """
     folder = Path(above or gettempdir()) / f"{SCRATCH}files-{token_hex(8)}"
     # first: a signal may end the program in between

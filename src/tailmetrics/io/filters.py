@@ -1,6 +1,4 @@
-"""Pairs of a row and a label that do not count, such as what a user has seen in
-training.
-"""
+"""Pairs of row and label that do not count, such as items a user saw in training."""
 
 from __future__ import annotations
 
@@ -28,10 +26,10 @@ class Filter:
         return len(self._rows)
 
     def apply(self, batch: Rows, first: int, blank: float) -> Rows:
-        """Return a batch without its filtered labels; in a dense batch, ``blank``
-        overwrites them in place.
+        """Return a batch without its filtered labels.
 
-        ``first`` is the row number of the batch's first row.
+        In a dense batch, ``blank`` overwrites them in place. ``first`` is the row
+        number of the batch's first row.
         """
         start, stop = np.searchsorted(self._rows, [first, first + len(batch)])
         if start == stop:
@@ -53,8 +51,8 @@ def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
 
 
 def read_named_filter(files: LineFiles, database: Database) -> Filter:
-    """Read pairs of query and item; a pair whose query or item is not evaluated is left
-    out.
+    """Read pairs of query and item, without pairs that are not evaluated.
+
 
     Args:
         files: The file, or its parts.

@@ -1,5 +1,5 @@
-"""File formats: each declares its name, its suffixes, and the function that opens a
-file.
+"""File formats: each declares its name, its suffixes and its opener.
+
 
 To add a format, register it as this module does at its end.
 :func:`tailmetrics.io.read`, the command line and their messages then know it.
@@ -83,8 +83,9 @@ def _by_suffix(role: Role, path: FilePath) -> Format:
 
 
 def _in(module: str, function: str) -> Opener:
-    """Return a function of a module that is imported when it is first called, because
-    pyarrow takes a while.
+    """Return a function of a module that is imported only when the function is called.
+
+    Importing pyarrow takes a while.
     """
 
     def opener(opening: Opening) -> Any:

@@ -1,6 +1,4 @@
-"""What the user says about the forms of files: their formats, the names of columns, and
-what separates fields.
-"""
+"""What the user says about files: formats, names of columns, and separators."""
 
 from __future__ import annotations
 
@@ -14,15 +12,12 @@ from tailmetrics.io.database import MEMORY
 from tailmetrics.io.files import DataFileError, FilePath
 
 Role: TypeAlias = Literal["preds", "target", "train", "pairs"]
-"""What a file holds: predictions, targets, training targets, or the pairs of a filter.
-"""
+"""The content of a file: predictions, targets, training targets, or filter pairs."""
 
 NONE = "none"
 """The value of ``Columns.gain`` and ``Columns.query`` for "no column"."""
 ORDER = "order"
-"""The value of ``Columns.rank`` for "the lines of a query stand in the order of their
-ranks".
-"""
+"""The value of ``Columns.rank`` if the lines of a query stand in rank order."""
 IN_MEMORY = "in memory"
 """The name of the format of tables, objects and dicts."""
 
@@ -51,8 +46,10 @@ def option_for(role: Role, name: str) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """The user's names of columns, for files whose names are unknown or ambiguous. A
-    file must have these columns.
+    """The user's names of columns, for files whose names are unknown or ambiguous.
+
+    A file must have these columns.
+
 
     Attributes:
         query: The query, user or row of a line or of a list. ``head,relation`` is one
@@ -84,18 +81,14 @@ class Columns:
         return {role: name for role, name in values.items() if name is not None}
 
     def with_names(self, other: Columns | None) -> Columns:
-        """Return a copy with the names of ``other`` added; if both name a role,
-        ``other`` wins.
-        """
+        """Return a copy with the names of ``other``, which win over the own names."""
         if other is None:
             return self
         return Columns(**{**self.names(), **other.names()})
 
     @property
     def by_place(self) -> bool:
-        """Whether the names are places of columns, from 0, because the file has no line
-        of names.
-        """
+        """Whether the names are places from 0, in a file without a line of names."""
         parts = []
         for name in self.names().values():
             if name not in (NONE, ORDER):
@@ -174,9 +167,7 @@ class Opening:
 
     @property
     def shared_roles(self) -> set[str]:
-        """The roles whose columns the user names for all files at once, so that this
-        file may lack them.
-        """
+        """The roles named for all files at once, whose columns this file may lack."""
         return {"query", "item"} & set(self.forms.shared_columns.names()) - set(
             self.own_columns.names()
         )
@@ -191,9 +182,7 @@ class Opening:
 
     @property
     def own_list_delimiter(self) -> str | None:
-        """The separator of the entries of a list in text that the user gives for this
-        kind of file alone.
-        """
+        """The separator of list entries in text, for this kind of file alone."""
         return self.forms.list_delimiters.get(self.role)
 
     @property
@@ -205,15 +194,11 @@ class Opening:
 
     @property
     def in_memory(self) -> bool:
-        """Whether this is a table in memory; hints then name no options of the command
-        line.
-        """
+        """Whether this is a table in memory, for which hints name no options."""
         return self.form == IN_MEMORY
 
     def own_option(self, name: str) -> str:
-        """Return the name of an option for this kind of file alone, such as
-        ``preds-columns`` for ``columns``.
-        """
+        """Return the name of this kind's own option, such as ``preds-columns``."""
         return option_for(self.role, name)
 
     def option_of(self, role: str) -> str:
@@ -223,8 +208,10 @@ class Opening:
         return f"--{self.own_option('columns')}.{role}"
 
     def check_columns(self) -> None:
-        """Raise if the user names a column that this kind of file does not have, or
-        several numbers for one order.
+        """Raise if the user names a column that this kind of file cannot have.
+
+        Only one column may order the items of predictions.
+
 
         Raises:
             DataFileError: Naming the options.
@@ -262,9 +249,7 @@ class Opening:
 
     @property
     def run_role(self) -> str:
-        """The role of the scores of a run without columns: ``rank`` or ``distance`` if
-        the user says so.
-        """
+        """The role of a run's scores without columns: score, rank or distance."""
         for role in ("rank", "distance"):
             if getattr(self.columns, role) == self.number_name:
                 return role
