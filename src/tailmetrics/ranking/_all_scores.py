@@ -1,5 +1,6 @@
-"""Values that need the scores of all labels: log-normalisers, and counts of higher
-scores within a bucket.
+"""Log-normalisers, and counts of higher scores within a bucket.
+
+Both need the scores of all labels.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 def counts_by_bucket(
     scores: Tensor, rows: Tensor, own: Tensor, ids: Tensor, buckets: LabelBuckets
 ) -> Tensor:
-    """Count the labels in the bucket of a given label as :meth:`Kernels.counts_above`
-    counts all labels.
+    """Count labels as :meth:`Kernels.counts_above` does, but by bucket.
+
+    Each given label is compared only with the labels of its bucket.
 
     Args:
         scores: Shape (N, L): the scores of all labels.
@@ -44,11 +46,11 @@ def counts_by_bucket(
 
 
 def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest score of each row, and log Σ exp(score - largest) over all L
-    labels, natural log.
+    """Return the largest score of each row, and log Σ exp(score - largest).
 
-    Their sum is the log-normaliser, log Σ exp(score). They are not added, because a
-    huge largest score would absorb the digits of the logarithm.
+    The sum runs over all L labels; the logarithm is natural. The two values add up to
+    the log-normaliser, log Σ exp(score). They are not added, because a huge largest
+    score would absorb the digits of the logarithm.
 
     Args:
         scores: Shape (N, L), floating.
@@ -75,8 +77,7 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _terms_added_up(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest score of each row, and Σ exp(score - largest) as two whole
-    numbers for each row.
+    """Return the largest score of each row, and Σ exp(score - largest) in two parts.
 
     Args:
         scores: Shape (N, L), floating, L >= 1.
@@ -110,9 +111,7 @@ def _terms_added_up(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _log_of(sums: Tensor, num_labels: int) -> Tensor:
-    """Return the natural log of the sum whose two parts :func:`_terms_added_up`
-    returned, shape (N,).
-    """
+    """Return the natural log of the sums of :func:`_terms_added_up`, shape (N,)."""
     bits, real = _bits(num_labels), real_dtype(sums.device)
     # without the term of the largest score, small terms keep their digits (log1p)
     largest_term: int = 2**bits
@@ -123,7 +122,8 @@ def _log_of(sums: Tensor, num_labels: int) -> Tensor:
 
 
 def _bits(num_labels: int) -> int:
-    """Return the number of binary digits behind the point with which the sum of L terms
-    <= 1 is exact in float64.
+    """Return how many binary digits keep the sum of L terms <= 1 exact in float64.
+
+    The digits are those behind the point.
     """
     return 53 - max(0, num_labels - 1).bit_length()

@@ -17,8 +17,9 @@ Duplicates: TypeAlias = Literal["error", "first"]
 
 
 class BatchArguments(TypedDict, total=False):
-    """Keyword arguments that say how a batch is read, of every metric;
-    SHARED_PARAMETERS describes them.
+    """Keyword arguments of every metric that say how a batch is read.
+
+    ``SHARED_PARAMETERS`` describes them.
     """
 
     duplicates: Duplicates
@@ -44,9 +45,7 @@ ROW_ARGUMENTS = ("row_mask", "row_groups", "row_weights")
 
 
 OPTIONAL_ARGUMENTS = (*ROW_ARGUMENTS, "indexes", "ids")
-"""The optional arguments, all but ``preds`` and ``target``. Most batches have none of
-them.
-"""
+"""All arguments but ``preds`` and ``target``. Most batches have none of them."""
 
 
 @dataclass(eq=False)
@@ -99,8 +98,9 @@ class Context:
         ignore_index: Any = None,
         **settings: Any,
     ) -> Context:
-        """Return the settings of a call of a public function, after checks; a metric
-        checks them when it is made.
+        """Return the settings of a call of a public function, after checks.
+
+        A metric checks its settings when it is made.
         """
         if num_labels is not None:
             check_count(caller, "num_labels", num_labels)
@@ -115,8 +115,9 @@ class Context:
 
 @dataclass(eq=False)
 class Batch:
-    """The arguments of an update, first as the caller gave them; :func:`as_tensors`
-    and :func:`as_rows` turn them into tensors with one axis of rows.
+    """The arguments of an update, first as the caller passed them.
+
+    :func:`as_tensors` and :func:`as_rows` turn them into tensors with one axis of rows.
 
     Attributes:
         preds: Scores, ids or CSR; or a pair of scores and ids.
@@ -159,8 +160,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class ExplicitTarget:
-    """The target in an explicit form: ids, a mask, gains, or ids with gains. The other
-    attributes are None.
+    """The target in an explicit form: ids, a mask, gains, or ids with gains.
+
+    The other attributes are None.
     """
 
     ids: Any = None

@@ -12,8 +12,9 @@ FORCED = [False]
 
 @contextmanager
 def force_plain() -> Iterator[None]:
-    """Use the plain kernels also on the CPU, so that tests can compare their bits with
-    the CPU kernels.
+    """Use the plain kernels also on the CPU.
+
+    Tests compare their bits with those of the CPU kernels.
     """
     before, FORCED[0] = FORCED[0], True
     try:

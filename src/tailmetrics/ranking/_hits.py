@@ -1,5 +1,6 @@
-"""The data of the ranking steps: relevant labels as flat entries, hits as a table with
-one row per list.
+"""The data of the ranking steps: relevant labels and hits.
+
+Relevant labels are flat entries; hits are a table with one row per list.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from tailmetrics.ranking._once import once, whole_numbers
 from tailmetrics.ranking._orders import looked_up, order_by_key
 
 NOT_RANKED = 2**62
-"""The rank of a relevant label that is not in the list. It is larger than any cut-off.
-"""
+"""The rank of a relevant label outside the list; larger than any cut-off."""
 
 EVERYTHING = NOT_RANKED - 1
 """The cut-off of ``k=None``, which cuts nothing off."""
@@ -27,8 +27,9 @@ EVERYTHING = NOT_RANKED - 1
 
 @dataclass(eq=False)
 class Hits:
-    """The hits of ranked lists: their relevant labels, sorted by rank, one row for each
-    list.
+    """The hits of ranked lists, one row per list, sorted by rank.
+
+    A hit is a relevant label in the list.
 
     If the list is ``7 2 5`` and the labels 5 and 7 are relevant, the ranks are 1 3 and
     the ids are 7 5.
@@ -48,8 +49,9 @@ class Hits:
 
 
 class LazyHits(Hits):
-    """Hits whose labels and gains are looked up at first use, because most formulas
-    read only ranks.
+    """Hits whose labels and gains are looked up at first use.
+
+    Most formulas read only ranks.
 
     Args:
         ranks: Shape (..., W), int64.
@@ -79,8 +81,9 @@ class LazyHits(Hits):
 
 
 class LabelWeights:
-    """One weight per label. A ranking looks equal weights up once for all metrics that
-    use them.
+    """One weight per label.
+
+    A ranking looks equal weights up once for all metrics that use them.
 
     Args:
         values: Shape (L,), float64.
@@ -105,16 +108,18 @@ class LabelWeights:
 
     @classmethod
     def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
-        """Return a vector of weights (L,) as ``LabelWeights``, not remembered, because
-        the vector may change.
+        """Return ``weights``, or a vector (L,) wrapped as ``LabelWeights``.
+
+        A wrapped vector is not remembered, because the vector may change.
         """
         if isinstance(weights, LabelWeights):
             return weights
         return cls(weights, remembered=False)
 
     def on(self, device: torch.device) -> Tensor:
-        """Return the weights on a device, shape (L,), float64, or float32 if the device
-        has no float64.
+        """Return the weights on a device, shape (L,).
+
+        They are float64, or float32 if the device has no float64.
         """
         if device not in self._on:
             self._on[device] = self._values.detach().to(device, real_dtype(device))
@@ -157,8 +162,9 @@ class ListCheck(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The relevant labels of all rows as a flat list, by ascending row: label
-    ``ids[t]`` is relevant in ``rows[t]``.
+    """The relevant labels of all rows as a flat list, by ascending row.
+
+    Label ``ids[t]`` is relevant in ``rows[t]``.
 
     An entry with ``ids[t] == -1`` is void: it stands for no label. The CPU kernels
     remove void entries. On a device they stay, because the program would wait for the
@@ -184,8 +190,7 @@ class Entries:
 
 
 class Padding:
-    """Makes a padded table of a vector of values: values with the same key become one
-    row.
+    """Turns a vector of values into a padded table, with one row for each key.
 
     Args:
         keys: Shape (H,), int64: the row of each value, a flat index into ``shape``; a
@@ -230,16 +235,15 @@ class Padding:
         self._places = places
 
     def place(self, values: Tensor, fill: float) -> Tensor:
-        """Return ``values`` (H,) as a table of shape (*shape, width), padded with
-        ``fill``.
-        """
+        """Return ``values`` (H,) as a table (*shape, width), padded with ``fill``."""
         if not len(values):
             return values.new_full(self.filled.shape, fill)
         return torch.where(self.filled, looked_up(values, self._places), fill)
 
     def hits(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> Hits:
-        """Return flat hits (H,) as a table of hits (*shape, width). Within a key they
-        must be in order of rank.
+        """Return flat hits (H,) as a table of hits (*shape, width).
+
+        Within a key the hits must be in order of rank.
         """
         if gains is not None:
             gains = self.place(gains, 0.0)

@@ -1,5 +1,6 @@
-"""The steps of a ranking that differ between the CPU and other devices: the plain
-kernels, which never read a value.
+"""The steps of a ranking that differ between the CPU and other devices.
+
+These are the plain kernels, which never read a value.
 
 To read a value, the program would wait for the device. Small differences depend on
 :attr:`Kernels.can_read_values`. Steps with another algorithm on the CPU are in
@@ -47,32 +48,35 @@ from tailmetrics.ranking._orders import (
 )
 
 SHARED_DEPTH = 16
-"""Hits are searched at least to this rank, and at least this many of the best gains are
-kept.
+"""Hits are searched, and best gains kept, at least to this rank.
 
 Most cut-offs then share one search.
 """
 
 MOST_PAIRS_COMPARED = 2**27
-"""Up to this many pairs of a relevant label and a place of a list, all pairs are
-compared: 128 MB of flags.
+"""Up to this many pairs of a relevant label and a place are all compared.
+
+The flags of so many pairs take 128 MB.
 """
 
 LARGE_TABLE = 2**20
-"""A part of a table with more ranks than this (8 MB) is copied, so that the table
-itself can be released.
+"""A part of a table with more ranks than this (8 MB) is copied.
+
+The table itself can then be released.
 """
 
 FEW_TARGETS = 32
-"""Up to this many relevant labels in a row, to count better scores is cheaper than to
-sort the row.
+"""Up to this many relevant labels in a row, ranks come from counts of better scores.
+
+With more, sorting the row is cheaper.
 """
 
 
 @dataclass(eq=False)
 class Targets:
-    """The relevant labels of ``num_rows`` rows, in one of three forms: a dense matrix,
-    padded ids, or entries.
+    """The relevant labels of ``num_rows`` rows.
+
+    They have one of three forms: a dense matrix, padded ids, or entries.
 
     Attributes:
         num_rows: N.
@@ -103,17 +107,16 @@ class Targets:
 
     @property
     def kernels(self) -> Kernels:
-        """The kernels that read the batch; the plain kernels while ``torch.compile``
-        traces.
-        """
+        """The kernels that read the batch; the plain ones in ``torch.compile``."""
         if is_compiling():
             return PLAIN
         return self.read_by
 
     @property
     def binary(self) -> bool:
-        """Whether every relevant label has gain 1, as far as this is known without
-        reading gains.
+        """Whether every relevant label has gain 1.
+
+        False if only the gains could tell.
         """
         if self.dense is not None:
             return self.dense.dtype == torch.bool
@@ -121,8 +124,9 @@ class Targets:
 
     @property
     def widest(self) -> int:
-        """An upper bound of the number of relevant labels of a row, from the shape of
-        the targets or the entries.
+        """An upper bound of the number of relevant labels of a row.
+
+        The bound is known from the shape of the targets or the entries.
         """
         if self.dense is not None:
             return self.dense.shape[1]
@@ -156,8 +160,9 @@ class Targets:
 
     @once
     def starts(self) -> Tensor:
-        """The place of the first entry of each row, and T behind them, shape (N + 1,),
-        int64; no entry may be void.
+        """The place of the first entry of each row, and T, (N + 1,), int64.
+
+        No entry may be void.
         """
         return F.pad(self.n_relevant.cumsum(dim=0), (1, 0))
 
@@ -184,8 +189,9 @@ class Targets:
         return counts.scatter_add_(0, entries.rows, is_relevant)
 
     def keys(self, buckets: LabelBuckets | None) -> Tensor:
-        """Return the row, or row and bucket, of each entry as one number: N, or N * G,
-        for a void entry.
+        """Return the row, or row and bucket, of each entry as one number.
+
+        A void entry has the number N, or N * G.
         """
         entries = self.entries
         keys, void_key = entries.rows, self.num_rows
@@ -195,8 +201,9 @@ class Targets:
         return torch.where(entries.ids >= 0, keys, void_key)
 
     def without_void(self) -> Targets:
-        """Return these targets as entries, without void entries. The program waits for
-        the device.
+        """Return these targets as entries, without void entries.
+
+        The program waits for the device.
         """
         if self.kernels.can_read_values:
             entries = self.entries
@@ -208,16 +215,16 @@ class Targets:
         return self.with_entries(replace(entries, width=width))
 
     def judged(self) -> Targets:
-        """Return targets in which all labels with an entry are relevant, those of gain
-        0 included.
+        """Return targets in which every label with an entry is relevant.
+
+        Labels of gain 0 are included.
         """
         # without judgments a ranking is its own judged one
         assert self.judgments is not None
         return self.with_entries(self.kernels.without_void(self.judgments))
 
     def at_least(self, min_gain: float) -> Targets:
-        """Return targets in which only labels with a gain of at least ``min_gain`` > 0
-        are relevant.
+        """Return targets in which labels with a gain >= ``min_gain`` > 0 are relevant.
 
         Both are compared in the type of the gains: .7 in float32 is at least 0.7.
         """
@@ -242,8 +249,9 @@ class Targets:
 
 
 class RelevantLabels:
-    """The number of relevant labels of each row, or of each row and bucket, and their
-    best gains, listed or not.
+    """The number of relevant labels and their best gains, listed or not.
+
+    The number is that of each row, or of each row and bucket.
 
     Args:
         targets: The relevant labels of N rows.
@@ -274,24 +282,24 @@ class RelevantLabels:
 
     @once
     def keys(self) -> Tensor:
-        """The flat index in :attr:`n` of the row, or row and bucket, of each of
-        :attr:`ids`; void ones stand behind.
+        """The flat index in :attr:`n` of the row, or row and bucket, of each label.
+
+        The labels are :attr:`ids`; void ones have an index behind the last one.
         """
         return self.targets.keys(self.buckets)
 
     @once
     def present(self) -> Tensor:
-        """The flat indexes in :attr:`n` of rows, or rows and buckets, with a relevant
-        label; on a device, of all.
-        """
+        """The flat indexes of the numbers above 0 in :attr:`n`; on a device, of all."""
         if self.targets.kernels.can_read_values:
             return self.n.view(-1).nonzero()[:, 0]
         return whole_numbers(self.n.numel(), self.n.device)
 
     @once
     def most(self) -> int:
-        """An upper bound of :attr:`n`: its largest number, or on a device a bound that
-        is known without waiting.
+        """The largest number in :attr:`n`; on a device, an upper bound of that number.
+
+        The bound is known without waiting.
         """
         targets = self.targets
         if targets.filled and self.buckets is None:
@@ -300,14 +308,13 @@ class RelevantLabels:
         return targets.kernels.most(self.n, targets.widest)
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:
-        """Return the rows with a hit, shape (R,); None if it is faster to read all
-        rows.
-        """
+        """Return the rows with a hit, shape (R,); None if it is faster to read all."""
         return self.targets.kernels.rows_with_hits(hits)
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
-        """Return the ``k`` largest gains, or weights, of relevant labels, then zeros,
-        (..., W), W <= k, float64.
+        """Return the ``k`` largest gains, or weights, of relevant labels, then zeros.
+
+        Shape (..., W), W <= k, float64.
         """
         key = None if weights is None else weights.digest
         best = self._best.get(key)
@@ -319,8 +326,9 @@ class RelevantLabels:
 
 
 def _entries_of_ids(ids: Tensor) -> Entries:
-    """Return label ids (N, M), padded with -1, as entries of gain 1; a padded place is
-    a void entry.
+    """Return label ids (N, M), padded with -1, as entries of gain 1.
+
+    A padded place becomes a void entry.
     """
     return Entries(rows_of_cells(ids), ids.reshape(-1), None, ids.shape[1])
 
@@ -344,8 +352,10 @@ class Places:
 
 
 class Kernels(ScoreKernels):
-    """The steps of a ranking. If ``can_read_values`` is False, no step reads a value
-    and no size depends on a value.
+    """The steps of a ranking.
+
+    If ``can_read_values`` is False, no step reads a value and no size depends on a
+    value.
     """
 
     def padding(
@@ -361,8 +371,9 @@ class Kernels(ScoreKernels):
     # the relevant labels
 
     def form_of_gains(self, targets: Targets) -> Targets:
-        """Return targets of a dense matrix of gains: as entries if values may be read,
-        else as they are.
+        """Return targets of a dense matrix of gains, in their fastest form.
+
+        They are entries if values may be read, else the matrix itself.
         """
         if not self.can_read_values:
             return targets
@@ -373,8 +384,9 @@ class Kernels(ScoreKernels):
         return targets.with_entries(targets.entries)
 
     def without_void(self, entries: Entries) -> Entries:
-        """Return the entries without void ones, and without gains if all are 1; on a
-        device, return them unchanged.
+        """Return the entries without void ones, and without gains if all are 1.
+
+        On a device, return them unchanged.
         """
         if not self.can_read_values:
             return entries
@@ -391,8 +403,9 @@ class Kernels(ScoreKernels):
         return entries
 
     def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
-        """Return labels (T,) and counts (T,), int64. How often a label is relevant is
-        the sum of its counts.
+        """Return labels (T,) and counts (T,), int64.
+
+        How often a label is relevant is the sum of its counts.
         """
         dense = targets.dense
         if dense is None or self.can_read_values:
@@ -406,8 +419,9 @@ class Kernels(ScoreKernels):
         return whole_numbers(dense.shape[1], dense.device), is_relevant.sum(dim=0)
 
     def most(self, n: Tensor, widest: int) -> int:
-        """Return the largest of the numbers ``n``; on a device, return the bound
-        ``widest`` without reading ``n``.
+        """Return the largest of the numbers ``n``.
+
+        On a device, return the bound ``widest`` without reading ``n``.
         """
         if not self.can_read_values:
             return widest
@@ -418,8 +432,9 @@ class Kernels(ScoreKernels):
     def count_by_bucket(
         self, relevant: RelevantLabels, buckets: LabelBuckets
     ) -> Tensor:
-        """Return the number of relevant labels of each row and bucket, (N, G), int64,
-        and set ``relevant.maxima``.
+        """Return the number of relevant labels of each row and bucket, (N, G), int64.
+
+        Set ``relevant.maxima`` too.
         """
         targets = relevant.targets
         chunks = self._column_chunks(relevant)
@@ -445,8 +460,9 @@ class Kernels(ScoreKernels):
     def best(
         self, relevant: RelevantLabels, k: int, weights: LabelWeights | None
     ) -> Tensor:
-        """Return the largest gains of the relevant labels, or their largest weights, in
-        descending order, then zeros.
+        """Return the largest gains, or weights, of relevant labels, then zeros.
+
+        Gains or weights are in descending order.
 
         Args:
             relevant: The relevant labels.
@@ -482,8 +498,9 @@ class Kernels(ScoreKernels):
         return best
 
     def _column_chunks(self, relevant: RelevantLabels) -> ColumnChunks | None:
-        """Return the columns of a dense target by bucket; None for other targets, and
-        if entries are faster.
+        """Return the columns of a dense target by bucket.
+
+        None for other targets, and if entries are faster.
 
         ``torch.compile`` cannot use tables that are kept outside of the graph.
         """
@@ -517,8 +534,9 @@ class Kernels(ScoreKernels):
     # the ranks of the relevant labels in a list
 
     def deepest(self, k: int, depth: int) -> int:
-        """Return the depth to which a list of ``depth`` is searched for cut-offs up to
-        ``k``: one of few depths.
+        """Return how deep a list of ``depth`` is searched for cut-offs up to ``k``.
+
+        The result is one of few depths.
         """
         list_depth = max(1, depth)
         if self.can_read_values:
@@ -527,8 +545,9 @@ class Kernels(ScoreKernels):
         return min(max(SHARED_DEPTH, next_power_of_two), list_depth)
 
     def find_hits(self, targets: Targets, ids: Tensor) -> Any:
-        """Look the ids of lists (N, K) up among the relevant labels. Only other kernel
-        methods read the result.
+        """Look the ids of lists (N, K) up among the relevant labels.
+
+        Only other kernel methods read the result.
         """
         if not ids.shape[1]:
             ids = ids.new_full((len(ids), 1), -1)
@@ -538,8 +557,9 @@ class Kernels(ScoreKernels):
     def relevant_places(
         self, targets: Targets, ids: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Return a mask of the places of lists (N, K) that are hits, and their gains;
-        None if every gain is 1.
+        """Return which places of lists (N, K) are hits, and their gains.
+
+        The gains are None if every gain is 1.
         """
         if targets.dense is not None:
             return _in_matrix(targets.dense, ids)
@@ -558,9 +578,7 @@ class Kernels(ScoreKernels):
         return _searched(targets.entries, ids)
 
     def hits(self, places: Any, deepest: int) -> Hits:
-        """Return the hits among the first ``deepest`` places of each list, shape (N,
-        W).
-        """
+        """Return the hits in the first ``deepest`` places of each list, (N, W)."""
         is_hit = places.hits[:, :deepest]
         place = whole_numbers(deepest, is_hit.device, first=1)
         ranks = torch.where(is_hit, place, constant(NOT_RANKED, is_hit.device))
@@ -569,12 +587,12 @@ class Kernels(ScoreKernels):
     def ranks_within(
         self, ids: Tensor, buckets: LabelBuckets
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the bucket of each place of lists (N, D), its rank in the bucket, and
-        list lengths by bucket (N, G).
+        """Return the bucket and rank of each place, and list lengths by bucket.
 
-        The lists are cut into buckets by counters: one for each bucket at each place.
-        Places behind the end of a list have the bucket G, with ranks of its own. All
-        numbers are int64.
+        Buckets and ranks have the shape of the lists, (N, D); the rank is the rank
+        within the bucket. Lengths have the shape (N, G). The lists are cut into buckets
+        by counters: one for each bucket at each place. Places behind the end of a list
+        have the bucket G, with ranks of its own. All numbers are int64.
         """
         if not ids.shape[1]:
             ids = ids.new_full((len(ids), 1), -1)
@@ -589,8 +607,9 @@ class Kernels(ScoreKernels):
         return bucket, ranks.to(torch.int64), lengths.to(torch.int64)
 
     def first_of_buckets(self, ids: Tensor, buckets: LabelBuckets, k: int) -> Tensor:
-        """Return the first ``k`` labels of each bucket in lists (N, D), -1 behind the
-        last one, (N, G, k or D).
+        """Return the first ``k`` labels of each bucket in lists (N, D).
+
+        Shape (N, G, k or D), with -1 behind the last label.
         """
         num_rows, depth = ids.shape
         num_buckets, k = len(buckets), min(k, depth)
@@ -608,8 +627,9 @@ class Kernels(ScoreKernels):
     def within_buckets(
         self, places: Any, ids: Tensor, buckets: LabelBuckets, deepest: int
     ) -> tuple[Hits, Tensor]:
-        """Return the hits with their ranks among the listed labels of their bucket, and
-        the list length by bucket.
+        """Return the hits with ranks within their bucket, and lengths by bucket.
+
+        A rank counts the listed labels of the bucket of the hit.
 
         Args:
             places: The result of :meth:`find_hits`.
@@ -624,17 +644,16 @@ class Kernels(ScoreKernels):
         return _table_of_hits(places, bucket, ranks, len(buckets), deepest), length
 
     def by_bucket(self, places: Any, buckets: LabelBuckets, deepest: int) -> Hits:
-        """Return the hits of each row and bucket, with their ranks in the whole list,
-        shape (N, G, W).
+        """Return the hits of each row and bucket, shape (N, G, W).
+
+        Their ranks are ranks in the whole list.
         """
         bucket = buckets.of(places.ids[:, :deepest])
         ranks = whole_numbers(deepest, bucket.device, first=1).expand(bucket.shape)
         return _table_of_hits(places, bucket, ranks, len(buckets), deepest)
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
-        """Split the hits of rows (N, W) into hits of each row and bucket (N, G, W);
-        their ranks do not change.
-        """
+        """Split the hits of rows (N, W) by bucket, (N, G, W); ranks do not change."""
         num_rows, width = hits.ranks.shape
         num_buckets = len(buckets)
         ranks, ids, gains = hits.ranks.reshape(-1), hits.ids.reshape(-1), hits.gains
@@ -648,17 +667,16 @@ class Kernels(ScoreKernels):
         )
 
     def in_order(self, entries: Entries, ranks: Tensor, num_rows: int) -> Hits:
-        """Return entries with their ``ranks`` (T,) as the hits of each row, shape (N,
-        W).
-        """
+        """Return entries with ``ranks`` (T,) as the hits of each row, (N, W)."""
         padding = self.padding(
             entries.rows, (num_rows,), entries.width, ranks.argsort(stable=True)
         )
         return padding.hits(ranks, entries.ids, entries.gains)
 
     def rows_with_hits(self, hits: Hits) -> Tensor | None:
-        """Return the rows with a hit, shape (R,), int64; None on a device, or if more
-        than half of the rows have it.
+        """Return the rows with a hit, shape (R,), int64.
+
+        None on a device, or if more than half of the rows have a hit.
         """
         if not self.can_read_values:
             return None
@@ -676,8 +694,7 @@ class Kernels(ScoreKernels):
     def exact_ranks(
         self, scores: Tensor, entries: Entries, own: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the rank of each relevant label among all labels of its row, and the
-        number of labels with its score.
+        """Return the rank of each relevant label, and how many labels equal its score.
 
         The rank is one more than the number of labels with a higher score, or with an
         equal score and a lower id. A label with score -inf is not retrieved: its rank
@@ -708,8 +725,9 @@ class Kernels(ScoreKernels):
     def _counts_of_entries(
         self, scores: Tensor, entries: Entries, own: Tensor
     ) -> Tensor | None:
-        """Return the counts of :meth:`counts_above`, without waiting; None if it is
-        faster to sort all rows.
+        """Return the counts of :meth:`counts_above`, without waiting.
+
+        None if sorting all rows is faster.
         """
         rows, labels, num_entries = entries.rows, entries.ids, len(entries.ids)
         if self.can_read_values:
@@ -737,10 +755,9 @@ class Kernels(ScoreKernels):
         return torch.cat(counts, dim=1).squeeze(2)
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
-        """Return the relevant label with the highest score of each row, of equal scores
-        the lowest label.
+        """Return the relevant label with the highest score of each row.
 
-        The target is a dense matrix.
+        Of equal scores, the lowest label is returned. The target is a dense matrix.
         """
         assert targets.dense is not None
         height = rows_at_once(4 * _matrices.SCORES_SORTED_AT_ONCE, scores.shape[1])
@@ -763,8 +780,10 @@ class Kernels(ScoreKernels):
     def counts_above(
         self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor
     ) -> Tensor:
-        """Count, for given labels, the scores of the row that are higher, equal, and
-        equal with a lower label.
+        """Count, for given labels, higher scores, equal ones, and equal ones before.
+
+        Equal scores are before the given label if their label is lower. Only scores of
+        the same row count.
 
         The program waits for the device, because it reads the number of given labels of
         a row.
@@ -791,8 +810,9 @@ class Kernels(ScoreKernels):
 def _table_of_hits(
     places: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int
 ) -> Hits:
-    """Return the hits of each row and bucket: write a hit of rank r to column r, then
-    sort the columns.
+    """Return the hits of each row and bucket.
+
+    A hit of rank r is written to column r, then the columns are sorted.
 
     Args:
         places: The hits among the places of lists.
@@ -821,9 +841,7 @@ def _table_of_hits(
 
 
 def _in_matrix(dense: Tensor, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a mask of hits, and their gains, like :meth:`Kernels.relevant_places`,
-    from a matrix (N, L).
-    """
+    """Return :meth:`Kernels.relevant_places` of a matrix (N, L)."""
     if not dense.shape[1]:
         return torch.zeros_like(ids, dtype=torch.bool), None
     cells = dense.gather(1, ids.clamp(min=0))
@@ -858,9 +876,7 @@ def _side_by_side(
 
 
 def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a mask of hits, and their gains, like :meth:`Kernels.relevant_places`, by
-    binary search.
-    """
+    """Return :meth:`Kernels.relevant_places` of entries, by binary search."""
     if not len(entries.ids):
         return torch.zeros_like(ids, dtype=torch.bool), None
     # each id is replaced by its place among the sorted ids: (row, place) fits into 64
@@ -889,9 +905,7 @@ def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
 def _counts_in_rows(
     kernels: Kernels, scores: Tensor, own: Tensor, labels: Tensor
 ) -> Tensor:
-    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W), for tables
-    (N, W) of given labels.
-    """
+    """Return :meth:`Kernels.counts_above` for tables (N, W), shape (3, N, W)."""
     count: Any = counts_by_sorting
     cells = _matrices.SCORES_SORTED_AT_ONCE
     if own.shape[1] <= FEW_TARGETS:

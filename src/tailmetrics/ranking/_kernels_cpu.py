@@ -1,5 +1,6 @@
-"""The steps of a batch on the CPU. Here a step may look at values, and sizes may depend
-on them.
+"""The steps of a batch on the CPU.
+
+Here a step may look at values, and sizes may depend on them.
 """
 
 from __future__ import annotations
@@ -42,34 +43,41 @@ SCORES_RANKED_AT_ONCE = 2**22
 """This many scores are ranked at a time. Their flags take 4 MB."""
 
 LABEL_GROUPS = 512
-"""The labels of a row are divided into this many groups, or into more if the depth asks
-for more.
+"""The labels of a row are divided into this many groups.
+
+They are divided into more if the depth needs more.
 """
 
 MOST_LABELS_COMPARED = 16
-"""Up to this many relevant labels of a row, each is compared with the whole list. More
-are found by a search.
+"""Up to this many relevant labels of a row are each compared with the whole list.
+
+More are found by a search.
 """
 
 MOST_CELLS_PER_VALUE = 8
-"""Values are sorted in a padded table of up to this many cells for each value. A flat
-sort takes as much memory.
+"""Values are sorted in a padded table of up to this many cells for each value.
+
+A flat sort takes as much memory.
 """
 
 MANY_ROWS = 2**11
 FEW_COLUMNS = 8
-"""At least so many rows of at most so many values are sorted by columns: at most the
-time of NumPy, often a half.
+"""At least MANY_ROWS rows of at most FEW_COLUMNS values are sorted by columns.
+
+This takes at most the time of NumPy, often half of it.
 """
 
 MOST_LABELS_IN_C = 512
-"""Up to this many given labels in a row, higher scores are counted by one pass for each
-label, otherwise by sorting.
+"""Up to this many given labels in a row, C counts higher scores, one pass per label.
+
+With more, they are counted by sorting.
 """
 
 LONGEST_IN_C = 2**18
-"""Longer lists are checked by sorting: C takes 256 bytes for each id of a list, and
-time with the square of them.
+"""Longer lists are checked by sorting.
+
+C takes 256 bytes for each id of a list, and time that grows with the square of the
+number of ids.
 """
 
 
@@ -180,8 +188,9 @@ class CpuKernels(Kernels):
     # sums
 
     TERMS = 2**18
-    """This many terms are added up at a time. They take 2 MB, which stay in the cache
-    from step to step.
+    """This many terms are added up at a time.
+
+    They take 2 MB, which stay in the cache from step to step.
     """
 
     LIMBS = 2**18
@@ -195,8 +204,9 @@ class CpuKernels(Kernels):
 
 
 def sort_columns(columns: Any) -> None:
-    """Sort each row of a table, the largest value first, in place. The table is given
-    as columns (W, N).
+    """Sort each row of a table in place, the largest value first.
+
+    The table is given as columns (W, N).
 
     An odd-even transposition sort compares neighbouring columns: W times, each time
     every second pair of them.
@@ -213,8 +223,9 @@ def sort_columns(columns: Any) -> None:
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-    """Return the best values of each row and their labels, both (N, depth). Of equal
-    scores the lower label is first.
+    """Return the best values of each row and their labels, both (N, depth).
+
+    Of equal scores, the lower label is first.
 
     The labels of a row are divided into groups. Only the scores that reach a bar are
     sorted. The bar is a score that the maxima of ``depth`` groups reach. Beside NaN,
@@ -256,8 +267,9 @@ def _first_of_sorted(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
 
 
 class NativeKernels(CpuKernels):
-    """The steps of a batch on the CPU. Steps that read many values run in C, on the
-    threads of the program.
+    """The steps of a batch on the CPU, partly in C.
+
+    Steps that read many values run in C, on the threads of the program.
     """
 
     def check_lists(self, ids: Tensor) -> ListCheck:

@@ -1,5 +1,6 @@
-"""The plain kernels that read scores and lists alone, whatever is relevant: see
-:mod:`tailmetrics.ranking._kernels`.
+"""The plain kernels that read only scores and lists, not what is relevant.
+
+See :mod:`tailmetrics.ranking._kernels`.
 """
 
 from __future__ import annotations
@@ -25,29 +26,31 @@ from tailmetrics.ranking._orders import (
 from tailmetrics.ranking._threads import num_threads, over_threads
 
 SCORES_OF_A_TOURNAMENT = 2**28
-"""At most this many scores enter one tournament. It needs a third of their memory: 1/3
-GB for float32.
+"""At most this many scores enter one tournament.
+
+It needs a third of their memory: 1/3 GB for float32.
 """
 
 BLOCK_SCORES = 2**22
-"""A thread compares this many scores at once. Their 4 MB of flags stay in the cache for
-all thresholds.
+"""A thread compares this many scores at once.
 
-The row and the label of a score that is found take 16 bytes. On a device each score has
-a row and a label: 64 MB.
+Their 4 MB of flags stay in the cache for all thresholds. The row and the label of a
+score that is found take 16 bytes. On a device each score has a row and a label: 64 MB.
 """
 
 WIDE_MASK = 2**11
-"""A mask of at least this many labels is counted row by row: 0.3 µs more per row, a
-quarter of the time per label.
+"""A mask of at least this many labels is counted row by row.
+
+This takes 0.3 µs more per row and a quarter of the time per label.
 """
 
 Result = TypeVar("Result")
 
 
 class ScoreKernels:
-    """The steps that read scores and lists. If ``can_read_values`` is False, no step
-    reads a value.
+    """The steps that read scores and lists.
+
+    If ``can_read_values`` is False, no step reads a value.
     """
 
     can_read_values = False
@@ -96,8 +99,9 @@ class ScoreKernels:
         return torch.cat(self.over_rows(part_maxima, scores))
 
     def check_lists(self, ids: Tensor) -> ListCheck:
-        """Return the lowest and highest id of lists (N, K), and the first rows with a
-        gap and with a repeated id.
+        """Return the lowest and highest id, and the first rows with a gap or repeat.
+
+        The lists have the shape (N, K).
 
         The program waits for the device.
         """
@@ -116,8 +120,9 @@ class ScoreKernels:
         )
 
     def _check_part(self, ids: Tensor, first_row: int) -> ListCheck:
-        """Check a part of the rows, like :meth:`check_lists`; ``first_row`` is the
-        number of its first row.
+        """Check a part of the rows that starts at ``first_row``.
+
+        See :meth:`check_lists`.
         """
         if self.can_read_values:
             # in a tenth of torch's time
@@ -134,17 +139,16 @@ class ScoreKernels:
         )
 
     def repeated(self, ids: Tensor) -> Tensor:
-        """Return True for each id that already occurs at an earlier place of its row,
-        for ids (N, K), bool (N, K).
-        """
+        """Return whether each id of (N, K) occurs earlier in its row, bool (N, K)."""
         ordered, order = ids.sort(dim=1, stable=True)
         repeats_in_order = torch.zeros_like(ids, dtype=torch.bool)
         repeats_in_order[:, 1:] = repeats_previous(ordered)
         return torch.zeros_like(repeats_in_order).scatter_(1, order, repeats_in_order)
 
     def rows_not_falling(self, values: Tensor) -> Tensor:
-        """Return the rows of values (N, C) in which a value is not above the next one,
-        and the next one is not -inf.
+        """Return the rows of values (N, C) that do not fall throughout.
+
+        In such a row a value is not above the next one, and the next one is not -inf.
         """
         if self.can_read_values:
             return _rows_not_falling_on_cpu(values)
@@ -153,8 +157,9 @@ class ScoreKernels:
         return (~falls).any(dim=1).nonzero()[:, 0]
 
     def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, bool]:
-        """Return the scores and ids of candidates (N, C), sorted: the best first, of
-        equal scores the lower id first.
+        """Return the scores and ids of candidates (N, C), the best first.
+
+        Of equal scores, the lower id comes first.
 
         The third value is True if each row is known to have a candidate and no equal
         scores. Candidates that are in order already are returned unchanged.
@@ -177,8 +182,9 @@ class ScoreKernels:
         return scores.gather(1, order), ids.gather(1, order), False
 
     def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
-        """Return the cells above 0 of a matrix (N, L), bool or gains, in the rows that
-        count, as entries.
+        """Return the cells above 0 of a matrix (N, L) as entries.
+
+        The matrix is bool or gains; only cells in rows that count become entries.
 
         On a device each cell has an entry, void if the cell is not relevant, because no
         size may depend on a value.
@@ -210,13 +216,15 @@ class ScoreKernels:
         )
 
     TERMS = 2**22
-    """This many exponentials of scores are added up at a time: 32 MB. Large steps are
-    few.
+    """This many exponentials of scores are added up at a time: 32 MB.
+
+    Large parts need few steps, and on a device the number of steps costs most.
     """
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
-        """Add up terms (N, C) from 0 to 1 exactly, as whole numbers of their binary
-        digits.
+        """Add up terms (N, C) from 0 to 1 exactly, by their binary digits.
+
+        The sums are whole numbers.
 
         On a device the number of steps costs most, so the steps are few, though slower.
         Division by a power of two, rounding down and the remainder are exact, so the
@@ -249,24 +257,22 @@ class ScoreKernels:
     def add_up(
         self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool
     ) -> Tensor | None:
-        """Return the sums of ``native.add_up``; None if no native code adds these
-        values.
-        """
+        """Return the sums of ``native.add_up``; None if no native code adds them."""
         return None
 
     def over_rows(
         self, work: Callable[[Tensor, int], Result], matrix: Tensor
     ) -> list[Result]:
-        """Call ``work`` on parts of the rows of a matrix and the number of their first
-        row; return the results.
+        """Call ``work`` on parts of the rows of a matrix; return the results.
+
+        ``work`` takes the part and the number of its first row.
         """
         if self.can_read_values:
             return over_threads(work, matrix)
         return [work(matrix, 0)]
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
-        """Return the number of scores (N, L) of each row above a limit, shape (N,),
-        int64.
+        """Return how many scores (N, L) of each row are above a limit, (N,), int64.
 
         The limit is one number, or one per label (L,).
         """
@@ -312,8 +318,9 @@ class ScoreKernels:
 
 
 def _first_row(flags: Tensor, first_row: int) -> int | None:
-    """Return the number of the first row with a flag (N,), counted from ``first_row``;
-    None if no row has one.
+    """Return ``first_row`` plus the index of the first True in ``flags`` (N,).
+
+    None if no flag is True.
     """
     rows = flags.nonzero()
     if not len(rows):
@@ -322,8 +329,9 @@ def _first_row(flags: Tensor, first_row: int) -> int | None:
 
 
 def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:
-    """Return :meth:`ScoreKernels.rows_not_falling`. All rows are compared as one: in a
-    tenth of torch's time.
+    """Return :meth:`ScoreKernels.rows_not_falling`, in a tenth of torch's time.
+
+    All rows are compared as one.
     """
     width = values.shape[1]
     wide = torch.promote_types(values.dtype, torch.float32)  # NumPy has no bfloat16
@@ -337,8 +345,9 @@ def _rows_not_falling_on_cpu(values: Tensor) -> Tensor:
 
 
 def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of the True cells of a mask (N, L), both (H,),
-    row by row; a device waits.
+    """Return the rows and columns of the True cells of a mask (N, L), both (H,).
+
+    The cells are in row order. On a device, the program waits.
     """
     if not mask.is_cpu:
         rows, columns = mask.nonzero().unbind(1)
@@ -349,8 +358,9 @@ def true_cells(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def filled_entries(matrix: Tensor, row_mask: Tensor | None) -> Entries:
-    """Return the cells of :meth:`ScoreKernels.entries_of`, none of which is void; a
-    device waits.
+    """Return the cells of :meth:`ScoreKernels.entries_of`, none of which is void.
+
+    On a device, the program waits.
     """
     num_labels = matrix.shape[1]
     rows, ids = true_cells(matrix if matrix.dtype == torch.bool else matrix > 0)

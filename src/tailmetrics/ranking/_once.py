@@ -16,9 +16,9 @@ Value = TypeVar("Value")
 
 
 class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
-    """A property that is computed once, like ``functools.cached_property``, but without
-    its lock before Python 3.12.
+    """A property that is computed once, like ``functools.cached_property``.
 
+    Unlike ``cached_property`` before Python 3.12, this class has no lock.
     ``torch.compile`` cannot trace a lock. No lock is needed, because one thread reads a
     batch.
     """
@@ -44,16 +44,18 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
 
 
 def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor:
-    """Return ``how_many`` whole numbers from ``first`` on, int64: a view of a shared
-    table, so never write to it.
+    """Return ``how_many`` whole numbers from ``first`` on, int64.
+
+    The tensor is a view of a shared table, so never write to it.
     """
     end = first + how_many
     return _whole_numbers(1 << max(8, (end - 1).bit_length()), device)[first:end]
 
 
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorate a function that makes a table: a table is made once on the CPU, and kept
-    on each device with equal bits.
+    """Decorate a function that makes a table, so that each table is made once.
+
+    The table is made on the CPU and copied to each device with equal bits.
 
     The decorated function takes one argument more, the device, behind the arguments of
     ``make``.
@@ -90,7 +92,8 @@ def _whole_numbers(how_many: int) -> Tensor:
 
 @made_once
 def constant(value: int) -> Tensor:
-    """Return a whole number as a tensor without axes, int64. It saves ``torch.where`` a
-    new tensor in each call.
+    """Return a whole number as a tensor without axes, int64.
+
+    ``torch.where`` then does not make a new tensor in each call.
     """
     return torch.tensor(value, dtype=torch.int64, device="cpu")

@@ -1,5 +1,6 @@
-"""Small steps on tables and orders that several files share: blocks of rows, orders by
-two keys, equal neighbours.
+"""Small steps on tables and orders that several files share.
+
+They are blocks of rows, orders by two keys, and equal neighbours.
 """
 
 from __future__ import annotations
@@ -13,45 +14,40 @@ from tailmetrics._compiling import is_compiling as is_compiling
 
 
 def rows_at_once(cells: int, width: int) -> int:
-    """Return how many rows of ``width`` cells together have at most ``cells`` cells; at
-    least 1.
-    """
+    """Return how many rows of ``width`` cells fit into ``cells`` cells; at least 1."""
     return max(1, cells // max(1, width))
 
 
 def in_blocks(num_rows: int, *tables: Tensor) -> Iterable[tuple[Tensor, ...]]:
-    """Return blocks of ``num_rows`` rows of several tables: the first rows of each
-    table, then the next ones.
-    """
+    """Return blocks of ``num_rows`` rows of several tables, in row order."""
     blocks_by_table = [torch.split(table, num_rows) for table in tables]
     return zip(*blocks_by_table, strict=True)
 
 
 def along_rows(values: Tensor, num_axes: int) -> Tensor:
-    """Return values of rows (N,) with ``num_axes`` axes, (N, 1, ...), to be combined
-    with a table of such rows.
+    """Return values of rows (N,) with ``num_axes`` axes, (N, 1, ...).
+
+    The result can be combined with a table of N rows.
     """
     return values.view(-1, *[1] * (num_axes - 1))
 
 
 def row_of_each(cells: Tensor) -> Tensor:
-    """Return the number of the row of each cell of a table (N, ...), int64, in the
-    shape of the table.
-    """
+    """Return the row number of each cell of a table (N, ...), in its shape, int64."""
     rows = torch.arange(len(cells), device=cells.device)
     return along_rows(rows, cells.ndim).expand(cells.shape)
 
 
 def rows_of_cells(cells: Tensor) -> Tensor:
-    """Return the number of the row of each cell of a table (N, W), row by row, as one
-    contiguous vector, int64.
+    """Return the row number of each cell of a table (N, W), row by row, int64.
+
+    The result is one contiguous vector.
     """
     return row_of_each(cells).contiguous().view(-1)
 
 
 def order_by_key(keys: Tensor, order: Tensor, descending: bool = False) -> Tensor:
-    """Return ``order`` sorted by ``keys`` along the last axis; within a key the order
-    stays as it is.
+    """Return ``order`` sorted by ``keys`` along the last axis, stable within a key.
 
     With an order by score, the result is an order by key first and by score second.
 
@@ -67,8 +63,9 @@ def order_by_key(keys: Tensor, order: Tensor, descending: bool = False) -> Tenso
 
 
 def neighbours(cells: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cells of each row but the last, and the cells but the first: each
-    cell, and the next one.
+    """Return the cells of each row but the last, and the cells but the first.
+
+    The two results pair each cell with the next one.
 
     Args:
         cells: Shape (..., W).
@@ -80,8 +77,9 @@ def neighbours(cells: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def repeats_previous(ids: Tensor) -> Tensor:
-    """Return whether each id but the first repeats the one before it, for ascending ids
-    (N, K), bool (N, K - 1).
+    """Return whether each id but the first repeats the one before it.
+
+    The ids (N, K) are ascending; the result is bool, shape (N, K - 1).
 
     The -1 that pads a list repeats nothing.
     """
@@ -90,8 +88,9 @@ def repeats_previous(ids: Tensor) -> Tensor:
 
 
 def sums_by_key(amounts: Tensor, keys: Tensor, num_keys: int) -> Tensor:
-    """Return the sum of the amounts of each key, shape (..., num_keys), of the type of
-    the amounts.
+    """Return the sum of the amounts of each key, shape (..., num_keys).
+
+    The sums have the type of the amounts.
 
     Args:
         amounts: Shape (..., T).
@@ -105,8 +104,9 @@ def sums_by_key(amounts: Tensor, keys: Tensor, num_keys: int) -> Tensor:
 
 
 def looked_up(table: Tensor, places: Tensor) -> Tensor:
-    """Return ``table[places]`` of a vector, in a third of the time: ``places`` are read
-    in the order of memory.
+    """Return ``table[places]`` of a vector, in a third of the time.
+
+    ``places`` are read in the order of memory.
     """
     if places.is_contiguous():
         return table.index_select(0, places.reshape(-1)).view(places.shape)

@@ -1,5 +1,7 @@
-"""Give the tensors of a batch one axis of rows: sequences of tokens, and flat queries,
-the form of ``torchmetrics.retrieval``.
+"""Give the tensors of a batch one axis of rows.
+
+The batch may hold sequences of tokens, or flat queries, the form of
+``torchmetrics.retrieval``.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ ROW_TYPES: Final[Mapping[str, tuple[torch.dtype, Sequence[torch.dtype]]]] = {
 
 
 def as_rows(context: Context, batch: Batch) -> None:
-    """Give the tensors of a batch one axis of rows, and choose the kernels that read
-    it.
+    """Give a batch one axis of rows, and choose the kernels that read the batch.
 
     Scores (B, T, L) and a target (B, T) become B·T rows, the documents of a query
     become a row of candidates. The row mask also excludes the rows that hold nothing
@@ -56,9 +57,7 @@ def as_rows(context: Context, batch: Batch) -> None:
 
 
 def _tokens_in_rows(caller: str, batch: Batch, leading: torch.Size) -> None:
-    """Reshape the tensors of a batch with the ``leading`` axes, such as (B, T), to one
-    axis of rows.
-    """
+    """Reshape the ``leading`` axes of a batch, such as (B, T), to one axis of rows."""
     batch.tokens = leading[-1]
     if isinstance(batch.preds, tuple):
         batch.preds = tuple(
@@ -76,8 +75,10 @@ def _tokens_in_rows(caller: str, batch: Batch, leading: torch.Size) -> None:
 def _without_leading_axes(
     caller: str, name: str, value: Tensor, leading: torch.Size
 ) -> Tensor:
-    """Return an argument with one axis of rows in place of the ``leading`` axes of
-    preds.
+    """Return an argument with one axis of rows in place of the ``leading`` axes.
+
+    Raise ValueError unless the argument has the same ``leading`` axes as ``preds``; row
+    arguments may have one value per sequence.
     """
     if name in ROW_ARGUMENTS and value.shape == leading[:1]:  # one value per sequence
         value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
@@ -97,8 +98,9 @@ def per_row(
     num_rows: int,
     device: torch.device,
 ) -> Tensor:
-    """Return the row mask, row groups (int64) or row weights (float64), shape (N,), on
-    the device of preds.
+    """Return row mask, row groups (int64) or row weights (float64), shape (N,).
+
+    The result is on the device of ``preds``.
     """
     dtype, accepted = ROW_TYPES[argument]
     if value.dtype not in accepted or value.shape != (num_rows,):
@@ -110,8 +112,9 @@ def per_row(
 
 
 def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
-    """Take the label ``ignored`` out of target ids, by -1, and the rows that then have
-    no label out of the row mask.
+    """Replace the label ``ignored`` in target ids by -1.
+
+    Rows that then have no label are taken out of the row mask.
     """
     target = batch.target
     # beside ids of one shape, ids may be lists or tokens, and beside scores of one
@@ -152,8 +155,9 @@ def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
 
 
 def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
-    """Return label ids, (N,) or (N, M), with -1 in the place of a label, and a mask of
-    the rows that count, (N,).
+    """Return ids without the label ``ignored``, and which rows count, (N,).
+
+    The ids have the shape (N,) or (N, M), with -1 in the place of the label.
 
     A row that held nothing else does not count; a row without labels does.
     """
@@ -166,9 +170,7 @@ def labels_without(ids: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
 
 
 def _check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
-    """Raise unless scores and ids of candidates are matrices of one shape on one
-    device.
-    """
+    """Raise unless scores and ids are matrices of one shape on one device."""
     if scores.device != ids.device:
         raise ValueError(
             f"{caller}: {argument} is a pair on {scores.device} and {ids.device}; "
@@ -195,8 +197,9 @@ def _check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None
 
 
 def _documents_in_rows(context: Context, batch: Batch) -> None:
-    """Turn flat queries into rows of scored candidates, one row for each query, by
-    ascending index of the query.
+    """Turn flat queries into rows of scored candidates, one row for each query.
+
+    The rows are in ascending order of the index of the query.
 
     Args:
         context: The settings of the batch.
@@ -252,8 +255,9 @@ def _documents_in_rows(context: Context, batch: Batch) -> None:
 def _documents_that_count(
     context: Context, batch: Batch
 ) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    """Return the documents that count: arguments by name, shape (n,) each, their
-    queries (N,), and the place of each.
+    """Return the documents that count, their queries (N,), and the row of each.
+
+    The documents are arguments by name, shape (n,) each.
 
     The row mask is no longer among the arguments.
     """
@@ -287,8 +291,7 @@ def _documents_that_count(
 def _gains_of_labels(
     row: Tensor, labels: Tensor, gains: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the first documents of the labels of each query, and the highest gain of
-    the documents of each label.
+    """Return the first document and the highest gain of each label of a query.
 
     A gain below 0 is not hidden by a higher one, so that it is refused.
 

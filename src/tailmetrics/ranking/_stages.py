@@ -1,5 +1,6 @@
-"""Warn where one metric or collection gets the batches of two stages, such as training
-and validation.
+"""Warn if one metric or collection gets the batches of two stages.
+
+Such stages are training and validation.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ import torch
 from tailmetrics.ranking._warnings import warn_outside
 
 Stage: TypeAlias = tuple[bool, bool, bool]
-"""Whether gradients are recorded, inference mode is on, and the metric is in training
-mode, as the model it is part of.
+"""Whether gradients are recorded, inference mode is on, and the metric is training.
 
-Training and validation differ in at least one of them.
+A metric has the mode of the model that it is part of. Training and validation differ in
+at least one of the three.
 """
 
 
 def enter_stage(owner: Any, stage: Stage) -> None:
-    """Note the stage of a batch that a metric or collection gets; warn once if it holds
-    batches of another stage.
+    """Note the stage of a batch; warn once if the owner holds batches of another.
 
     Args:
         owner: The metric or collection; ``_stage`` is the stage that was noted,
@@ -53,9 +53,7 @@ def enter_stage(owner: Any, stage: Stage) -> None:
 
 
 def _are_one_evaluation(stage: Stage, other_stage: Stage) -> bool:
-    """Return whether both stages record no gradients, and have one mode of the
-    model.
-    """
+    """Return whether both stages record no gradients and have one mode of the model."""
     records_gradients, _, is_training = stage
     other_records_gradients, _, other_is_training = other_stage
     return (

@@ -9,8 +9,9 @@ from tailmetrics._compiling import is_compiling as is_compiling
 
 
 def ordered_sum(terms: Tensor) -> Tensor:
-    """Return the sum over the last axis: add neighbouring terms, then neighbouring
-    sums, and so on.
+    """Return the sum over the last axis, added up in pairs of neighbours.
+
+    Neighbouring terms are added first, then neighbouring sums, and so on.
 
     The order of the additions depends only on the places of the terms. Zeros behind the
     last term change no bit. W terms take 1 + log2(W) steps; each step adds two tensors.

@@ -1,5 +1,7 @@
-"""The threads of the CPU: torch runs on one, and steps that read many values divide
-their rows among several.
+"""The threads of the CPU.
+
+Torch runs on one thread, and steps that read many values divide their rows among
+several.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from tailmetrics._compiling import is_compiling as is_compiling
 
 
 class ProgramThreads(local):
-    """The number of threads that the program gave to torch, while :class:`one_thread`
-    has set another; else None.
+    """The number of threads that the program gave to torch.
+
+    None unless :class:`one_thread` has set another number.
     """
 
     number: int | None = None
@@ -28,8 +31,9 @@ PROGRAM_THREADS = ProgramThreads()
 
 
 class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
-    """Run the steps of torch on one thread of the CPU. On several threads, each step
-    would wait for all of them.
+    """Run the steps of torch on one thread of the CPU.
+
+    On several threads, each step would wait for all of them.
 
     Beside another program that uses all cores, lists of 2 million ids took up to 9
     times longer on two threads than on one. On an idle machine the second thread saves
@@ -52,8 +56,9 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
 
 
 def num_threads() -> int:
-    """Return the number of threads that the program gave to torch. :func:`one_thread`
-    does not change it.
+    """Return the number of threads that the program gave to torch.
+
+    :func:`one_thread` does not change this number.
     """
     return PROGRAM_THREADS.number or torch.get_num_threads()
 
@@ -62,14 +67,16 @@ Result = TypeVar("Result")
 
 
 NUMBERS_PER_THREAD = 2**18
-"""A thread is started for at least this many numbers: half a millisecond of work. The
-start takes a fifth of it.
+"""A thread is started for at least this many numbers: half a millisecond of work.
+
+The start takes a fifth of that time.
 """
 
 
 def over_threads(work: Callable[[Tensor, int], Result], matrix: Tensor) -> list[Result]:
-    """Call ``work`` on parts of the rows of a ``matrix``, one part for each thread;
-    return the results in row order.
+    """Call ``work`` on parts of the rows of a ``matrix``, one part for each thread.
+
+    Return the results in row order.
 
     Each part runs on one thread from its first step to its last. If torch split every
     step over threads instead, each step would wait for threads that another program may
