@@ -1,5 +1,6 @@
-"""How good a model that ranks labels is, from its most frequent labels to its rarest:
-metrics for TorchMetrics.
+"""Metrics for models that rank labels, from the most frequent labels to the rarest.
+
+Each is a ``torchmetrics.Metric``.
 
 ``from tailmetrics import *`` brings every metric, what ranks and what groups labels,
 ``functional`` and ``evaluate``.
@@ -36,8 +37,9 @@ else:
     """The module of each name; all other names are in the module of the metrics."""
 
     def __getattr__(name: str) -> object:
-        """Import a module at the first use of a name: torch takes seconds, and
-        ``tailmetrics --version`` needs none.
+        """Import a module at the first use of a name.
+
+        torch takes seconds to import, and ``tailmetrics --version`` needs none of it.
         """
         if name in {*_HOMES.values(), "functional", "metrics"}:
             return _import_module(f"tailmetrics.{name}")

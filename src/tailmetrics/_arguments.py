@@ -29,9 +29,7 @@ LARGEST_CUTOFF = 2**31 - 1
 
 
 LARGEST_GAIN = 1e30
-"""The states of metrics add up gains exactly if each lies between 1 / LARGEST_GAIN and
-LARGEST_GAIN.
-"""
+"""States of metrics add up gains exactly from 1 / LARGEST_GAIN to LARGEST_GAIN."""
 
 
 LONGEST_ERROR = 400
@@ -47,9 +45,7 @@ LEAST_PROBLEM = 60
 
 
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
-"""A quoted value, or a word that is longer than a line; an apostrophe inside a word is
-no quote.
-"""
+"""A quoted value, or a word longer than a line; an apostrophe in a word is no quote."""
 
 
 Key = TypeVar("Key")
@@ -71,17 +67,16 @@ def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
 
 
 def some_of(texts: Sequence[str], most: int) -> list[str]:
-    """Return the first texts, ``most`` at most, and the number of the remaining
-    ones.
-    """
+    """Return the first ``most`` texts and the number of the remaining ones."""
     if len(texts) <= most:
         return list(texts)
     return [*texts[:most], f"{len(texts) - most} more"]
 
 
 def cut(text: str, most: int, from_end: bool = False) -> str:
-    """Return a text, or its start (or end) with an ellipsis where it has more
-    characters than ``most``.
+    """Return a text, cut with an ellipsis if it exceeds ``most`` characters.
+
+    The start of the text is kept, or the end if ``from_end``.
     """
     if len(text) <= most:
         return text
@@ -91,9 +86,7 @@ def cut(text: str, most: int, from_end: bool = False) -> str:
 
 
 def short_values(text: str) -> str:
-    """Return a text on one line, in which each quoted value and each word has at most
-    80 characters.
-    """
+    """Return a text on one line, each quoted value and word cut to 80 characters."""
 
     def shorter(match: re.Match[str]) -> str:
         # of a path the end
@@ -103,8 +96,9 @@ def short_values(text: str) -> str:
 
 
 def fitted(problem: str, hint: str, used: int = 0) -> tuple[str, str]:
-    """Return problem and remedy, cut so that both fit into an error of which ``used``
-    characters are taken.
+    """Return problem and remedy, cut to fit into an error.
+
+    ``used`` characters of the error are already taken.
 
     >>> problem, hint = fitted("a word " * 130, "pass k=5.")
     >>> len(problem) + len("; ") + len(hint), hint
@@ -117,9 +111,7 @@ def fitted(problem: str, hint: str, used: int = 0) -> tuple[str, str]:
 
 
 def shape_of(value: Any) -> str:
-    """Return dtype and shape of a tensor, or the type of anything else, for use in a
-    message.
-    """
+    """Return dtype and shape of a tensor, or the type of anything else, as text."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return type(value).__name__
@@ -153,9 +145,7 @@ def check_count(
     minimum: int = 1,
     maximum: int = LARGEST_COUNT,
 ) -> int:
-    """Return ``value`` as int if it is a whole number from ``minimum`` to
-    ``maximum``.
-    """
+    """Return ``value`` as int if it is a whole number in [``minimum``, ``maximum``]."""
     number = None
     if not _is_bool(value):
         with suppress(TypeError):
@@ -198,8 +188,9 @@ def check_flag(caller: str, argument: str, value: Any) -> bool:
 
 
 def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
-    """Return the cut-offs as a tuple, given one int, a sequence of distinct ints, or,
-    if ``optional``, None.
+    """Return the cut-offs, one int or a sequence of distinct ints, as a tuple.
+
+    None, the whole ranking, is a cut-off only if ``optional``.
     """
     if k is None:
         if optional:
@@ -255,8 +246,9 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
 
 
 def real_number(value: Any) -> float | None:
-    """Return a number, NumPy's and tensors without axes included, as float; None for
-    anything else, a bool included.
+    """Return a number as float; None for anything else, a bool included.
+
+    Numbers of NumPy and tensors without axes are numbers too.
     """
     is_number = isinstance(value, (int, float)) or getattr(value, "ndim", None) == 0
     # a text of NumPy has no axes, too
@@ -276,8 +268,9 @@ def check_number(
     high: float,
     inside: bool = False,
 ) -> float:
-    """Return ``value`` as a float if it lies between ``low`` and ``high``; ``inside``
-    excludes both ends.
+    """Return ``value`` as a float if it lies between ``low`` and ``high``.
+
+    ``inside`` excludes both ends.
     """
     number = real_number(value)
     if number is None:
@@ -297,8 +290,9 @@ def check_number(
 
 @dataclass(frozen=True)
 class NumberRange:
-    """The numbers that an argument takes, between ``low`` and ``high``; ``inside``
-    excludes both ends.
+    """The numbers that an argument takes, between ``low`` and ``high``.
+
+    ``inside`` excludes both ends.
     """
 
     argument: str
@@ -318,8 +312,9 @@ class NumberRange:
 
 
 def writable_array(value: Any) -> Any:
-    """Return a copy of a read-only array, because torch warns about such arrays; return
-    any other value unchanged.
+    """Return a copy of a read-only array, and any other value unchanged.
+
+    torch warns about read-only arrays.
     """
     if getattr(getattr(value, "flags", None), "writeable", True):
         return value
@@ -327,8 +322,9 @@ def writable_array(value: Any) -> Any:
 
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
-    """Return training counts per label as an int64 vector of shape [L] on the CPU; a
-    metric is computed first.
+    """Return training counts per label as an int64 vector of shape [L] on the CPU.
+
+    A metric is computed first.
     """
     if isinstance(counts, Metric):
         counts = counts.compute()
@@ -352,17 +348,16 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
 def whole_numbers_by_label(
     caller: str, argument: str, values: Any, needed: str
 ) -> Tensor:
-    """Return whole numbers as :func:`whole_numbers` does; those of a pandas Series in
-    the order of labels.
-    """
+    """Return whole numbers as :func:`whole_numbers` does, a pandas Series by label."""
     if hasattr(values, "index") and hasattr(values, "sort_index"):
         values = _by_label(caller, argument, values)
     return whole_numbers(caller, argument, values, needed)
 
 
 def whole_numbers(caller: str, argument: str, values: Any, needed: str) -> Tensor:
-    """Return a copy of whole numbers as an int64 vector on the CPU, because the caller
-    may change the values later.
+    """Return a copy of whole numbers as an int64 vector on the CPU.
+
+    It is a copy because the caller may change the values later.
 
     Args:
         caller: The name that errors begin with.
@@ -410,8 +405,9 @@ def _by_label(caller: str, argument: str, series: Any) -> Any:
 def check_ids_in_range(
     caller: str, argument: str, ids: Tensor, num_labels: int | None
 ) -> int:
-    """Raise unless all ``ids`` lie in [-1, num_labels); return the lowest id, 0 without
-    ids.
+    """Raise unless all ``ids`` lie in [-1, num_labels); return the lowest id.
+
+    Without ids, the result is 0.
     """
     if not ids.numel():
         return 0
@@ -484,8 +480,6 @@ def _hint_for_low_id(argument: str, low: int, one_per_row: bool) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number as text for a key: with six digits if they give the number
-    exactly, else with all digits.
-    """
+    """Return a number as text for a key: six digits if they are exact, else all."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))

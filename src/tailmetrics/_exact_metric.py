@@ -1,6 +1,4 @@
-"""A ``torchmetrics.Metric`` whose states are whole numbers, with the guards that keep
-them right.
-"""
+"""A ``torchmetrics.Metric`` whose states are whole numbers, and what guards them."""
 
 from __future__ import annotations
 
@@ -58,33 +56,34 @@ SET_AT_EACH_CALL: Final = frozenset(
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
 CHECKED_AFTER: Final = frozenset(2**power for power in range(1, 63))
-"""After these numbers of updates, the next one looks whether states have room: a look
-then costs next to nothing in the long run."""
+"""The numbers of updates after which the next one looks whether states have room.
+
+A look then costs next to nothing in the long run.
+"""
 
 
 def with_keywords(method: Method) -> Method:
-    """Return a method of a collection that names an unknown argument; compiled code
-    calls it outside of its graph.
+    """Return a method of a collection that names an unknown argument.
+
+    Compiled code calls it outside of its graph.
     """
     return outside_of_graph(names_unknown_keywords(method))
 
 
 class Mergeable:
-    """Base class of a metric and of a collection: their states can be added to the
-    states of another object.
-    """
+    """Base class of a metric and of a collection, whose states can be merged."""
 
     _is_synced: Any
-    """Whether the states are those of all processes, as between ``sync`` and
-    ``unsync``; for a collection, whether any member's are.
+    """Whether the states are those of all processes, from ``sync`` to ``unsync``.
+
+    For a collection, whether those of any member are.
     """
     _stage: tuple[bool, bool, bool] | None = None
-    """The modes of gradients, inference and training at the first batch; None before
-    it.
-    """
+    """The modes of gradients, inference and training at the first batch, or None."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Hide properties and annotations from TorchScript, which compiles them.
+
         Scripted modules run no metric.
         """
         super().__init_subclass__(**kwargs)
@@ -106,14 +105,13 @@ class Mergeable:
         return {"": cast("ExactMetric", self)}
 
     def _metric_states(self) -> list[MetricStates]:
-        """Return the states of each part; parts that share a state return the same
-        tensor.
-        """
+        """Return the states of each part; a shared state is the same tensor in each."""
         return [states_of(part) for part in self._parts().values()]
 
     def merge_state(self, incoming_state: Any) -> None:
-        """Add the states of another object with the same arguments, which may come from
-        another process.
+        """Add the states of another object with the same arguments.
+
+        The other object may come from another process.
 
         Args:
             incoming_state: A metric, or a collection of the same metrics in the same
@@ -167,8 +165,7 @@ class Mergeable:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Replace the states by those that ``state_dict()`` returned after
-        ``persistent(True)``.
+        """Replace the states by those of ``state_dict()`` after ``persistent(True)``.
 
         Raises:
             ValueError: If ``state_dict`` lacks states of a metric; with
@@ -188,9 +185,7 @@ class Mergeable:
         return cast("Any", super()).load_state_dict(state_dict, strict, assign)
 
     def _note_stage(self) -> None:
-        """Note the modes of gradients, inference and training of a batch, where they
-        are others than before.
-        """
+        """Note the modes of gradients, inference and training if they have changed."""
         stage = (
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -200,18 +195,18 @@ class Mergeable:
             self._enter_stage(stage)
 
     def _enter_stage(self, stage: tuple[bool, bool, bool]) -> None:
-        """Do nothing. A class whose values a loop logs compares these modes with those
-        of its first batch.
+        """Do nothing.
+
+        A class with values that a loop logs compares each stage with its first one.
         """
 
     def _share_again(self) -> None:
-        """Restore the sharing of state tensors between parts, after their states were
-        replaced.
-        """
+        """Share state tensors between parts again, after their states were replaced."""
 
     def check_own_states(self, method: str) -> None:
-        """Raise if the states are those of all processes, where a method needs those of
-        this process.
+        """Raise ValueError if the states are those of all processes.
+
+        ``method`` needs the states of this process.
         """
         if self._is_synced:
             raise ValueError(
@@ -221,8 +216,9 @@ class Mergeable:
 
 
 class ExactMetric(Mergeable, Metric):
-    """A metric with integer states that start at 0. Each method names the behaviour of
-    TorchMetrics that it changes.
+    """A metric with integer states that start at 0.
+
+    Each method names the behaviour of TorchMetrics that it changes.
     """
 
     __signature__ = ClassSignature()
@@ -236,13 +232,12 @@ class ExactMetric(Mergeable, Metric):
     """The arguments that were passed to the metric, by name."""
     _fingerprint: Fingerprint | None = None
     _was_logged = False
-    """Whether Lightning has read the value. The next batch then belongs to another
-    loader or epoch.
-    """
+    """Whether Lightning has read the value: another loader or epoch then begins."""
     _forward_cache: Any = LAST_VALUE
     _over_processes: Mapping[str, Tensor] | None = None
-    """The states over all processes while a collection computes, which sends the states
-    of all members at once.
+    """The states over all processes while a collection computes.
+
+    The collection sends the states of all members at once.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -251,9 +246,7 @@ class ExactMetric(Mergeable, Metric):
         cls.__doc__ = documentation(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Name an unknown argument before Python names the one that is missing in its
-        place.
-        """
+        """Name an unknown argument before Python names the missing one."""
         metric = super().__new__(cls)
         object.__setattr__(metric, "_given", passed_arguments(cls, args, kwargs))
         return metric
@@ -268,8 +261,9 @@ class ExactMetric(Mergeable, Metric):
             raise unknown_arguments(type(self), unknown) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, unless it is an argument of the metric; directly, if it
-        changes at each call.
+        """Set an attribute, unless it is an argument of the metric.
+
+        An attribute that changes at each call is set directly.
 
         ``torch.nn.Module`` looks whether a value is a parameter, a buffer or a module,
         which takes three microseconds. TorchMetrics sets up to seven values for a
@@ -300,8 +294,7 @@ class ExactMetric(Mergeable, Metric):
         return deepcopy(self)
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """Wrap ``update`` as TorchMetrics does, and restore the count of updates after
-        a failed one.
+        """Wrap ``update`` as TorchMetrics does; a failed update does not count.
 
         Attributes are set directly: see :meth:`__setattr__`.
         """
@@ -343,8 +336,9 @@ class ExactMetric(Mergeable, Metric):
         return guarded
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Compute a value over processes anew each time, and return a copy, which may
-        be changed in place.
+        """Wrap ``compute`` to compute anew over processes, and to return a copy.
+
+        The copy may be changed in place.
 
         TorchMetrics keeps a value; but a process that was given no batch since cannot
         know whether another one was.
@@ -368,8 +362,9 @@ class ExactMetric(Mergeable, Metric):
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Hold the states of all processes within the context. After an error too, the
-        states of this process return.
+        """Hold the states of all processes within the context.
+
+        After an error too, the states of this process return.
 
         Between ``sync`` and ``unsync`` the context changes nothing.
         """
@@ -385,18 +380,14 @@ class ExactMetric(Mergeable, Metric):
             raise
 
     def unsync(self, should_unsync: bool = True) -> None:
-        """Restore the states of this process, and drop the value that was computed from
-        those of all processes.
-        """
+        """Restore the states of this process, and drop the computed value."""
         super().unsync(should_unsync)
         if should_unsync:
             self._computed = None
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and return its own value; after an error the metric is as
-        before.
-        """
+        """Add a batch and return its value; after an error nothing has changed."""
         self.check_own_states("forward")
         before = dict(self.__dict__)
         try:
@@ -416,8 +407,9 @@ class ExactMetric(Mergeable, Metric):
     # facts that other processes compare
 
     def settings(self) -> dict[str, Any]:
-        """Return every argument that values depend on, by name, those that ``bind`` has
-        set included.
+        """Return the value of each argument that values of the metric depend on.
+
+        Arguments that ``bind`` has set are included.
         """
         attributes = vars(self)
         values = {
@@ -438,8 +430,9 @@ class ExactMetric(Mergeable, Metric):
         }
 
     def fingerprint(self) -> Fingerprint:
-        """Return the facts that values depend on. When there are states, no argument is
-        open any more.
+        """Return the facts that values depend on.
+
+        When there are states, no argument is open any more.
         """
         tensors = self.metric_state
         fingerprint = self._fingerprint
@@ -484,8 +477,9 @@ class ExactMetric(Mergeable, Metric):
 
     @property
     def will_send(self) -> bool:
-        """Whether ``compute`` will add up states over processes by this library, not by
-        a user's ``dist_sync_fn``.
+        """Whether this library will add up states over processes in ``compute``.
+
+        False where a user's ``dist_sync_fn`` does it.
         """
         if not self._to_sync or self._is_synced or self.dist_sync_fn is not None:
             return False
@@ -502,9 +496,7 @@ class ExactMetric(Mergeable, Metric):
     # copies and pickles
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a copy with states of its own, and the process group of this
-        metric.
-        """
+        """Return a copy with states of its own and the process group of this metric."""
         if self.process_group is not None:
             memo[id(self.process_group)] = self.process_group
         copy = type(self).__new__(type(self))
@@ -513,15 +505,14 @@ class ExactMetric(Mergeable, Metric):
         return copy
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as
-        an argument.
+        """Return no arguments.
+
+        TorchMetrics would pass each letter of the ``repr`` as an argument.
         """
         return ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle: all but the process group, which belongs to
-        this process.
-        """
+        """Return the attributes to pickle, without the process group."""
         state = super().__getstate__() | {"_over_processes": None}
         if state["process_group"] is not None:
             warn(
@@ -580,16 +571,15 @@ class ExactMetric(Mergeable, Metric):
             self._update_count = max(1, self._update_count)
 
     def set_dtype(self, dst_type: Any) -> Self:
-        """Return itself unchanged: states are whole numbers, whatever the precision of
-        the model.
-        """
+        """Return itself unchanged: states are whole numbers at any precision."""
         return self
 
     def _apply(  # type: ignore[override]  # TorchMetrics has exclude_state where torch has recurse
         self, fn: Any, exclude_state: Sequence[str] = "", recurse: bool = True
     ) -> Self:
-        """Move the states, and drop the computed value, which would be rounded to the
-        precision of a model.
+        """Move the states, and drop the computed value.
+
+        A computed value would be rounded to the precision of a model.
 
         ``to_empty`` does not set the memory of tensors. So states get their values
         back; states on ``meta``, which had no memory, become 0.
@@ -610,18 +600,14 @@ class ExactMetric(Mergeable, Metric):
 
 
 def _keeps_values(fn: Callable[[Tensor], Tensor]) -> bool:
-    """Whether a function that moves tensors keeps their values, unlike that of
-    ``to_empty``.
-    """
+    """Whether a function that moves tensors keeps values, unlike ``to_empty``."""
     probe = torch.tensor([randbits(62)], dtype=torch.int64, device="cpu")
     moved = fn(probe)
     return not moved.is_meta and moved.tolist() == probe.tolist()
 
 
 def _restore(state: Tensor, before: Tensor) -> None:
-    """Write the values of ``before`` into a state that was moved; 0 if ``before`` has
-    no memory.
-    """
+    """Write the values of ``before`` into a moved state; 0 if it has no memory."""
     if state.is_meta:
         return
     if before.is_meta:
@@ -659,8 +645,7 @@ def entries_under(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 def problem_with_names(
     metric: ExactMetric, entries: Mapping[str, Any], member: str
 ) -> str | None:
-    """Return a text that says why loaded states are not all states of a metric; None if
-    they are.
+    """Return why loaded states are not all states of a metric; None if they are.
 
     Args:
         metric: The metric.
@@ -704,8 +689,9 @@ def problem_with_names(
 
 
 def start_batch(metric: ExactMetric) -> None:
-    """Replace the states by 0 for a batch; :func:`end_batch` adds the earlier states
-    again.
+    """Replace the states by 0 for a batch.
+
+    :func:`end_batch` adds the earlier states again.
     """
     vars(metric).update(
         {name: torch.zeros_like(state) for name, state in metric.metric_state.items()}
@@ -713,8 +699,9 @@ def start_batch(metric: ExactMetric) -> None:
 
 
 def value_of_batch(metric: ExactMetric) -> Any:
-    """Return the value of the states since :func:`start_batch`, over all processes if
-    ``dist_sync_on_step``.
+    """Return the value of the states since :func:`start_batch`.
+
+    With ``dist_sync_on_step``, it is the value over all processes.
     """
     vars(metric).update(_to_sync=metric.dist_sync_on_step, _computed=None)
     value = vars(metric)["_forward_cache"] = metric.compute()
@@ -736,8 +723,9 @@ def end_batch(metric: ExactMetric, before: Mapping[str, Any]) -> None:
 
 
 def writable(state: Tensor) -> Tensor:
-    """Return a state that can be changed in place, unlike a state after a reset under
-    ``inference_mode``.
+    """Return a state that can be changed in place.
+
+    A state after a reset under ``inference_mode`` cannot be, and is copied.
     """
     if state.is_inference():
         return state.clone()
@@ -746,8 +734,7 @@ def writable(state: Tensor) -> Tensor:
 
 @contextmanager
 def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]:
-    """Send the states of metrics over processes at once; within the context ``compute``
-    uses them.
+    """Send the states of metrics over processes at once, for ``compute`` to use.
 
     Args:
         caller: The name that errors begin with.

@@ -23,8 +23,9 @@ EXTRA_OF_MODULE: Final = {
 
 
 def extra_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
-    """Return which module is missing and how to install it; None for a module that no
-    extra brings.
+    """Return which module is missing and how to install it.
+
+    The result is None for a module that no extra brings.
 
     Args:
         error: The error of the import.

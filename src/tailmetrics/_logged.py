@@ -1,6 +1,4 @@
-"""Layer 0: scalars as Lightning logs metrics: one metric each, found among the modules
-of a model.
-"""
+"""Layer 0: scalars as Lightning logs them, each one metric among a model's modules."""
 
 from __future__ import annotations
 
@@ -19,8 +17,10 @@ Place: TypeAlias = tuple[str, int]
 
 
 def asked_by_lightning() -> bool:
-    """Whether the caller's caller is Lightning's record of a metric that was passed to
-    ``self.log``, directly or as a part of a sum or a wrapper of TorchMetrics.
+    """Whether the caller's caller is Lightning's record of a logged metric.
+
+    The metric was passed to ``self.log`` directly, or as a part of a sum or a wrapper
+    of TorchMetrics.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
@@ -32,8 +32,9 @@ def asked_by_lightning() -> bool:
 
 
 def _last_value(metric: Any) -> Any:
-    """Return the value of the last batch; Lightning reads it in ``self.log``, which
-    takes a metric of one value.
+    """Return the value of the last batch, which Lightning reads in ``self.log``.
+
+    Raise ValueError there unless the metric has exactly one value.
     """
     keys: Any = getattr(metric, "keys", None)
     if keys is not None and asked_by_lightning() and len(keys()) != 1:
@@ -50,8 +51,9 @@ def _keep(metric: Any, value: Any) -> None:
 
 
 LAST_VALUE = property(_last_value, _keep)
-"""The value of a metric's last batch; an error where Lightning would log one of several
-values.
+"""The value of a metric's last batch.
+
+Reading it raises ValueError where Lightning would log one of several values.
 """
 
 
@@ -144,8 +146,7 @@ class LoggedScalar(Metric):
 
 
 class LoggedCollection(MetricCollection):
-    """A collection of which ``self.log_dict(collection)`` logs every scalar of every
-    member under its key.
+    """A collection of which ``self.log_dict(collection)`` logs every scalar by its key.
 
     All scalars are computed together and reset together.
     """
@@ -157,9 +158,7 @@ class LoggedCollection(MetricCollection):
     _were_logged = False
 
     def logged_value(self, place: Place) -> Tensor:
-        """Return the scalar at a place; the first call computes the scalars of all
-        places.
-        """
+        """Return the scalar at a place; the first call computes those of all places."""
         versions = self._versions()
         is_current = bool(self._values_logged) and len(versions) == len(self._values_of)
         for (updates, computed), (updates_now, computed_now) in zip(
@@ -179,8 +178,9 @@ class LoggedCollection(MetricCollection):
         return self._values_logged[place]
 
     def _versions(self: Any) -> list[tuple[int, Any]]:
-        """Return the number of updates and the computed value of each member: they
-        change with update and reset.
+        """Return the number of updates and the computed value of each member.
+
+        They change with update and reset.
         """
         return [
             (metric.update_count, metric._computed)
@@ -196,8 +196,7 @@ class LoggedCollection(MetricCollection):
         return keys
 
     def _before_adding(self) -> None:
-        """Reset if Lightning has read the scalars: the next batch is of another loader,
-        or of another epoch.
+        """Reset if Lightning has read the scalars: another loader or epoch begins.
 
         Lightning itself resets only at the end of an epoch, not between its loaders.
         """
@@ -229,8 +228,7 @@ class LoggedCollection(MetricCollection):
     def items(  # type: ignore[override] # as TorchMetrics has it
         self, keep_base: bool = False, copy_state: bool = True
     ) -> Iterable[tuple[str, Any]]:
-        """Return names and members with ``keep_base=True``; otherwise each key of
-        ``compute()`` with an object for it.
+        """Return each key of ``compute()`` with its object; members with ``keep_base``.
 
         The object is the scalar of the key. With ``copy_state``, which TorchMetrics'
         wrappers pass, it is a copy of the metric if the metric has this key alone.
@@ -252,9 +250,7 @@ class LoggedCollection(MetricCollection):
         return {key: scalars[place] for place, key in keys_logged.items()}
 
     def _metrics_by_key(self) -> dict[str, Any]:
-        """Return a copy of each metric that has one key, and a scalar for each key of
-        the others.
-        """
+        """Return a copy of each metric with one key, and a scalar per other key."""
         metrics: dict[str, Any] = {}
         for name, metric in cast(
             "Iterable[tuple[str, Any]]", super().items(keep_base=True)
@@ -273,9 +269,7 @@ class LoggedCollection(MetricCollection):
         prefix: str = "",
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the modules, and the scalars that Lightning logs: it looks them up
-        here.
-        """
+        """Yield the modules and the scalars; Lightning looks up the scalars here."""
         if memo is None:
             memo = set()
         yield from super().named_modules(memo, prefix, remove_duplicate)

@@ -29,9 +29,7 @@ class SharedParameter:
     text: str
 
     def described(self) -> str:
-        """Return the lines of the parameter in the ``Args:`` of a docstring without
-        common indentation.
-        """
+        """Return the lines of the parameter for ``Args:``, not indented."""
         lines = wrap(
             f"{self.name}: {self.text}",
             width=116,

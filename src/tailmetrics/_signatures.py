@@ -1,6 +1,4 @@
-"""Layer 0: what a class of metrics takes by name, its signature and help, and the
-errors for arguments that it does not take.
-"""
+"""Layer 0: signatures and help of metric classes, and errors for unknown arguments."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class TorchMetricsArguments(TypedDict, total=False):
-    """Keyword arguments of every ``torchmetrics.Metric``; a later version may take
-    more.
-    """
+    """Keyword arguments of every ``torchmetrics.Metric``; later versions take more."""
 
     sync_on_compute: bool
     dist_sync_on_step: bool
@@ -44,8 +40,7 @@ KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(
     "compute_on_cpu": False,
     "compute_with_cache": True,
 }
-"""The arguments that every ``torchmetrics.Metric`` takes by name, with their defaults.
-"""
+"""The arguments by name of every ``torchmetrics.Metric``, with their defaults."""
 
 
 PRESENTATION = ("name", "validate_args")
@@ -60,14 +55,14 @@ SYNONYMS = {
     "sample_weight": ("weighted", "row_weights"),
     "groups": ("row_groups",),
 }
-"""Names of arguments in other libraries, and the names of the same argument here: of a
-class, of ``update``.
-"""
+"""Names of arguments in other libraries, and here: of a class, of ``update``."""
 
 
 def keyword_defaults(constructor: Callable[..., None]) -> dict[str, Any]:
-    """Return the keys of the typed dict of ``**kwargs: Unpack[...]`` with their
-    defaults, in the order of signatures.
+    """Return the keys, with defaults, of the typed dict of ``**kwargs: Unpack[...]``.
+
+    The order is that of signatures. Those of TorchMetrics are left out. Keys that are
+    no shared parameter have the default None, and stand first.
 
     Those of TorchMetrics are left out. Keys that are no shared parameter have the
     default None, and stand first.
@@ -84,8 +79,7 @@ def keyword_defaults(constructor: Callable[..., None]) -> dict[str, Any]:
 
 @cache
 def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
-    """Return the arguments that a class takes by name: its own, and those that its
-    constructor passes on.
+    """Return the arguments a class takes by name: its own, and those it passes on.
 
     ``**kwargs: Unpack[T]`` passes on the keys of a typed dict T, whose defaults are in
     the table of shared parameters; other ``**kwargs`` the arguments of the next base.
@@ -119,9 +113,7 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
 
 
 class ClassSignature:
-    """What ``inspect.signature`` and ``help`` show of a class of metrics: every
-    argument, in place of ``**kwargs``.
-    """
+    """The signature of a class of metrics: every argument in place of ``**kwargs``."""
 
     def __get__(self, metric: Metric | None, owner: type[Metric]) -> Signature:
         """Return the signature of the class."""
@@ -137,8 +129,9 @@ class ClassSignature:
 
 
 def documentation(metric: type[Metric]) -> str | None:
-    """Return the docstring of a class, with a line for each shared parameter in place
-    of the line ``kwargs: ...``.
+    """Return the docstring of a class with a line for each shared parameter.
+
+    These lines take the place of the line ``kwargs: ...``.
     """
     text: str | None = vars(metric).get("__doc__")
     # Python 3.13 drops the common indentation of docstrings, earlier ones keep it
@@ -164,8 +157,9 @@ def documentation(metric: type[Metric]) -> str | None:
 def passed_arguments(
     metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments that were passed to a class, by name; positional arguments
-    without a name get a number.
+    """Return the arguments that were passed to a class, by name.
+
+    Positional arguments without a name get a number.
 
     Raises:
         TypeError: If an argument is missing, or there are too many.
@@ -202,9 +196,7 @@ def passed_arguments(
 
 
 def _takes_any_keyword(metric: type[Metric]) -> bool:
-    """Whether a constructor has ``**kwargs`` of any names, as that of a user's class
-    may have.
-    """
+    """Whether a constructor takes keywords of any names, as a user's class may do."""
     kinds = {parameter.kind for parameter in _constructor(metric).parameters.values()}
     has_typed_keywords = get_args(get_type_hints(metric.__init__).get("kwargs")) != ()
     return Parameter.VAR_KEYWORD in kinds and not has_typed_keywords
@@ -218,8 +210,9 @@ def _constructor(metric: type[Metric]) -> Signature:
 
 @cache
 def settled_arguments(metric: type[Metric]) -> frozenset[str]:
-    """Return the attributes that cannot be set after construction, because states, keys
-    and names depend on them.
+    """Return the names of attributes that cannot be set after construction.
+
+    States, keys and names of the metric depend on them.
 
     They are the arguments of this library's classes. A derived class decides whether
     its own arguments can be set.
@@ -234,8 +227,9 @@ def settled_arguments(metric: type[Metric]) -> frozenset[str]:
 
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:
-    """Return the error for unknown arguments. It lists the known ones, and those that
-    may have been meant.
+    """Return the error for unknown arguments.
+
+    It lists the known ones, and those that may have been meant.
     """
     accepted = list(arguments(metric))
     are = "is not an argument" if len(unknown) == 1 else "are not arguments"
@@ -252,8 +246,9 @@ def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueErro
 
 
 def check_keywords(caller: str, called: Signature, passed: Iterable[str]) -> None:
-    """Raise if a call passes an argument that a method does not take; the message says
-    what may have been meant.
+    """Raise TypeError if a call passes an argument that a method does not take.
+
+    The message says what may have been meant.
     """
     unknown = [name for name in passed if name not in called.parameters]
     if not unknown:
@@ -267,9 +262,7 @@ def check_keywords(caller: str, called: Signature, passed: Iterable[str]) -> Non
 
 
 def names_unknown_keywords(function: Function) -> Function:
-    """Return a function that says of an unknown argument which one may have been
-    meant.
-    """
+    """Return a function whose error for an unknown argument suggests the right one."""
     shape = signature(function)
     caller = function.__qualname__.removesuffix(".__init__")
 
@@ -282,9 +275,7 @@ def names_unknown_keywords(function: Function) -> Function:
 
 
 def _meant(unknown: Sequence[str], accepted: Sequence[str]) -> str:
-    """Return the end of the message: the accepted argument that may be meant by each
-    unknown one.
-    """
+    """Return the end of the message: the accepted arguments that may be meant."""
     hints = []
     for name in unknown:
         synonyms = [

@@ -27,8 +27,9 @@ from tailmetrics._arguments import shape_of
 
 
 def identity(value: Any) -> str:
-    """Return a text that differs if values differ, the same in every process; for
-    unknown objects, their type.
+    """Return a text that differs if values differ, the same in every process.
+
+    For unknown objects it tells only their type and digest.
     """
     if isinstance(value, (str, int, float, type(None))):
         return repr(value)
@@ -52,8 +53,7 @@ def digest_of(value: Any) -> str:
 
 
 class Fingerprint(NamedTuple):
-    """The facts that two metrics must have in common before their states may be added
-    up.
+    """The facts that two metrics must share before their states may be added up.
 
     Attributes:
         metric: The name of the class.
@@ -74,8 +74,7 @@ def difference(
     second_place: str,
     names: Sequence[str] = (),
 ) -> str | None:
-    """Return a text that says how the members of two collections differ; None if they
-    do not differ.
+    """Return how the members of two collections differ; None if they do not differ.
 
     Args:
         first: The fingerprint of each member.
@@ -133,9 +132,7 @@ def _different_values(
     place: str,
     other_place: str,
 ) -> str:
-    """Return a text that names the values that differ; an empty text if all are
-    equal.
-    """
+    """Return a text that names the values that differ; empty if all are equal."""
     texts = []
     for name in {**values, **others}:
         value, other = values.get(name), others.get(name)
@@ -185,20 +182,20 @@ class MetricStates:
 
 
 LARGEST: Final = 2**62
-"""The largest number that a state may hold. It is half of the largest int64, so that
-the rows of a batch still fit.
+"""The largest number that a state may hold: half of the largest int64.
+
+The rows of a batch then still fit.
 """
 
 UNIT: Final = 2**20
-"""Processes add up their largest numbers in this unit, rounded up, because the sum of
-states itself could wrap.
+"""The unit in which processes add up their largest numbers, rounded up.
+
+The sum of states itself could wrap.
 """
 
 
 def largest_of(state: Tensor, reduction: Reduction) -> int:
-    """Return the largest absolute value in a sum; 0 for a state under ``max``, which
-    does not grow.
-    """
+    """Return the largest absolute value in a sum; 0 for ``max``, which cannot grow."""
     if reduction != "sum" or not state.numel():
         return 0
     lowest, highest = torch.aminmax(state)
@@ -206,8 +203,9 @@ def largest_of(state: Tensor, reduction: Reduction) -> int:
 
 
 def check_fits(caller: str, largest: int) -> None:
-    """Raise if a number is too large for a state; a sum beyond int64 would become
-    negative.
+    """Raise ValueError if a number is too large for a state.
+
+    A sum beyond int64 would become negative.
     """
     if largest > LARGEST:
         raise ValueError(
@@ -218,9 +216,7 @@ def check_fits(caller: str, largest: int) -> None:
 
 
 def problem_with_states(metric: MetricStates, others: Mapping[str, Any]) -> str | None:
-    """Return a text that says why ``others`` cannot be states of a metric; None if they
-    can.
-    """
+    """Return why ``others`` cannot be states of a metric; None if they can."""
     for name, state in metric.states.items():
         if name not in others:
             return f"{name} is missing"
@@ -263,11 +259,11 @@ def num_processes() -> int:
 def over_processes(
     caller: str, metrics: Sequence[MetricStates], group: Any, device: torch.device
 ) -> list[dict[str, Tensor]]:
-    """Return the states of each metric over all processes of a group; call it in each
-    of them.
+    """Return the states of each metric over all processes of a group.
 
-    Two collectives, three where there are states under ``max``. The memory does not
-    depend on the number of processes.
+    Call the function in each process of the group. It takes two collectives, three
+    where there are states under ``max``. The memory does not depend on how many
+    processes there are.
 
     Args:
         caller: The name that errors begin with.
@@ -307,9 +303,7 @@ def over_processes(
 def _states_by_kind(
     metrics: Sequence[MetricStates],
 ) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
-    """Return the states that are sent together, by reduction and type; each tensor
-    once.
-    """
+    """Return the states that are sent together, by reduction and type, each once."""
     states_by_kind: dict[tuple[Reduction, torch.dtype], list[Tensor]] = {}
     seen_states = set()
     for metric in metrics:
@@ -334,8 +328,9 @@ def _reduced(
     dtype: torch.dtype,
     group: Any,
 ) -> list[Tensor]:
-    """Return states over all processes, sent as one vector of a type. Sums are sent
-    with their largest number.
+    """Return states over all processes, sent as one vector of one type.
+
+    Sums are sent with their largest number.
     """
     flat_states = [state.detach().reshape(-1).to(dtype) for state in states]
     packed = torch.cat(flat_states)
@@ -360,8 +355,9 @@ def _reduced(
 def _check_agreement(
     caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device
 ) -> None:
-    """Raise on every process unless all have the same fingerprints, so that the largest
-    digest is the smallest.
+    """Raise ValueError on every process unless all have the same fingerprints.
+
+    They are the same if the largest digest is the smallest.
     """
     text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
@@ -386,9 +382,7 @@ def _check_agreement(
 def _disagreement(
     caller: str, texts: Sequence[bytes], ranks: Sequence[int]
 ) -> ValueError:
-    """Return the error of processes of these ranks, given the fingerprints of each as
-    text.
-    """
+    """Return the error of processes of these ranks with these fingerprints as text."""
     place = next(place for place, text in enumerate(texts) if text != texts[0])
     first = [Fingerprint(*fields) for fields in json.loads(texts[0])]
     second = [Fingerprint(*fields) for fields in json.loads(texts[place])]
@@ -405,8 +399,9 @@ def _disagreement(
 def gathered(
     caller: str, metric: MetricStates, gather: Callable[..., Any], group: Any
 ) -> dict[str, Tensor]:
-    """Return the states of a metric over all processes by a function that returns the
-    tensor of each, ``dist_sync_fn``.
+    """Return the states of a metric over all processes, gathered by ``gather``.
+
+    ``gather``, a ``dist_sync_fn``, returns the tensor of each process.
 
     Raises:
         ValueError: On every process, if the metric of one process differs from that of
@@ -441,8 +436,9 @@ def gathered(
 
 
 def order_of(group: Any) -> tuple[Any, ...]:
-    """Return a sort key by which all processes use groups in one order, so that no
-    process waits for another group.
+    """Return a sort key by which all processes use groups in one order.
+
+    So no process waits for another group.
     """
     if distributed.get_rank(group) < 0:
         return ([], "")

@@ -27,12 +27,11 @@ from tailmetrics.ranking._warnings import warn_outside, warning_of_padded_lists
 
 @final
 class LabelFrequency(ExactMetric):
-    """Training count of every label, shape (L,), int64; streamed, merged, synchronised
-    and checkpointed.
+    """Training count of every label, shape (L,), int64.
 
-    Metrics read from it which labels are head and which are tail. ``compute`` and the
-    methods that make buckets add up the counts of all ranks, so call them on every
-    rank.
+    It is streamed, merged, synchronised and checkpointed as any metric. Metrics read
+    from it which labels are head and which are tail. ``compute`` and the methods that
+    make buckets add up the counts of all ranks, so call them on every rank.
 
     Args:
         num_labels: L.
@@ -150,8 +149,9 @@ class LabelFrequency(ExactMetric):
     def _targets(
         self, target: Any, target_ids: Any, row_mask: Any, ignore_index: int | None
     ) -> Targets:
-        """Return the labels of a batch; warn if padded lists of the first batch look
-        like labels.
+        """Return the labels of a batch.
+
+        Warn if padded lists of the first batch look like labels.
         """
         if target is None and target_ids is None:
             raise TypeError(
@@ -184,8 +184,9 @@ class LabelFrequency(ExactMetric):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows counted over all ranks; reading it synchronises, so read it on
-        every rank.
+        """Number of rows counted over all ranks.
+
+        Reading it synchronises, so read it on every rank.
         """
         with self.over_all_processes():
             return int(self.rows)
@@ -212,10 +213,10 @@ class LabelFrequency(ExactMetric):
 
 
 def _targets_without_preds(context: Context, batch: Batch, num_labels: int) -> Targets:
-    """Read a target that comes without ``preds``, and its row mask; integers of width
-    ``num_labels`` are a matrix.
+    """Return the labels of a batch that comes without ``preds``.
 
-    With an ``ignore_index`` each label of ``target`` is a row.
+    Integers of width ``num_labels`` are a matrix. With an ``ignore_index`` each label
+    of ``target`` is a row.
 
     Raises:
         ValueError: If integers of width ``num_labels`` may be ids as well as gains.
@@ -258,8 +259,9 @@ def _targets_without_preds(context: Context, batch: Batch, num_labels: int) -> T
 
 
 def _without_label(targets: Targets, label: int) -> Targets:
-    """Return targets without a label; a row that holds nothing else does not count, a
-    row without labels does.
+    """Return targets without a label.
+
+    A row that holds nothing else does not count; a row without labels does.
     """
     # as -100: no column of a matrix has this number, and its entries need not be read
     if label < 0:
@@ -299,8 +301,9 @@ def _holds_ids(context: Context, batch: Batch, num_labels: int) -> bool:
 
 
 def _flatten_tokens(context: Context, batch: Batch, ignore_index: int) -> None:
-    """Make each token of a target (B, T) a row of its own, with the mask of its text or
-    its own.
+    """Make each token of a target (B, T) a row.
+
+    The row mask is of texts (B,) or of tokens (B, T).
     """
     target: Tensor = batch.target
     if (

@@ -1,5 +1,4 @@
-"""The laws that every metric of the library is held to, for metrics of your own; and
-what a report of a bug names.
+"""The laws that every metric obeys, to check metrics of your own, and version numbers.
 
 A test of yours is one line: ``check_metric(MyMetric, k=[1, 5])``.
 """
@@ -36,10 +35,10 @@ ALL_ROWS: Final = slice(None)
 
 
 def show_versions() -> None:
-    """Print the versions that a bug report needs, and whether C or torch reads batches
-    on the CPU.
+    """Print the versions that a bug report needs.
 
-    Both give the same bits. ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
+    Also print whether C or torch reads batches on the CPU. Both give the same bits.
+    ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
     """
     print("python", python_version())
     for module in (tailmetrics, torch, torchmetrics, np):
@@ -48,8 +47,9 @@ def show_versions() -> None:
 
 
 def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
-    """Check on generated data that a metric obeys the laws of the library, overall and
-    by bucket.
+    """Check on generated data that a metric obeys the laws of the library.
+
+    The laws are checked overall and by bucket.
 
     Args:
         metric: The class of the metric.
@@ -80,8 +80,9 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
 def _arguments_by_bucket(
     metric: type[TopKMetric], arguments: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the arguments by which a class has values by bucket; none if it takes no
-    buckets, or has some already.
+    """Return the arguments by which a class has values by bucket.
+
+    There are none if the class takes no buckets, or has some already.
     """
     if "buckets" in arguments:
         return []
@@ -99,8 +100,7 @@ def _arguments_by_bucket(
 
 
 class _Case:
-    """Metrics of one class with the same arguments, and a batch that the laws add to
-    them.
+    """Metrics of one class with the same arguments, and a batch to add to them.
 
     Args:
         metric: The class.
@@ -120,9 +120,7 @@ class _Case:
         self.scores, self.target = _batch()
 
     def metric(self, *places: Any) -> TopKMetric:
-        """Return a new metric that has seen a batch of the rows at each of some
-        places.
-        """
+        """Return a new metric that has seen a batch of the rows at each place."""
         metric = self._class(**self._arguments)
         vars(metric)["_warns_of_ties"] = False  # the scores tie on purpose
         metric.bind(self._frequency)
@@ -324,6 +322,4 @@ LAWS: Final[dict[str, Callable[[_Case], bool]]] = {
     "Be like a new metric after a reset.": _resets,
     "Have the same value in a collection beside a metric that reads deeper.": _is_the_same_in_collections,
 }
-"""What every metric must do, and whether the metrics of a case do it; checked in this
-order.
-"""
+"""What every metric must do, and whether the metrics of a case do; checked in order."""

@@ -38,8 +38,9 @@ class Paths(NamedTuple):
     num_nodes: int
 
     def paths_to(self, ids: Tensor) -> Tensor:
-        """Return labels with their ancestors, shape (..., 1 + H), -1 behind the root
-        and for the id -1.
+        """Return labels with their ancestors, shape (..., 1 + H).
+
+        -1 stands behind the root and for the id -1.
         """
         nodes = self.nodes.index_select(0, ids.clamp(min=0).flatten()).view(
             *ids.shape, self.nodes.shape[1]
@@ -113,9 +114,7 @@ class LabelTree:
         self._tables = {CPU: Paths(nodes, self._parents[: self.num_labels], num_nodes)}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse changes after construction: the digest and the tables depend on the
-        attributes.
-        """
+        """Refuse changes after construction: digest and tables depend on attributes."""
         if "_tables" in vars(self):
             raise AttributeError(f"LabelTree: {name} cannot be set; make another tree.")
         super().__setattr__(name, value)
@@ -127,8 +126,9 @@ class LabelTree:
 
     @property
     def ancestors(self) -> Tensor:
-        """The ancestors of each label, the parent first, shape (L, H), int64, -1 behind
-        the root: a copy.
+        """A copy of the ancestors of each label, shape (L, H), int64.
+
+        The parent comes first; -1 stands behind the root.
         """
         return self._ancestors.clone()
 
@@ -177,8 +177,9 @@ class LabelTree:
         return cls(parent_vector, tuple(nodes), num_labels=len(labels))
 
     def of_labels(self, names: Sequence[str]) -> LabelTree:
-        """Return the tree with the labels ``names`` in this order; the tree must have
-        names.
+        """Return the tree with the labels ``names`` in this order.
+
+        Raise ValueError if the tree has no names.
         """
         if self.names is None:
             raise ValueError(
@@ -220,10 +221,9 @@ class LabelTree:
         return self.names[node]
 
     def level(self, n: int) -> Tensor:
-        """Return the ancestor of each label at depth ``n``, 0 for the root, shape (L,),
-        int64.
+        """Return the ancestor of each label at depth ``n``, shape (L,), int64.
 
-        A label that is not that deep is returned itself.
+        Depth 0 is the root. A label that is not that deep is returned itself.
         """
         n = check_count("LabelTree.level", "n", n, minimum=0)
         nodes = self._tables[CPU].nodes
@@ -231,9 +231,7 @@ class LabelTree:
         return nodes.gather(1, steps_up[:, None])[:, 0]
 
     def at_level(self, n: int) -> Level:
-        """Return the labels of :meth:`level`, in ascending order, as a tree of their
-        own.
-        """
+        """Return the labels of :meth:`level`, in ascending order, as a tree."""
         labels, places = torch.unique(self.level(n), return_inverse=True)
         ancestors = torch.unique(_ancestors_of(self._parents, labels))
         ancestors = ancestors[(ancestors >= 0) & ~torch.isin(ancestors, labels)]
@@ -254,8 +252,9 @@ class LabelTree:
         depth: int = DEFAULT_DEPTH,
         **arguments: Any,
     ) -> Ranking:
-        """Return a batch in which each label is its ancestor at a ``level``, for any
-        metric of those labels.
+        """Return a batch in which each label is its ancestor at a ``level``.
+
+        Any metric of those labels takes the batch.
 
         A list keeps the first label of each ancestor, and dense scores the largest one;
         targets keep the largest gain. The labels are those of :meth:`at_level`, whose
@@ -299,8 +298,9 @@ class LabelTree:
         return self._tables[device]
 
     def _check_circles(self) -> None:
-        """Raise if a node is its own ancestor: after as many steps as there are nodes,
-        no walk to a root is left.
+        """Raise ValueError if a node is its own ancestor.
+
+        After as many steps as there are nodes, every walk to a root has ended.
         """
         reached = self._parents
         for _ in range(len(reached).bit_length()):
@@ -398,8 +398,9 @@ class Level(NamedTuple):
         return rolled_up
 
     def _lists(self, ranking: Ranking, places: Tensor) -> Lists:
-        """Return the lists with the first label of each ancestor, as long as the
-        shortest one if lists were cut.
+        """Return the lists with the first label of each ancestor.
+
+        If lists were cut, they are as long as the shortest one.
         """
         ids = torch.where(ranking.ids >= 0, places[ranking.ids.clamp(min=0)], -1)
         is_first = (ids >= 0) & ~ranking.targets.kernels.repeated(ids)
@@ -459,8 +460,9 @@ def _distinct_names(caller: str, names: Any) -> tuple[str, ...]:
 
 
 def _checked_parents(parents: Any) -> Tensor:
-    """Return parents as an int64 vector on the CPU; raise unless each is a node or
-    -1.
+    """Return parents as an int64 vector on the CPU.
+
+    Raise ValueError unless each is a node or -1.
     """
     nodes = whole_numbers(
         "LabelTree",
@@ -480,8 +482,9 @@ def _checked_parents(parents: Any) -> Tensor:
 
 
 def _parents_by_name(edges: Any) -> dict[str, str | None]:
-    """Return the parent of each child by name, None for a root; raise if a child has
-    two.
+    """Return the parent of each child by name, None for a root.
+
+    Raise ValueError if a child has two.
     """
     if hasattr(edges, "to_numpy"):
         edges = edges.to_numpy()
@@ -518,8 +521,9 @@ def _parents_of(parents: Tensor, nodes: Tensor) -> Tensor:
 
 
 def _ancestors_of(parents: Tensor, nodes: Tensor) -> Tensor:
-    """Return the ancestors of nodes (n,), the parent first, shape (n, H), -1 behind the
-    root.
+    """Return the ancestors of nodes (n,), shape (n, H).
+
+    The parent comes first; -1 stands behind the root.
     """
     columns = []
     ancestors = _parents_of(parents, nodes)
