@@ -238,7 +238,6 @@ class TableReading:
     def check_names(self) -> None:
         """Raise if the user names columns of a file whose format has none.
 
-
         A query or an item that is named for all files may be in other files alone.
 
         Raises:
@@ -364,7 +363,6 @@ def check_keys(
     path: FilePath, reading: TableReading, columns: Sequence[Column]
 ) -> Kind:
     """Return the type of the items, and check the types of queries and items.
-
 
     Raises:
         DataFileError: Naming the column and its type.
@@ -847,7 +845,6 @@ class _Search:
         is_needed: bool = True,
     ) -> str:
         """Return the column of a role; empty without a column, or if several may be it.
-
 
         Args:
             role: The role.

@@ -274,9 +274,9 @@ def text_of(expression: str) -> str:
 
 
 def joined_text(parts: Sequence[str]) -> str:
-    """Return SQL of the name of a query, in the spelling of :func:`joined_names`.
+    """Return SQL of the name of a query of one or several columns.
 
-    Args: parts: SQL of each column of the query.
+    Several parts are joined by commas; a backslash escapes commas and backslashes.
     """
     if len(parts) == 1:
         return parts[0]

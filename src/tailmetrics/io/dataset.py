@@ -537,7 +537,6 @@ def _wrong_id(ids: Ints, rules: RowRules) -> tuple[int, str, str] | None:
 def _wrong_value(values: Array, role: Kind) -> tuple[int, str, str] | None:
     """Return the place of a wrong score or gain, the problem and a hint, or None.
 
-
     For scores a look at the minimum is enough: it is NaN if any score is NaN.
     """
     if not values.size or values.dtype.kind in "bu":

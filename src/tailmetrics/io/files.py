@@ -1,6 +1,5 @@
 """Data files: paths and addresses, folders, patterns, compression, temporary copies.
 
-
 ``pyarrow.fs`` opens addresses (``s3://``, ``gs://``, ``hdfs://``). It takes options and
 credentials from the environment, from the files of the vendor's own tools, or from the
 address itself, such as

@@ -53,7 +53,6 @@ def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
 def read_named_filter(files: LineFiles, database: Database) -> Filter:
     """Read pairs of query and item, without pairs that are not evaluated.
 
-
     Args:
         files: The file, or its parts.
         database: Holds the tables ``kept`` (query), whose ``rowid`` is the row number,

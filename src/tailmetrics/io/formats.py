@@ -1,6 +1,5 @@
 """File formats: each declares its name, its suffixes and its opener.
 
-
 To add a format, register it as this module does at its end.
 :func:`tailmetrics.io.read`, the command line and their messages then know it.
 """
