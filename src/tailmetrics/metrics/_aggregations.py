@@ -1,5 +1,6 @@
-"""Aggregations: how rows become a number. Here: the base, means of rows, ratios of sums
-over rows, medians of rows.
+"""Aggregations, which turn rows into a number: the base, and those of values of rows.
+
+The latter are means, ratios of sums and medians over rows.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ Values: TypeAlias = "list[list[float]] | Tensor"
 """Values by cut-off and bucket, (K, G), or by cut-off and label, (K, L)."""
 
 Denominators: TypeAlias = "tuple[str, Sequence[Sequence[float]]]"
-"""What values are divided by, in words, and how many of them by cut-off and bucket:
-``("rows", [[60.0, 12.0]])``.
+"""What values are divided by, and how many: ``("rows", [[60.0, 12.0]])``.
+
+The numbers are by cut-off and bucket.
 """
 
 RowTerms: TypeAlias = Literal["mean", "ratio", "median"]
-"""What a value is of the terms of its rows: their mean, the ratio of their sums, or
-their median.
-"""
+"""How a value is made of the terms of rows: their mean, ratio of sums, or median."""
 
 MANY_ROWS = 2**13
-"""From this number of rows times buckets, a formula skips rows without a hit: finding
-the others takes some 40 us.
+"""From this number of rows times buckets, a formula skips rows without a hit.
+
+Finding the rows with a hit takes some 40 us.
 """
 
 
@@ -98,41 +99,31 @@ class Aggregation(ABC):
     """
 
     takes: tuple[str, ...] = ("average", "empty_target_action")
-    """The arguments of a metric that are arguments of its aggregation, and attributes
-    of both.
-    """
+    """Arguments of a metric that its aggregation takes; attributes of both."""
     averages: tuple[Average, ...] = ("samples",)
     actions: tuple[EmptyTargetAction, ...] = ("neg", "pos", "skip", "error")
     tie_rules: tuple[Ties, ...] = ()
-    """The values of ``ties`` that the aggregation takes; of a class, () for those of
-    the reading.
-    """
+    """The values of ``ties`` that the aggregation takes; () for the reading's."""
     needs: tuple[str, ...] = ()
     """The facts of training that must be known before an update."""
     can_be_weighted = True
     row_terms: RowTerms | None = None
-    """What a value is of the terms of rows that :meth:`row_values` returns; None if a
-    row has no term.
-    """
+    """How a value is made of the terms of its rows; None if rows have no term."""
     usual_action: str = ""
-    """The default of ``empty_target_action``; of a class, "" for that of the formula,
-    or ``"skip"`` within buckets.
+    """The default of ``empty_target_action``, or "" for that of the formula.
+
+    The default of the formula is replaced by ``"skip"`` within buckets.
     """
     has_value_per_label = False
     """Whether a value is a vector with an entry for each label, which has no key."""
     is_quality = True
-    """Whether a value says how good a ranking is; if not, it is left out where runs are
-    compared.
-    """
+    """Whether a value says how good a ranking is, as comparisons of runs require."""
     is_additive = False
     """Whether the values of all buckets add up to the value over all labels."""
     has_value_over_all = True
-    """Whether a value over all labels says something; a share of all places does not.
-    """
+    """Whether a value over all labels has a meaning; a share of all places has none."""
     keeps_labels = False
-    """Whether the states hold something of single labels, which :meth:`per_label`
-    returns.
-    """
+    """Whether the states hold single labels, which :meth:`per_label` returns."""
     keeps_all_counts = False
     """Whether the states hold hits, predictions and support of each label."""
     not_in_key: tuple[str, ...] = ()
@@ -176,12 +167,11 @@ class Aggregation(ABC):
                 self.usual_action = "skip"
         self.empty_target_action = empty_target_action or self.usual_action
         self.row_format: FixedPoint = SUMS_OF_WEIGHTS if weighted else COUNT
-        """The format of numbers of rows in a state, or, with row weights, of sums of
-        weights.
-        """
+        """The format of numbers of rows, or of sums of row weights, in a state."""
         self.is_own = not type(self).__module__.startswith("tailmetrics.")
-        """Whether a user wrote the aggregation: its states are shared with no other,
-        and its cells are checked.
+        """Whether a user wrote the aggregation.
+
+        Its states are then shared with no other metric, and its cells are checked.
         """
 
     def with_reading(self, reading: Reading) -> Self:
@@ -206,39 +196,35 @@ class Aggregation(ABC):
 
     @abstractmethod
     def values(self, states: States) -> Values:
-        """Return the values by cut-off and bucket (one without buckets), given the
-        states by short name.
-        """
+        """Return the values by cut-off and bucket (one bucket if there are none)."""
 
     def facts(self, states: States) -> ValueFacts:
         """Return what the states tell beside the values."""
         return ValueFacts()
 
     def errors(self, states: States) -> Sequence[float]:
-        """Return the largest error of the value of each bucket that scores in bins
-        leave open; empty if exact.
-        """
+        """Return the largest error by bucket of binned scores; empty if exact."""
         return ()
 
     def not_measured(self, states: States) -> Sequence[Sequence[bool]] | None:
-        """Return by cut-off and bucket whether a value is 0 by convention, because it
-        is taken over nothing.
+        """Return by cut-off and bucket whether a value is 0 because it is over nothing.
+
+        None if no value is 0 by convention: a mean over rows without a row is NaN.
 
         None where no value is: a mean over rows without a row is NaN.
         """
         return None
 
     def denominators(self, states: States) -> Denominators | None:
-        """Return what values are divided by; None where a value is no mean, share or
-        ratio.
-        """
+        """Return what values are divided by; None without a mean, share or ratio."""
         return None
 
     # rows without a value
 
     def answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return whether each row has a value, (N,) or (N, G), bool; if not,
-        ``empty_target_action`` applies.
+        """Return whether each row has a value, (N,) or (N, G), bool.
+
+        ``empty_target_action`` applies to the other rows.
         """
         formula = self.reading.formula
         if formula.answered is None:
@@ -249,21 +235,18 @@ class Aggregation(ABC):
     # what intervals, comparisons and captions ask
 
     def row_values(self, ranking: Ranking) -> Tensor:
-        """Return the value of each row by cut-off and bucket, (K * G, N), or both terms
-        of a ratio, (2, K * G, N).
+        """Return the value of each row by cut-off and bucket, (K * G, N).
+
+        Of a ratio, both terms: (2, K * G, N).
         """
         raise ValueError(f"{self.caller}: no row has a value of its own")
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return, as plain data, how a value is made of the labels of rows; None if it
-        is not made of them.
-        """
+        """Return as plain data how labels of rows make a value; None if they do not."""
         return None
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
-        """Return for each cut-off the cells of labels that each row hits, predicts and
-        holds.
-        """
+        """Return for each cut-off the label cells that rows hit, predict and hold."""
         return []
 
     def per_label(
@@ -289,9 +272,7 @@ class Aggregation(ABC):
 
     @property
     def depends_on_catalogue(self) -> bool:
-        """Whether a value depends on how many labels there are, seen in the data or
-        not.
-        """
+        """Whether a value depends on the number of labels, seen in the data or not."""
         return self.reading.depends_on_catalogue
 
     @property
@@ -304,9 +285,7 @@ class Aggregation(ABC):
         return self.reading.cut_name(k)
 
     def mean_over(self) -> str:
-        """Return in words the labels of which a macro average is the mean; empty for
-        other aggregations.
-        """
+        """Return in words the labels that a macro average is over, or ""."""
         return ""
 
     def caption(self, k: Any) -> str:
@@ -317,9 +296,7 @@ class Aggregation(ABC):
         return caption
 
     def rows_with_value(self) -> str:
-        """Return in words the rows that count if ``empty_target_action`` skips the
-        others.
-        """
+        """Return in words the rows that count if ``empty_target_action`` is "skip"."""
         formula = self.reading.formula
         if formula.answered is not None:
             return "rows with a value"
@@ -329,8 +306,9 @@ class Aggregation(ABC):
         return "rows with a relevant label"
 
     def increments_without_ties(self, increments: Increments) -> Increments:
-        """Return the increments of a batch without equal scores, given those of the
-        same metric with other ``ties``.
+        """Return the increments of a batch without equal scores.
+
+        ``increments`` are those of the same metric with other ``ties``.
         """
         return {name: increments[name] for name in self.states()}
 
@@ -342,26 +320,20 @@ class Aggregation(ABC):
         return self.reading.num_buckets
 
     def by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:
-        """Return a list of the values of each cut-off, given all values ordered by
-        cut-off, then by bucket.
-        """
+        """Return a list for each cut-off of values ordered by cut-off, then bucket."""
         size = self.num_buckets
         return [list(flat[first : first + size]) for first in range(0, len(flat), size)]
 
 
 def by_weight(what: str, weighted: bool) -> str:
-    """Return in words what is counted, if each counts as much as the weight of its
-    row.
-    """
+    """Return in words what is counted, with a note if rows count by weight."""
     if weighted:
         return f"{what}, by weight"
     return what
 
 
 def with_bucket_axis(values: Tensor) -> Tensor:
-    """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without
-    buckets.
-    """
+    """Return values of rows, (N,) or (N, G), as (N, G); G is 1 without buckets."""
     if values.ndim == 1:
         return values[:, None]
     return values
@@ -373,8 +345,7 @@ class _RowAggregation(Aggregation):
     value_format: FixedPoint
     """The format of the values of rows."""
     is_mean_of_counts: bool
-    """Whether values are means over the orders of equal scores, in each of which they
-    are whole numbers."""
+    """Whether values are means of whole numbers over orders of equal scores."""
 
     def with_reading(self, reading: Reading) -> Self:
         """Return the aggregation of a reading with the facts of training."""
@@ -393,9 +364,7 @@ class _RowAggregation(Aggregation):
         return [self.reading.formula.counts_per_one(k) for k in self.reading.ks]
 
     def _fractions(self, counts: Tensor) -> Tensor:
-        """Return mean counts of rows, (K, ...), divided by the count that makes a value
-        of 1.
-        """
+        """Return mean counts (K, ...) divided by the count that makes a value of 1."""
         fractions = []
         for k, row_counts in zip(self.reading.ks, counts, strict=True):
             fractions.append(divide(row_counts, self.reading.formula.counts_per_one(k)))
@@ -416,8 +385,9 @@ class MeanOfRows(_RowAggregation):
 
     @property
     def is_additive(self) -> bool:  # type: ignore[override] # decided by arguments here
-        """Whether the values of all buckets add up to the value over all labels: each
-        row counts in each bucket.
+        """Whether the values of buckets add up to the value over all labels.
+
+        They do if each row counts in each bucket.
         """
         reading = self.reading
         return (
@@ -427,9 +397,7 @@ class MeanOfRows(_RowAggregation):
         )
 
     def states(self) -> dict[str, State]:
-        """Return the sum of values and the number of rows: of all rows, and of those
-        that are answered.
-        """
+        """Return the sum of values, the number of rows and of rows with a value."""
         size = self.num_buckets
         return {
             "sum": State((len(self.reading.cutoffs), size, self.sum_format.columns)),
@@ -465,8 +433,9 @@ class MeanOfRows(_RowAggregation):
         }
 
     def rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
-        """Return whether each row counts, and whether it is answered in each bucket:
-        (N, 1 + G), bool.
+        """Return whether each row counts, and whether it has a value in each bucket.
+
+        Shape (N, 1 + G), bool.
         """
         by_labels = self.reading.formula.answered is None
         memo: dict[object, PerRow] = ranks._memo if by_labels else {}
@@ -486,9 +455,7 @@ class MeanOfRows(_RowAggregation):
         return counted
 
     def values(self, states: States) -> Values:
-        """Return the sum divided by the number of rows: of those that are answered, if
-        others are skipped.
-        """
+        """Return the sum of values divided by the number of rows that count."""
         rows, answered, counted = self._rows(states)
         unit, values = self.row_format.unit, []
         sums = self.by_cutoff(self.sum_format.totals(states["sum"]))
@@ -511,8 +478,7 @@ class MeanOfRows(_RowAggregation):
         return values
 
     def _rows(self, states: States) -> tuple[int, list[int], list[int]]:
-        """Return the number of rows, and by bucket of those that are answered and of
-        those that count.
+        """Return the numbers of all rows and, by bucket, of answered and counted rows.
 
         They are in the format of numbers of rows.
         """
@@ -524,9 +490,7 @@ class MeanOfRows(_RowAggregation):
         return rows, answered, [rows] * len(answered)
 
     def denominators(self, states: States) -> Denominators:
-        """Return the rows that count: all, or those with a value where others are
-        skipped.
-        """
+        """Return the rows that count: all rows, or those with a value."""
         counted = [count / self.row_format.unit for count in self._rows(states)[2]]
         rows = "rows"
         if self.empty_target_action == "skip":
@@ -550,8 +514,9 @@ class MeanOfRows(_RowAggregation):
         return values.movedim(1, -1).flatten(0, -2)
 
     def increments_without_ties(self, increments: Increments) -> Increments:
-        """Return the increments of a batch without equal scores, given those of the
-        same metric with other ``ties``.
+        """Return the increments of a batch without equal scores.
+
+        ``increments`` are those of the same metric with other ``ties``.
         """
         own = super().increments_without_ties(increments)
         total = own["sum"]
@@ -567,9 +532,7 @@ class MeanOfRows(_RowAggregation):
 
 
 class RatioOfSums(_RowAggregation):
-    """One sum over rows divided by another sum over rows: the ratio of means, not the
-    mean of ratios.
-    """
+    """One sum over rows divided by another: a ratio of means, not a mean of ratios."""
 
     actions = ("neg", "skip", "error")
     row_terms = "ratio"
@@ -619,8 +582,7 @@ RowStatistic: TypeAlias = Literal["median", "mean"]
 
 
 class MedianOfRows(Aggregation):
-    """The median, or the mean, over rows of a rank, which is missed where it lies
-    beyond ``depth``.
+    """The median or mean over rows of a rank; ranks beyond ``depth`` count as misses.
 
     Args:
         statistic: The median, the mean of the two middle values of an even number of
@@ -647,8 +609,7 @@ class MedianOfRows(Aggregation):
         self.row_terms = statistic
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn where rows have one label each, so that half of the rows stand for a
-        share of labels.
+        """Warn if rows have one label each: ``min_recall`` then makes no difference.
 
         Rows without a label are left out, and a report notes how many lists end too
         early.
@@ -680,9 +641,7 @@ class MedianOfRows(Aggregation):
         return self._name
 
     def states(self) -> dict[str, State]:
-        """Return the number of rows of each rank, the misses last, and the number of
-        labels.
-        """
+        """Return the rows of each rank, misses last, and the number of labels."""
         return {
             "histogram": State(
                 (self.num_buckets, self.reading.depth + 1, self.row_format.columns)
@@ -691,8 +650,9 @@ class MedianOfRows(Aggregation):
         }
 
     def _ranks(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the rank of each row and bucket, and whether it has a relevant label,
-        shape (N, G) each.
+        """Return the rank, and whether there is a relevant label, by row and bucket.
+
+        Shape (N, G) each.
         """
         ranks = self.reading.read(ranking)
         shape = ranking.num_rows, self.num_buckets
@@ -757,8 +717,9 @@ class MedianOfRows(Aggregation):
         return by_weight(self.rows_with_value(), self.weighted), [counted]
 
     def facts(self, states: States) -> ValueFacts:
-        """Return the number of rows that count, what a miss counts as, and the share of
-        such rows in each bucket.
+        """Return the number of rows that count, the value of misses and their shares.
+
+        The shares are by bucket.
         """
         histograms = self._histograms(states)
         shares = []
@@ -770,9 +731,7 @@ class MedianOfRows(Aggregation):
         )
 
     def row_values(self, ranking: Ranking) -> Tensor:
-        """Return the rank of each row by bucket, (G, N), NaN for rows without a
-        relevant label.
-        """
+        """Return the rank of each row by bucket, (G, N); NaN without relevant label."""
         k, answered = self._ranks(ranking)
         miss_value = self.miss_value
         if miss_value is None:
@@ -782,9 +741,7 @@ class MedianOfRows(Aggregation):
 
 
 def _statistic(histogram: Sequence[tuple[int, int]], statistic: RowStatistic) -> float:
-    """Return mean or median of ascending values, each with the number of rows that have
-    it; NaN of no row.
-    """
+    """Return the mean or median of ascending (value, number of rows); NaN of no row."""
     rows_up_to = list(accumulate(count for _, count in histogram))
     num_rows = rows_up_to[-1]
     if not num_rows:

@@ -1,5 +1,6 @@
-"""Averages over labels: micro, macro and weighted, from true positives, predictions and
-support of each label.
+"""Averages over labels (micro, macro, weighted) of counts of each label.
+
+The counts are true positives, predictions and support.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ DECIDING_COUNTS: dict[LabelSet, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class CountRatio:
-    """A ratio of true positives TP, predictions P and support S, of a row, of all rows,
-    or of a label.
+    """A ratio of true positives TP, predictions P and support S.
+
+    The counts are those of a row, of all rows or of a label.
 
     The ratio is ``hits`` TP / (``predicted`` P + ``support`` S). Precision is 1, 1, 0;
     recall is 1, 0, 1; F-beta is 1 + beta^2, 1, beta^2. Source: van Rijsbergen,
@@ -89,8 +91,9 @@ class CountRatio:
     def __call__(
         self, hits: Tensor, predicted: Any, support: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return numerator and denominator; whole numbers for precision and recall,
-        else float64.
+        """Return numerator and denominator.
+
+        They are whole numbers for precision and recall, else float64.
         """
         if not self.predicted:
             return hits, support
@@ -120,15 +123,11 @@ PRECISION, RECALL = CountRatio(1, 1, 0), CountRatio(1, 0, 1)
 
 
 LARGEST_BETA = 2.0**27
-"""For a larger beta, 1 + beta^2 is beta^2 in float64; beta^2 itself may be more than
-float64 holds.
-"""
+"""For a larger beta, 1 + beta^2 is beta^2 in float64, and beta^2 may overflow."""
 
 
 def f_beta(beta: float) -> CountRatio:
-    """Return the ratio of counts of F-beta; for a huge beta with all three numbers
-    divided by beta^2.
-    """
+    """Return the ratio of counts of F-beta; for a huge beta, divided by beta^2."""
     if beta > LARGEST_BETA:
         return CountRatio(1.0, beta**-2, 1.0)
     return CountRatio(1 + beta**2, 1, beta**2)
@@ -136,8 +135,9 @@ def f_beta(beta: float) -> CountRatio:
 
 @dataclass(frozen=True)
 class ByAverage:
-    """Makes the aggregation of a ratio of counts by ``average``: of each row, of all
-    rows, or of each label.
+    """Makes the aggregation of a ratio of counts by ``average``.
+
+    The ratio is of each row, of all rows or of each label.
 
     Attributes:
         ratio: The ratio.
@@ -162,8 +162,9 @@ class ByAverage:
         macro: MacroOf | None = None,
         empty_target_action: EmptyTargetAction | None = None,
     ) -> Aggregation:
-        """Return the aggregation; arguments that say something about another average
-        are an error.
+        """Return the aggregation; raise ValueError for arguments of another average.
+
+        ``macro`` and ``labels`` are for ``average="macro"`` only.
         """
         check_choice(caller, "average", average, self.averages, " to this metric")
         check_choice(caller, "labels", labels, LabelSet)
@@ -247,9 +248,7 @@ class _CountAggregation(Aggregation):
         )
 
     def facts(self, states: States) -> ValueFacts:
-        """Return the number of rows that count, if rows without a relevant label are
-        skipped.
-        """
+        """Return the number of rows that count, if others are skipped."""
         if self.empty_target_action != "skip":
             return ValueFacts()  # the states do not tell such rows from others
         counted = int(self.row_format.totals(states["counted"])[0])
@@ -282,8 +281,9 @@ class RatioOfCounts(_CountAggregation):
         }
 
     def _row_counts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return hits, predictions and support of each row, (N, K, G, 3), 0 in rows
-        that do not count; and which do.
+        """Return hits, predictions and support of each row, and which rows count.
+
+        The counts have shape (N, K, G, 3), and are 0 in rows that do not count.
         """
         reading = self.reading
         ranks, ranking = reading.read(ranking), reading.relevant(ranking)
@@ -304,9 +304,7 @@ class RatioOfCounts(_CountAggregation):
         return {"counts": PerRow(counts), "counted": PerRow(with_bucket_axis(counted))}
 
     def values(self, states: States) -> Values:
-        """Return the ratios. If no row has a prediction, precision is 0; if there are
-        no rows, it is NaN.
-        """
+        """Return the ratios: 0 if the denominator is 0, NaN if there are no rows."""
         counted = self.row_format.totals(states["counted"])
         top, bottom = self._terms(states)
         values = []
@@ -317,8 +315,9 @@ class RatioOfCounts(_CountAggregation):
         return values
 
     def _terms(self, states: States) -> tuple[Tensor, Tensor]:
-        """Return numerator and denominator by cut-off and bucket, (K, G) each, in the
-        format of numbers of rows.
+        """Return numerator and denominator by cut-off and bucket, (K, G) each.
+
+        They are in the format of numbers of rows.
         """
         shape = states["counts"].shape[:-1]
         counts = torch.tensor(
@@ -327,8 +326,9 @@ class RatioOfCounts(_CountAggregation):
         return self.ratio(*counts.unbind(-1))
 
     def denominators(self, states: States) -> Denominators:
-        """Return the predictions, the relevant labels, the attainable hits, or for
-        F-scores their weighted sum.
+        """Return the predictions, relevant labels, attainable hits or weighted sums.
+
+        F-scores are divided by the weighted sum of predictions and relevant labels.
         """
         denominators: list[list[float]] = (
             self._terms(states)[1] / float(self.row_format.unit)
@@ -355,8 +355,9 @@ class RatioOfCounts(_CountAggregation):
 
 
 class RatioOfEachLabel(_CountAggregation):
-    """The ratio of each label, ``average="none"``, from its hits, its predictions and
-    its support.
+    """The ratio of each label from its hits, predictions and support.
+
+    It is the aggregation for ``average="none"``.
 
     Args:
         extra_counts: The names of the counts that are needed beside those of the ratio.
@@ -386,9 +387,7 @@ class RatioOfEachLabel(_CountAggregation):
     # states
 
     def states(self) -> dict[str, State]:
-        """Return the counts of each label that the average reads, and the number of
-        rows that count.
-        """
+        """Return the counts of each label that are needed, and the number of rows."""
         reading = self.reading
         columns = (self.row_format.columns,) if self.weighted else ()
         label_counts = State(
@@ -413,8 +412,7 @@ class RatioOfEachLabel(_CountAggregation):
         return states
 
     def _state_key(self, by_bucket: bool) -> str:
-        """Return the suffix of a state's name, by which metrics with equal counts share
-        them.
+        """Return the suffix of a state's name; metrics with equal counts share it.
 
         Buckets change the counts of a label only if each bucket has its own list, or
         rows are skipped by bucket. ``by_bucket`` is true for counts that are kept by
@@ -449,8 +447,9 @@ class RatioOfEachLabel(_CountAggregation):
         return increments
 
     def _label_counts(self, states: States, k: int) -> list[Tensor]:
-        """Return true positives, predictions and support of each label, shape (..., L)
-        each; float64 if weighted.
+        """Return true positives, predictions and support of each label.
+
+        Shape (..., L) each; float64 if weighted.
 
         A count that is not kept is 0, and takes no memory.
         """
@@ -482,9 +481,7 @@ class RatioOfEachLabel(_CountAggregation):
 
     @property
     def keeps_all_counts(self) -> bool:  # type: ignore[override] # decided by arguments here
-        """Whether the states hold predictions and support of each label, beside
-        hits.
-        """
+        """Whether the states hold hits, predictions and support of each label."""
         return self._kept == {"predicted", "support"}
 
     def per_label(
@@ -494,8 +491,9 @@ class RatioOfEachLabel(_CountAggregation):
         with_cutoffs: bool,
         zero_division: float,
     ) -> dict[str, Tensor]:
-        """Return support, predictions, true positives and value of each label, as far
-        as they are kept.
+        """Return the kept counts and the value of each label.
+
+        The counts are support, predictions and true positives.
         """
         columns: dict[str, Tensor] = {}
         reading = self.reading
@@ -514,9 +512,7 @@ class RatioOfEachLabel(_CountAggregation):
         return columns
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
-        """Return for each cut-off the cells of labels that each row hits, predicts and
-        holds.
-        """
+        """Return for each cut-off the label cells that rows hit, predict and hold."""
         increments = self.increments(ranking)
         support = increments.get("support")
         cells = []
@@ -579,9 +575,7 @@ class MeanOverLabels(RatioOfEachLabel):
             self._weight_format = REAL
 
     def _weights(self, predicted: Tensor, support: Tensor) -> Tensor:
-        """Return the weight of each label in the average, given its predictions and its
-        support.
-        """
+        """Return the weight of each label, from its predictions and support."""
         if self.weighs_by_support:
             return support
         if self.labels == "all":
@@ -626,9 +620,7 @@ class MeanOverLabels(RatioOfEachLabel):
     def _sums(
         self, states: States, k: int, ratio: LabelRatio
     ) -> list[tuple[Fraction, Fraction]]:
-        """Return the weighted sum over the labels of each bucket, and the sum of their
-        weights, both exact.
-        """
+        """Return the exact sums of weighted values and of weights, by bucket."""
         counts, buckets = self._label_counts(states, k), self.reading.buckets
         value_format, weight_format = self._value_format, self._weight_format
         sums = torch.zeros(
@@ -690,8 +682,9 @@ class MeanOverLabels(RatioOfEachLabel):
         return unmeasured
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return the weights of the counts in the ratio, and of the labels in the
-        mean.
+        """Return the weights of counts in the ratio and of labels in the mean.
+
+        None with row weights.
         """
         if self.weighted:
             return None
@@ -706,18 +699,14 @@ class MeanOverLabels(RatioOfEachLabel):
         return terms
 
     def denominators(self, states: States) -> Denominators:
-        """Return the number of labels that are averaged, or the relevant rows of all
-        labels.
-        """
+        """Return the number of averaged labels, or the relevant rows of all labels."""
         what = AVERAGED[self.labels]
         if self.weighs_by_support:
             what = by_weight("relevant labels", self.weighted)
         return what, self._sums_of_weights(states)
 
     def facts(self, states: States) -> ValueFacts:
-        """Return the number of rows that count, and of how many labels that are
-        relevant in some row the mean is.
-        """
+        """Return the number of rows that count, and of averaged labels with rows."""
         facts = super().facts(states)
         if self.weighs_by_support or "support" not in self._kept:
             return facts
@@ -736,9 +725,7 @@ class MeanOverLabels(RatioOfEachLabel):
         return self.labels == "all"
 
     def mean_over(self) -> str:
-        """Return in words the labels of which the average is the mean; empty where
-        labels have weights.
-        """
+        """Return in words the labels that the average is over; "" with weights."""
         if self.weighs_by_support:
             return ""
         mean = OVER[self.labels]
@@ -760,9 +747,7 @@ def _ratios_of_counted(
     terms: Iterable[tuple[float | Fraction, float | Fraction]],
     counted: Sequence[int | float],
 ) -> list[float]:
-    """Return numerator / denominator of each bucket; 0 where the denominator is 0, NaN
-    where no row counts.
-    """
+    """Return the ratio by bucket: 0 if the denominator is 0, NaN if no row counts."""
     values = []
     for (numerator, denominator), rows in zip(terms, counted, strict=True):
         if not rows:
@@ -781,9 +766,7 @@ def _add_by_bucket(
     labels: Tensor,
     values: Tensor,
 ) -> None:
-    """Add the values of some labels to sums over the labels of each bucket (G,
-    columns), exact in any order.
-    """
+    """Add values of labels to the exact sums (G, columns) of their buckets."""
     if fixed_point.limbs:
         values = values.to(torch.float64)
     bucket = torch.zeros_like(labels)

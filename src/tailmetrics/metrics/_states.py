@@ -1,6 +1,4 @@
-"""States of metrics: integer tensors, additions of a batch to them, and the format of
-real numbers in them.
-"""
+"""States of metrics: integer tensors, additions to them, formats of real numbers."""
 
 from __future__ import annotations
 
@@ -23,25 +21,26 @@ from tailmetrics.ranking._orders import along_rows, row_of_each, rows_at_once
 from tailmetrics.ranking._reading import BatchRows
 
 LIMB_BITS = 26
-"""Bits of a limb: few enough to add up 2^37 limbs in int64, and enough to write [0, 1]
-to 2^-78 with 3 limbs.
-"""
+"""Bits of a limb: int64 adds up 2^37 limbs, and 3 limbs write [0, 1] to 2^-78."""
 
 FEW_LIMBS = 2**10
-"""Up to this number of limbs (8 kB), the kernels of the processor are not looked up:
-torch makes all limbs at once.
+"""Up to this number of limbs (8 kB), torch makes all limbs at once.
+
+The kernels of the processor are not looked up then.
 """
 
 EXACT_TERMS = 2**26
-"""A sum of fewer whole numbers than this, each below 2^27, is below 2^53: exact in
-float64 in any order.
+"""Fewer terms than this, each below 2^27, have a sum below 2^53.
+
+Such a sum of whole numbers is exact in float64 in any order.
 """
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """The format in which a state holds real numbers as whole numbers: their sums have
-    the same bits in any order.
+    """The format in which a state holds real numbers as whole numbers.
+
+    Sums of such numbers have the same bits in any order.
 
     A sum of floats depends on the order of its terms, and so on batch size, sampler and
     number of processes. Here a float64 is written as a few whole numbers, its limbs.
@@ -72,16 +71,15 @@ class FixedPoint:
         return 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
 
     def exponent(self, number: int) -> int:
-        """Return the exponent of the unit of a limb, 2^exponent; limb 0 is the most
-        significant one.
+        """Return the exponent of the unit of a limb, 2^exponent.
+
+        Limb 0 is the most significant one.
         """
         return self.lowest + LIMB_BITS * (self.limbs - 1 - number)
 
     @property
     def largest(self) -> float:
-        """The largest value that a formula may return; infinity for whole numbers and
-        unbounded values.
-        """
+        """The largest value a formula may return; infinity if whole or unbounded."""
         if self.bounded and self.limbs:
             return self.top
         return float("inf")
@@ -123,8 +121,9 @@ class FixedPoint:
         return sums.movedim(0, -1)
 
     def digits(self, values: Tensor) -> Tensor:
-        """Return the limbs of each value, most significant first; for unbounded values,
-        then 1 if one is too large.
+        """Return the limbs of each value, most significant first.
+
+        For unbounded values a column follows: 1 if the value is too large.
         """
         if self.limbs == 0:
             return values.to(torch.int64).unsqueeze(-1)
@@ -134,8 +133,10 @@ class FixedPoint:
         return columns.to(torch.int64).movedim(0, -1)
 
     def _limbs(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the limbs as whole floats, (limbs, ...), and a mask of too large
-        values, None for bounded values.
+        """Return the limbs as whole floats, (limbs, ...), and a mask of large values.
+
+        The mask is True where a value is too large for the limbs; None for bounded
+        values.
 
         All limbs of float64 are made at once, in 3 steps instead of 30. With v_i the
         value in units of limb i, limb i is floor(v_i) - 2^26 floor(v_(i-1)). Powers of
@@ -154,8 +155,9 @@ class FixedPoint:
         return torch.sub(in_units[1:], in_units[:-1], alpha=2.0**LIMB_BITS), too_large
 
     def _one_by_one(self, values: Tensor) -> Iterator[Tensor]:
-        """Yield the limbs one by one: the whole part of a number is a limb; the rest is
-        shifted left by one limb.
+        """Yield the limbs one by one, the most significant one first.
+
+        The whole part of a number is a limb; the rest is shifted left by one limb.
         """
         rest = values * 2.0 ** -self.exponent(0)
         for number in range(self.limbs):
@@ -165,8 +167,9 @@ class FixedPoint:
                 rest.sub_(limb).mul_(2.0**LIMB_BITS)
 
     def totals(self, state: Tensor) -> list[int | float]:
-        """Return the sums in ``state`` (..., columns) as a flat list of exact multiples
-        of 1 / :attr:`unit`, or inf.
+        """Return the sums in ``state`` (..., columns) in units of 1 / :attr:`unit`.
+
+        A flat list of exact whole numbers, or inf where a value was too large.
         """
         if self.columns == 1:
             return state.reshape(-1).tolist()
@@ -182,9 +185,7 @@ class FixedPoint:
         return totals
 
     def floats(self, state: Tensor) -> Tensor:
-        """Return the sums in ``state`` (..., columns) as float64 of shape (...),
-        rounded.
-        """
+        """Return the sums in ``state`` (..., columns), rounded to float64 (...)."""
         value = torch.zeros(state.shape[:-1], dtype=torch.float64, device=state.device)
         for number, limb in enumerate(state.unbind(-1)):
             value = value + limb.double() * 2.0 ** self.exponent(number)
@@ -209,16 +210,12 @@ WEIGHT = FixedPoint(5, lowest=-78)
 """The format of sums of weights in [1, 2^32) of fewer than 2^20 labels, to 2^-78."""
 
 SUMS_OF_WEIGHTS = FixedPoint(7, lowest=-78)
-"""The format of sums of row weights, and of values times row weights: up to 2^104, to
-2^-78.
-"""
+"""The format of sums of row weights or weighted values: up to 2^104, to 2^-78."""
 
 
 @made_once
 def _scales(fixed_point: FixedPoint) -> Tensor:
-    """Return the factors that turn a value into units of each limb, with a 0 in front
-    of them.
-    """
+    """Return a 0 and the factors that turn a value into units of each limb."""
     factors = [
         2.0 ** -fixed_point.exponent(number) for number in range(fixed_point.limbs)
     ]
@@ -226,9 +223,7 @@ def _scales(fixed_point: FixedPoint) -> Tensor:
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    """Return each numerator / denominator, correctly rounded; NaN where the denominator
-    is 0.
-    """
+    """Return each quotient, correctly rounded; NaN where the denominator is 0."""
     quotients = []
     for numerator, denominator in zip(numerators, denominators, strict=True):
         if denominator:
@@ -239,8 +234,7 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[f
 
 
 def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
-    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, since ``top`` is
-    then 0, too.
+    """Return ``top / bottom`` in float64; 0 where ``bottom``, and so ``top``, is 0.
 
     Raises:
         TypeError: If an argument is floating but not float64: it has already lost
@@ -309,8 +303,7 @@ class PerRow:
 
 
 class EqualRows(PerRow):
-    """Whole numbers that are equal for all rows, so that their sum is known without
-    reading the rows.
+    """Whole numbers equal for all rows, so their sum is known without reading rows.
 
     Args:
         numbers: C whole numbers.
@@ -334,9 +327,7 @@ class EqualRows(PerRow):
 
 @made_once
 def _times(numbers: tuple[int, ...], num_rows: int) -> Tensor:
-    """Return each number times ``num_rows``, int64, in the shape of a state of counts,
-    (1, C, 1).
-    """
+    """Return each number times ``num_rows``, int64, as counts in a state, (1, C, 1)."""
     products = [number * num_rows for number in numbers]
     return torch.tensor(products, dtype=torch.int64, device="cpu").view(1, -1, 1)
 
@@ -360,8 +351,7 @@ class AtCells:
 
 @dataclass(frozen=True, eq=False)
 class InBlocks:
-    """Amounts for single cells of a sum, computed for a few rows at a time while they
-    are added.
+    """Amounts for single cells of a sum, computed for a few rows at a time.
 
     Attributes:
         blocks: Returns an iterator over blocks of amounts; each call returns the same
@@ -379,8 +369,9 @@ States: TypeAlias = Mapping[str, Tensor]
 
 
 class LabelCells(NamedTuple):
-    """The cells of labels that each row hits, predicts (or shows) and holds; None for
-    those that are not kept.
+    """The cells of labels that each row hits, predicts or shows, and holds.
+
+    None for those that are not kept.
     """
 
     hits: Increment | None = None
@@ -390,8 +381,7 @@ class LabelCells(NamedTuple):
 
 @dataclass(eq=False)
 class Addition:
-    """The addition of a batch to the states of one or several metrics: all sums change,
-    or none.
+    """The addition of a batch to the states of metrics: all sums change, or none.
 
     Amounts are noted first; then :meth:`carry_out` computes all of them and adds them
     with few calls. An error before the first addition leaves the states unchanged.
@@ -526,9 +516,7 @@ class Addition:
 
 
 def _sums_of_joined(increments: Sequence[PerRow]) -> Sequence[Tensor]:
-    """Return the sum over the rows of each of several values, which are joined by
-    cut-off.
-    """
+    """Return the sum over the rows of each of several values, joined by cut-off."""
     first = increments[0]
     values = [increment.values for increment in increments]
     joined = first.fixed_point.add_up(torch.cat(values), first.row_axis)
@@ -546,24 +534,24 @@ def _weighted_rows(increment: PerRow, weights: Tensor) -> PerRow:
 
 
 def at_targets(ranking: Ranking) -> AtCells:
-    """Return an amount of 1 for each relevant label of each row, at the cell of the
-    label.
-    """
+    """Return an amount of 1 at the cell of each relevant label of each row."""
     entries = ranking.targets.entries
     return AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
 
 
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
-    """Return an amount for each id (N, ...): 1 at the cell of the id where ``mask`` is
-    true, else 0 at cell 0.
+    """Return an amount for each id (N, ...): 1 at its cell where ``mask`` is true.
+
+    Elsewhere, the amount is 0 at cell 0.
     """
     cells = torch.where(mask, ids, 0)
     return AtCells(cells.reshape(-1), mask.reshape(-1), row_of_each(ids).reshape(-1))
 
 
 def weighted(fixed_point: FixedPoint) -> FixedPoint:
-    """Return the format of values times row weights; weights of 1 give the same sums as
-    no weights.
+    """Return the format of values times row weights.
+
+    Weights of 1 give the same sums as no weights.
     """
     if fixed_point.limbs and not fixed_point.bounded:
         return fixed_point
@@ -571,8 +559,9 @@ def weighted(fixed_point: FixedPoint) -> FixedPoint:
 
 
 def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
-    """Raise unless ``cells`` are within a state of a user's metric: torch could fail
-    after some amounts are added.
+    """Raise ValueError unless ``cells`` are within a state of a user's metric.
+
+    Torch could fail after some amounts are added.
     """
     if not cells.numel():
         return
@@ -588,8 +577,9 @@ def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
 def in_limbs(
     fixed_point: FixedPoint, cells: Tensor, values: Tensor, rows: Tensor
 ) -> AtCells:
-    """Return the limbs of values as amounts for cells; a state holds the limbs of a sum
-    side by side.
+    """Return the limbs of values as amounts for cells.
+
+    A state holds the limbs of a sum side by side.
     """
     num_columns = fixed_point.columns
     places = cells[:, None] * num_columns + torch.arange(
@@ -604,8 +594,9 @@ def in_limbs(
 def _amounts_at_cells(
     state: Tensor, increment: AtCells | InBlocks, rows: BatchRows
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield a part of a state as a vector, indices into it and amounts: first for all
-    rows, then for row groups.
+    """Yield a part of a state as a vector, indices into it and amounts.
+
+    First come those of all rows, then those of row groups.
     """
     blocks: Iterable[AtCells]
     if isinstance(increment, InBlocks):

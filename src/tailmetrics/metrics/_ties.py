@@ -1,5 +1,4 @@
-"""Ranks of labels with equal scores: the mean over all orders of them, the worst order,
-or the best order.
+"""Ranks of labels with equal scores: the mean over all orders, the worst, the best.
 
 A relevant label has the same score as e - 1 other labels, and ``above`` labels have a
 higher score. Then it has each of the ranks above + 1 to above + e with the same
@@ -31,25 +30,26 @@ from tailmetrics.ranking._target_ranks import check_deep_enough
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 
 PLACES_TOGETHER = 2**12
-"""Number of places of a span over which the rank of its first relevant label is
-averaged at once: 32 kB per row.
-"""
+"""Number of places of a span that are averaged at once: 32 kB per row."""
 FEW_PLACES = 64
-"""Up to this number of places, each row is computed: this takes less time than to find
-rows with equal spans.
+"""Up to this number of places, each row is computed.
+
+This takes less time than finding rows with equal spans.
 """
 
 
 NEGLIGIBLE = 1e-18
-"""A length of a list is left out if its probability, divided by the largest one, is
-lower: no digit changes.
+"""Lengths of a list with a lower probability, relative to the largest, are left out.
+
+No digit of a mean changes.
 """
 
 
 @dataclass(eq=False)
 class CutSpan:
-    """The labels with equal scores among which a list ends at its depth; by row and
-    bucket, shape (...) or less.
+    """The labels with equal scores among which a list ends at its depth.
+
+    The shape of each tensor is (...), by row and bucket, or less.
 
     The list holds m of E labels with equal scores; every choice of m labels is equally
     likely. So the list holds x of the e labels of a bucket with the hypergeometric
@@ -69,8 +69,9 @@ class CutSpan:
     listed: Tensor
 
     def lengths(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield x and its probability, divided by the largest one: first the most
-        likely x, then x above and below it.
+        """Yield x and its probability relative to the largest, the likeliest x first.
+
+        Then follow x above and below it.
 
         From x to x + 1 the probability changes by the factor up(x) / down(x + 1), with
         up(x) = (e - x)(m - x), and down(x) = x (E - e - m + x).
@@ -108,8 +109,7 @@ class CutSpan:
 
 @dataclass(eq=False)
 class Spans:
-    """The span of places of each relevant label, which it shares with the labels that
-    have its score.
+    """The span of places that each relevant label shares with labels of its score.
 
     Attributes:
         ranks: Ranks of all relevant labels that are retrieved, not only in a list that
@@ -128,8 +128,7 @@ class Spans:
 
 
 class ExpectedRanks(TargetRanks):
-    """Target ranks with which a formula returns its mean over all orders of equal
-    scores.
+    """Target ranks for the mean of a formula over all orders of equal scores.
 
     ``within`` and ``at`` return probabilities instead of bools, and ``hits_at`` is the
     sum of ``within``. So a formula that is linear in hits needs no change. Other
@@ -174,8 +173,9 @@ class ExpectedRanks(TargetRanks):
         """None: a mean over orders is not 0 where one order has no hit."""
 
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
-        """Return the mean of a ``value`` of ranks, shape (K, ...), over the possible
-        lengths of the lists of buckets.
+        """Return the mean of a ``value`` over the possible lengths of bucket lists.
+
+        ``value`` returns a value of ranks, shape (K, ...).
 
         If a list of ``depth`` labels ends among equal scores, the number of a bucket's
         labels in it is random. Given this number, each of the bucket's labels with this
@@ -212,8 +212,9 @@ class ExpectedRanks(TargetRanks):
         return ranks
 
     def limit(self, places: int | Tensor) -> int | Tensor:
-        """Return ``places``, or the length of the list if it is shorter, to be combined
-        with ``target_ranks``.
+        """Return ``places``, or the length of the list where that is shorter.
+
+        A tensor has an axis more, to be combined with ``target_ranks``.
         """
         if self._most_shown is not None:
             places = self._most_shown.clamp(max=places)
@@ -222,14 +223,13 @@ class ExpectedRanks(TargetRanks):
         return places.unsqueeze(-1)
 
     def places_within(self, limit: int | Tensor) -> Tensor:
-        """Return the number of places of each label's span among the first ``limit``
-        places, int64.
-        """
+        """Return how many of the first ``limit`` places are in each span, int64."""
         return (limit - self.above).clamp(min=0).minimum(self.equal)
 
     def within(self, k: Cutoff) -> Tensor:
-        """Return the probability that each relevant label is within the top ``k``,
-        shape (..., W), float64.
+        """Return the probability that each relevant label is in the top ``k``.
+
+        Shape (..., W), float64.
         """
         check_deep_enough(k, self.max_k)
         return self.remembered(
@@ -238,29 +238,24 @@ class ExpectedRanks(TargetRanks):
         )
 
     def share(self, places: Tensor) -> Tensor:
-        """Return a number of places divided by the length of each label's span,
-        float64.
-        """
+        """Return a number of places divided by the length of each span, float64."""
         return divide(places, self.equal)
 
     def at(self, k: Cutoff) -> Tensor:
-        """Return the probability that each relevant label is at rank ``k`` exactly,
-        shape (..., W), float64.
+        """Return the probability that each relevant label is at rank ``k`` exactly.
+
+        Shape (..., W), float64.
         """
         place = self.cutoffs(k, 1)
         is_shown = self.has_place(place) & (place <= self.limit(self.cutoffs(k)))
         return self.share(is_shown.to(torch.int64))
 
     def has_place(self, place: int | Tensor) -> Tensor:
-        """Return whether the span of each label contains a place, counted from 1,
-        bool.
-        """
+        """Return whether a place, counted from 1, is in the span of each label."""
         return (self.above < place) & (place <= self.above + self.equal)
 
     def hits_at(self, k: Cutoff) -> Tensor:
-        """Return the mean number of hits among the first ``k``, shape (...),
-        float64.
-        """
+        """Return the mean number of hits in the top ``k``, shape (...), float64."""
         return self.remembered(("hits", k), lambda: ordered_sum(self.within(k)))
 
     def real_hits_at(self, k: Cutoff) -> Tensor:
@@ -268,8 +263,9 @@ class ExpectedRanks(TargetRanks):
         return self.hits_at(k)
 
     def first_within(self, k: Cutoff) -> Tensor:
-        """Return the probability that some relevant label is within the top ``k``,
-        shape (...), float64.
+        """Return the probability that some relevant label is in the top ``k``.
+
+        Shape (...), float64.
 
         The first span with relevant labels has e places, m of them within k, and r
         relevant labels. The probability that none of the r labels is within k is the
@@ -291,16 +287,15 @@ class ExpectedRanks(TargetRanks):
         return torch.where(above < NOT_RANKED, 1 - chance_of_none, 0.0).squeeze(-1)
 
     def _first_spans(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ``above``, ``equal`` and ``tied_relevant`` of the first relevant label
-        of each list, (..., 1) each.
-        """
+        """Return the first span of each list, (..., 1): above, equal, tied relevant."""
         return self.above[..., :1], self.equal[..., :1], self.tied_relevant[..., :1]
 
     def worth_within(
         self, k: Cutoff, worth: Tensor, sums: Callable[[], Tensor]
     ) -> Tensor:
-        """Return for each label the mean worth of its possible ranks, shape (..., W),
-        float64.
+        """Return the mean worth of the possible ranks of each label.
+
+        Shape (..., W), float64.
 
         Ranks beyond ``k`` are worth 0. For a label without ties, read the worth of its
         rank, not a difference of sums: the result has the same bits as with
@@ -322,8 +317,9 @@ class ExpectedRanks(TargetRanks):
         )
 
     def discounts_within(self, k: Cutoff) -> Tensor:
-        """Return for each label the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape
-        (..., W), float64.
+        """Return for each label the mean of 1 / log2(rank + 1), 0 beyond ``k``.
+
+        Shape (..., W), float64.
         """
         device = self.above.device
         return self.worth_within(
@@ -334,14 +330,16 @@ class ExpectedRanks(TargetRanks):
 
     @property
     def _table_size(self) -> int:
-        """The size of tables of sums: a power of two above :attr:`most`, so that few
-        tables are made.
+        """The size of tables of sums: a power of two above :attr:`most`.
+
+        Few tables are made this way.
         """
         return 1 << self.most.bit_length()
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
-        """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``,
-        shape (...), float64.
+        """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``.
+
+        Shape (...), float64.
 
         The first of r relevant labels is at place 1 of a span of e places with
         probability r / e. From place j to place j + 1 the probability changes by the
@@ -376,8 +374,9 @@ class ExpectedRanks(TargetRanks):
         return means[span_of_row].reshape(self.above.shape[:-1])
 
     def sum_of_precisions(self, k: Cutoff) -> Tensor:
-        """Return the mean of the sum of the precision at each hit within the top ``k``,
-        shape (...), float64.
+        """Return the mean of the sum of precisions at the hits in the top ``k``.
+
+        Shape (...), float64.
 
         Up to a relevant label at the j-th place of its span there are on average h + 1
         + (r - 1)(j - 1) / (e - 1) hits, h of them above the span. With S the sum of 1 /
@@ -403,8 +402,9 @@ class ExpectedRanks(TargetRanks):
 
 
 class AnyOrder(ExpectedRanks):
-    """Target ranks for a formula of one rank: whether a relevant label stands there in
-    every order, or in some order.
+    """Target ranks for a formula of one rank, in every order or in some order.
+
+    They tell whether a relevant label has this rank.
 
     Args:
         spans: The spans of the relevant labels.
@@ -421,9 +421,7 @@ class AnyOrder(ExpectedRanks):
         return value(self)
 
     def at(self, k: Cutoff) -> Tensor:
-        """Return a mask of labels, shape (..., W), that holds one where a relevant
-        label is at rank ``k``.
-        """
+        """Return a mask (..., W) with a True if a relevant label is at rank ``k``."""
         is_at_rank = self.has_place(self.cutoffs(k, 1))
         if self._every:
             is_at_rank = is_at_rank & (self.tied_relevant == self.equal)
@@ -443,8 +441,9 @@ class AnyOrder(ExpectedRanks):
 
 
 def _chances_of_lengths(cut: CutSpan) -> list[tuple[int, Tensor]]:
-    """Return the lengths that lists of buckets may have, ascending, with the
-    probability of each, not yet divided.
+    """Return the possible lengths of bucket lists, ascending, with their probabilities.
+
+    The probabilities are not yet divided by their sum.
     """
     chances: dict[int, Tensor] = {}
     for listed, chance in cut.lengths():
@@ -463,8 +462,9 @@ def _add_at(sums: dict[int, Tensor], key: int, amount: Tensor) -> None:
 
 
 def _sum_of_span(sums: Tensor, start: Tensor, places: Tensor) -> Tensor:
-    """Return the sum of a table over ``places`` places behind the first ``start``,
-    given its sums from the front.
+    """Return the sum of a table over ``places`` places behind the first ``start``.
+
+    ``sums`` are the sums of the table from its front.
     """
     return sums[start + places] - sums[start]
 
@@ -472,8 +472,9 @@ def _sum_of_span(sums: Tensor, start: Tensor, places: Tensor) -> Tensor:
 def _mean_reciprocal_of_first(
     above: Tensor, equal: Tensor, tied: Tensor, last: Tensor, deepest: int
 ) -> Tensor:
-    """Return the mean of 1 / rank of the first of ``tied`` labels, 0 beyond place
-    ``last``; arguments are (..., 1).
+    """Return the mean of 1 / rank of the first of ``tied`` labels, 0 beyond ``last``.
+
+    Shape of all arguments (..., 1).
 
     The chance of place j + 1 of the span is the chance of place j times (equal - j -
     tied + 1) / (equal - j); see :meth:`ExpectedRanks.reciprocal_of_first`. ``deepest``
@@ -507,15 +508,17 @@ def _harmonic(size: int) -> Tensor:
 
 @made_once
 def _discount_sums(size: int) -> Tensor:
-    """Return the sums of the discounts of the first 0, 1, …, ``size`` ranks, computed
-    on the CPU.
+    """Return the sums of the discounts of the first 0, 1, …, ``size`` ranks.
+
+    They are computed on the CPU.
     """
     return ordered_prefix_sums(discounts(size, torch.device("cpu")))
 
 
 def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Return 1 / log2(rank + 1) for hits within the top ``k``, 0 for other labels,
-    shape (..., W), float64.
+    """Return 1 / log2(rank + 1) of hits in the top ``k``, and 0 of other labels.
+
+    Shape (..., W), float64.
     """
     if isinstance(ranks, ExpectedRanks):
         return ranks.discounts_within(k)
@@ -523,8 +526,7 @@ def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 def in_order(spans: Spans, worth: Tensor, ties: Ties) -> TargetRanks:
-    """Return the ranks in the worst or the best order of equal scores; each bucket has
-    its own worst and best order.
+    """Return the ranks in the worst or the best order of equal scores of each bucket.
 
     In the worst order relevant labels are last in their span, and the label of greatest
     worth is the very last. In the best order they are first, by descending worth. If a
@@ -584,8 +586,7 @@ def in_order(spans: Spans, worth: Tensor, ties: Ties) -> TargetRanks:
 
 
 def _list_ends(cut: CutSpan, relevant: Tensor, is_best: bool) -> tuple[Tensor, Tensor]:
-    """Return the lengths of the lists of buckets in the best or worst order, and the
-    relevant labels at their ends.
+    """Return the lengths of bucket lists, and the relevant labels at their ends.
 
     Args:
         cut: The equal scores among which the lists end.
