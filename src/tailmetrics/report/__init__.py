@@ -1,5 +1,6 @@
-"""Reports and comparisons as tables, pictures and pages. The package root does not
-import this package.
+"""Reports and comparisons as tables, pictures and pages.
+
+The package root does not import this package.
 
 >>> from tailmetrics.report import BucketRow, GroupRow, LabelTable, Record, Report, print_report
 """

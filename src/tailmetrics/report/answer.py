@@ -19,8 +19,9 @@ NAME_LETTERS = 40
 
 
 def answer(report: ReportData) -> str:
-    """Return what a report says, in a few sentences; empty if it has no value over all
-    labels.
+    """Return what a report says, in a few sentences.
+
+    The text is empty if the report has no value over all labels.
 
     The sentences are about one metric, the headline: over all labels, in the first and
     the last bucket that was measured, for labels that training never showed, and in the
@@ -91,8 +92,9 @@ class _Phrases:
 
 
 class _SharePhrases(_Phrases):
-    """Puts the recall of the one list of a row into words: its values are shares of the
-    relevant labels.
+    """Puts values that are shares of the relevant labels into words.
+
+    Recall has such values if a row has one list.
     """
 
     def __init__(self, facts: MetricFacts) -> None:
@@ -123,8 +125,9 @@ class _SharePhrases(_Phrases):
 
 
 def _over(report: ReportData, whole: Record) -> str:
-    """Return over how many rows a value is, such as
-    ``over 20 rows (10 without a relevant label count as 0)``.
+    """Return over how many rows a value is, in words.
+
+    An example is ``over 20 rows (10 without a relevant label count as 0)``.
 
     Rows that are left out are not among these rows.
     """
@@ -137,9 +140,7 @@ def _over(report: ReportData, whole: Record) -> str:
 
 
 def _head_and_tail_clauses(report: ReportData, phrases: _Phrases) -> str:
-    """Return the values of the first and the last bucket that was measured, in
-    words.
-    """
+    """Return the values of the first and the last measured bucket, in words."""
     metric = report.about
     names = []
     for record in report.bucket_records(metric):
@@ -168,8 +169,11 @@ def _head_and_tail_clauses(report: ReportData, phrases: _Phrases) -> str:
 
 
 def _bucket_in_words(bucket: BucketRow, names: Sequence[str]) -> str:
-    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``;
-    ``names`` has all buckets.
+    """Return a bucket in words, such as ``the 66 most frequent labels (decile 10)``.
+
+    Args:
+        bucket: The bucket.
+        names: The names of all buckets, from head to tail.
     """
     rank = ""
     if bucket.name.startswith(("decile_", "quantile_")):
@@ -184,9 +188,7 @@ def _bucket_in_words(bucket: BucketRow, names: Sequence[str]) -> str:
 
 
 def _unseen_sentence(report: ReportData, phrases: _Phrases) -> str:
-    """Return the sentence on the labels that training never showed, if any is
-    relevant.
-    """
+    """Return the sentence on relevant labels never seen in training; empty if none."""
     if not report.unseen_positives or not report.positives:
         return ""
     text = (
@@ -200,9 +202,7 @@ def _unseen_sentence(report: ReportData, phrases: _Phrases) -> str:
 
 
 def _groups_sentence(report: ReportData, whole: Record, phrases: _Phrases) -> str:
-    """Return the sentence on the groups of rows with the lowest and the highest
-    value.
-    """
+    """Return the sentence on the groups of rows with the lowest and highest values."""
     records = [
         record for record in report.group_records(whole.metric) if record.is_measured
     ]
@@ -227,8 +227,9 @@ def _groups_sentence(report: ReportData, whole: Record, phrases: _Phrases) -> st
 
 
 def _rows_of_group(report: ReportData, record: Record) -> int | None:
-    """Return the number of rows that the value of a group is the mean over; of other
-    values, all rows of the group.
+    """Return how many rows the value of a group is a mean over.
+
+    For other values, return the number of all rows of the group.
     """
     if record.facts.counts_rows and record.count is not None:
         return int(record.count)
@@ -236,8 +237,9 @@ def _rows_of_group(report: ReportData, record: Record) -> int | None:
 
 
 def _missed_sentence(report: ReportData) -> str:
-    """Return the sentence on the labels most often missed; it names k where that is not
-    the one of the headline.
+    """Return the sentence on the labels most often missed.
+
+    The sentence names k unless the headline has the same k.
     """
     table = report.labels
     if table is None or not table.cuts:

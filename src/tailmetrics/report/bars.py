@@ -1,6 +1,4 @@
-"""Drawings of one metric as bars: a bar for each bucket of labels, or for each group of
-rows.
-"""
+"""Drawings of one metric as bars: one for each bucket of labels, or group of rows."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ class Bar:
 
 
 class Axis(NamedTuple):
-    """What the bars of a drawing stand for: the order in words, the name of the axis,
-    and the name of the whole.
-    """
+    """The bars' order in words, the name of their axis, and the name of the whole."""
 
     order: str
     name: str
@@ -83,8 +79,9 @@ WHOLE_WIDTH = Sides(0.0, 0.5, 1.0)
 
 
 def bars_by_bucket(report: ReportData, metric: str) -> Chart:
-    """Return the bars of a metric from head to tail, with intervals, references and the
-    bounds of ties.
+    """Return the bars of a metric by bucket, from head to tail.
+
+    They have intervals, references and the bounds of ties.
     """
     facts = report.facts(metric)
     whole = report.whole(metric)
@@ -279,8 +276,9 @@ def _reference_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
 
 
 def _tie_marks(record: Record, sides: Sides, scale: Scale) -> list[Mark]:
-    """Return a bracket from the worst to the best order of equal scores, with a ring at
-    the mean of all orders.
+    """Return a bracket from the worst to the best order of equal scores.
+
+    A ring marks the mean of all orders.
     """
     if not record.depends_on_ties:
         return []

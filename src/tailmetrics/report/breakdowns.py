@@ -12,9 +12,7 @@ UNSEEN = "unseen"
 ALL = "all"
 """How tables name the line over all buckets, and over all groups."""
 MOST_COUNTED = 10
-"""The most buckets whose training counts a sentence names: a paragraph of chapters says
-nothing.
-"""
+"""The most buckets whose training counts a sentence names; more would say nothing."""
 PARTS = {
     2: "half",
     3: "third",
@@ -29,8 +27,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class BucketRow:
-    """One bucket: its name, number of labels, their occurrences in training, and their
-    positives in the evaluation.
+    """One bucket: its name, number of labels, their occurrences, and their positives.
 
     Attributes:
         name: The name.
@@ -56,9 +53,7 @@ class BucketRow:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One group of rows: its name, and its number of rows; None if the rows were not
-    counted.
-    """
+    """One group of rows: its name, and its number of rows, None if not counted."""
 
     name: str
     rows: int | None = None

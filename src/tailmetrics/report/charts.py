@@ -1,5 +1,6 @@
-"""Drawings as marks in a unit square. Pages draw them as SVG, and pictures draw them
-with matplotlib.
+"""Drawings as marks in a unit square.
+
+Pages draw them as SVG, and pictures draw them with matplotlib.
 """
 
 from __future__ import annotations
@@ -21,29 +22,23 @@ RUNS = (
     ("#a63a50", "#f08ca0"),
     ("#5b6470", "#a9b3bd"),
 )
-"""Colours of runs, on a light and on a dark page. The seventh run has the first colour
-again.
-"""
+"""Colours of runs, on a light and a dark page; the seventh run has the first again."""
 SHAPES = ("circle", "square", "triangle", "diamond")
 """Shapes of runs: a reader who does not see the colours can tell runs apart by them."""
 FAR_APART = 50
-"""If the largest value is more than this many times the median, heights are
-logarithmic.
+"""Heights are logarithmic if the largest is more than this many times the median.
 
 A linear height of the median would be 2 of 112 pixels.
 """
 CHARACTER, GAP = 6.2, 4.5
-"""Pixels of a digit at the size of the numbers, with some reserve, and pixels between
-two of them.
-"""
+"""Pixels of a digit in a number, with some reserve, and pixels between two numbers."""
 LEAST_LOGARITHMIC = 10
-"""Largest value from which heights may be logarithmic: log(1 + x) of smaller values is
-close to a proportion of x.
+"""Largest value from which heights may be logarithmic.
+
+For smaller values, log(1 + x) is close to a proportion of x.
 """
 Place = tuple[float, float]
-"""The place of a mark: its distances from the left edge and from the lower edge, 0 to
-1.
-"""
+"""The place of a mark: its distances from the left and the lower edge, 0 to 1."""
 
 
 class Shade(NamedTuple):
@@ -54,9 +49,7 @@ class Shade(NamedTuple):
 
 
 def shade(place: int, count: int, name: str) -> Shade:
-    """Return the colour of bucket ``place`` of ``count``; labels that training never
-    showed are grey.
-    """
+    """Return the colour of bucket ``place`` of ``count``; grey for unseen labels."""
     if name == "unseen":
         return Shade(*UNSEEN)
     share = place / max(1, count - 1)
@@ -159,9 +152,7 @@ class Chart:
 
     @property
     def margin(self) -> int:
-        """Pixels to the right of the square, for the part of the last tick's text
-        beyond the right edge.
-        """
+        """Pixels to the right of the square for the text of the last tick."""
         if not self.across:
             return 0
         last = self.across[-1]
@@ -229,8 +220,9 @@ class Scale:
         return math.log1p(value)
 
     def ticks(self, text: str = "{:g}") -> list[Tick]:
-        """Return ticks at a few round numbers; at powers of ten if a logarithmic axis
-        has at least two of them.
+        """Return ticks at a few round numbers.
+
+        They are at powers of ten if a logarithmic axis has at least two of them.
         """
         if self.kind != "linear":
             ticks = self._ticks_at_powers()
@@ -252,9 +244,7 @@ class Scale:
         return ticks
 
     def _ticks_at_powers(self) -> list[Tick]:
-        """Return ticks at 0 and at powers of ten; none if there are fewer than two
-        powers.
-        """
+        """Return ticks at 0 and at powers of ten; none with fewer than two powers."""
         lowest, highest = math.log10(max(self.low, 1)), math.log10(max(self.high, 1))
         powers = range(math.ceil(lowest - 1e-9), math.floor(highest + 1e-9) + 1)
         if len(powers) < 2:
@@ -265,8 +255,9 @@ class Scale:
         return ticks
 
     def _step(self) -> float:
-        """Return the distance of ticks: 1, 2 or 5 times a power of ten, so that the
-        axis has 3 to 7 steps.
+        """Return the distance of ticks: 1, 2 or 5 times a power of ten.
+
+        The axis then has 3 to 7 steps.
         """
         third = (self.high - self.low or 1.0) / 3
         power = 10.0 ** math.floor(math.log10(third))
@@ -286,8 +277,9 @@ def _power(power: int) -> str:
 
 
 def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
-    """Return the scale that shows 0 and all values; it is logarithmic if the largest of
-    ``drawn`` hides the others.
+    """Return the scale that shows 0 and all values.
+
+    It is logarithmic if the largest of ``drawn`` hides the others.
     """
     ends = [0.0, *filter(math.isfinite, values)]
     ordered = sorted(filter(math.isfinite, drawn))
@@ -306,9 +298,7 @@ TALL = 15 / HEIGHT
 
 
 def free_above(top: float, marks: Iterable[Mark]) -> float:
-    """Return the height at which a number may stand: at ``top``, or above the marks
-    that it would cross there.
-    """
+    """Return the height of a number: ``top``, or above marks that it would cross."""
     reaches = []
     for mark in marks:
         heights = [up for _, up in mark.places]
@@ -320,9 +310,7 @@ def free_above(top: float, marks: Iterable[Mark]) -> float:
 
 
 def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
-    """Return the width in pixels that bars need so that the texts of neighbouring bars
-    do not touch.
-    """
+    """Return the width in pixels at which texts of neighbouring bars do not touch."""
     widest = 0.0
     for line in zip(*bars, strict=True):
         for text, next_text in pairwise(line):

@@ -1,6 +1,4 @@
-"""``ComparisonReport``: comparisons of several runs, with the sections that every
-renderer shows.
-"""
+"""``ComparisonReport``: comparisons of several runs, as sections for all renderers."""
 
 from __future__ import annotations
 
@@ -37,8 +35,9 @@ class ComparisonReport(ComparisonData, Rendered):
     tables = ("curve",)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return the content that every renderer shows; if ``brief``, without the
-        tables by bucket and drawings.
+        """Return the content that every renderer shows.
+
+        If ``brief``, there are no tables by bucket and no drawings.
         """
         sections = list(run_sections(self))
         if not brief:
@@ -90,9 +89,7 @@ class ComparisonReport(ComparisonData, Rendered):
         return [*texts, counted(self.corrected_for, "comparison")]
 
     def _runs_in_words(self) -> str:
-        """Return the number of runs; if models have several, that of models, and of how
-        many runs each is the mean.
-        """
+        """Return in words the number of runs, or of models and the runs of each."""
         if not self.num_runs:
             return counted(len(self.runs), "run")
         numbers = [
@@ -101,9 +98,7 @@ class ComparisonReport(ComparisonData, Rendered):
         return f"{counted(len(self.runs), 'model')} (means over {', '.join(numbers)})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data, NaN as None and infinity as
-        ``"inf"``.
-        """
+        """Return the comparison as plain data, NaN as None, infinity as ``"inf"``."""
         content: dict[str, Any] = plain(
             {
                 "title": self.title,
@@ -122,9 +117,7 @@ class ComparisonReport(ComparisonData, Rendered):
         return content
 
     def csv_tables(self) -> dict[str, CsvTable]:
-        """Return the content of the CSV files: the lines of the table, and the points
-        of the curves.
-        """
+        """Return the content of the CSV files: the table and the points of curves."""
         tables = {"": csv_table(self.lines())}
         if self.curves:
             points = []

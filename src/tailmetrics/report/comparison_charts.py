@@ -35,8 +35,9 @@ def runs_chart(
     axis: str,
     caption: str,
 ) -> Chart:
-    """Return the drawing of one metric by bucket or by group, with a line, or dots, for
-    each run.
+    """Return the drawing of one metric by bucket or by group, with marks for each run.
+
+    Values by bucket are connected by a line; values by group are dots.
 
     Args:
         report: The comparison.
@@ -76,8 +77,9 @@ def _run_marks(
     scale: Scale,
     are_connected: bool,
 ) -> list[Mark]:
-    """Return a dot for each value of a run, and a line through those of buckets that
-    training showed.
+    """Return a dot for each value of a run, and a line through the buckets.
+
+    The line leaves out the bucket that training never showed.
     """
     colour, shape = run_look(place)
     dots, points = [], []

@@ -1,6 +1,4 @@
-"""``ComparisonData``: comparisons of several runs, found by key, run, bucket and
-group.
-"""
+"""``ComparisonData``: comparisons of runs, found by key, run, bucket and group."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 
 
 class Place(NamedTuple):
-    """Where a value stands: its metric, its bucket, its group of rows, and the gap of
-    buckets that it is.
-    """
+    """Where a value stands: its metric, bucket, group of rows and gap of buckets."""
 
     metric: str
     bucket: str = ""
@@ -143,9 +139,7 @@ class ComparisonData:
 
     @cached_property
     def runs(self) -> list[str]:
-        """The names of the runs, first the baseline that pictures hold the others
-        against.
-        """
+        """The names of the runs; the first is the baseline of pictures."""
         names = [comparison.baseline for comparison in self.comparisons]
         names += [comparison.run for comparison in self.comparisons]
         return list(dict.fromkeys(names))
@@ -172,14 +166,15 @@ class ComparisonData:
         }
 
     def against(self, key: str, run: str) -> Comparison | None:
-        """Return the comparison of a run with the baseline by one key; None if there is
-        none.
-        """
+        """Return the comparison of a run with the baseline by one key, or None."""
         return self._by_runs.get((key, run, self.runs[0]))
 
     def differences(self, keys: Mapping[str, str], run: str) -> dict[str, Comparison]:
-        """Return the comparisons of a run with the baseline by name, given the key of
-        each name.
+        """Return the comparisons of a run with the baseline by name.
+
+        Args:
+            keys: The key of each name.
+            run: The name of the run.
         """
         comparisons = {}
         for name, key in keys.items():
@@ -242,9 +237,7 @@ class ComparisonData:
     # -- texts -------------------------------------------------------------------------
 
     def beaten(self, key: str, run: str) -> str:
-        """Return the letters of the runs that are significantly worse than this run by
-        one key.
-        """
+        """Return the letters of the runs that are significantly worse by one key."""
         if key in self.without_direction:
             return ""
         worse_runs = set()
@@ -274,8 +267,9 @@ class ComparisonData:
         return f"{number(self.value(key, run), decimals=self.decimals(key))}{self.marked(key, run)}"
 
     def decimals(self, key: str) -> int:
-        """Return the number of decimals of the values of a key that hold in all
-        comparisons.
+        """Return the number of decimals of a key that hold in all comparisons.
+
+        With so many decimals, runs that differ significantly do not look alike.
 
         They are as many as it takes that runs that differ significantly do not look
         alike.
@@ -294,15 +288,14 @@ class ComparisonData:
         return max(decimals)
 
     def marked(self, key: str, run: str) -> str:
-        """Return the marks behind a value: the letters of worse runs, raised, and the
-        mark of unequal lists.
+        """Return the marks behind a value: letters of worse runs, unequal lists.
+
+        The letters are raised.
         """
         return self.beaten(key, run).translate(SUPERSCRIPTS) + self.unequal_mark(key)
 
     def unequal_mark(self, key: str) -> str:
-        """Return the mark of values that read lists of unequal lengths; empty for
-        others.
-        """
+        """Return the mark of values that read lists of unequal lengths, or ""."""
         return UNEQUAL if key in self.unequal_lists else ""
 
     @property
@@ -320,9 +313,7 @@ class ComparisonData:
 
     @property
     def num_clusters(self) -> int:
-        """The number of clusters of rows that were drawn and swapped; 0 if rows are
-        independent.
-        """
+        """The number of row clusters drawn and swapped; 0 if rows are independent."""
         return max(
             (comparison.interval.clusters or 0 for comparison in self.comparisons),
             default=0,
@@ -331,18 +322,16 @@ class ComparisonData:
     # -- lines -------------------------------------------------------------------------
 
     def to_frame(self) -> Any:
-        """Return the values of all runs as a pandas DataFrame, with their differences
-        from other runs.
-        """
+        """Return the values and differences of all runs as a pandas DataFrame."""
         return to_frame(self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the values of all runs as lines of one table, which JSON, CSV and
-        :meth:`to_frame` hold.
+        """Return the values of all runs as lines of one table.
 
-        There is a line for each comparison, with the value of the run and its
-        difference from the ``baseline``. A value that is compared with no baseline has
-        a line of its own, whose ``baseline`` is None.
+        JSON, CSV and :meth:`to_frame` hold these lines. There is a line for each
+        comparison, with the value of the run and its difference from the ``baseline``.
+        A value that is compared with no baseline has a line of its own, whose
+        ``baseline`` is None.
         """
         lines = []
         for comparison in self.comparisons:
@@ -383,9 +372,7 @@ def _comparison_columns(comparison: Comparison) -> dict[str, Any]:
 
 
 def in_numbers(comparison: Comparison) -> tuple[str, str, str, str]:
-    """Return the value, that of the baseline, their difference and its interval, as a
-    table shows them.
-    """
+    """Return value, baseline value, difference and interval as a table shows them."""
     decimals = comparison.decimals
     return (
         number(comparison.value, decimals=decimals),
@@ -396,9 +383,7 @@ def in_numbers(comparison: Comparison) -> tuple[str, str, str, str]:
 
 
 def correction_in_words(report: ComparisonData) -> str:
-    """Return whether the p-values of a comparison are corrected, and for how many
-    comparisons.
-    """
+    """Return in words whether p-values are corrected, and for how many comparisons."""
     if report.correction == UNCORRECTED:
         return "not corrected for the number of comparisons"
     return f"corrected for {counted(report.corrected_for, 'comparison')}"

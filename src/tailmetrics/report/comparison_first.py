@@ -1,5 +1,6 @@
-"""The tables of a comparison that a terminal shows first: the headline by bucket and
-group, and the values over all.
+"""The tables of a comparison that a terminal shows first.
+
+They are the headline by bucket and by group, and the values over all labels.
 """
 
 from __future__ import annotations
@@ -24,15 +25,11 @@ if TYPE_CHECKING:
 HALF = 5
 """Letters of the longest bar of a difference, to each side."""
 METRICS = 12
-"""Metrics over all labels that a terminal shows of more than two runs, one in each
-line.
-"""
+"""The most metrics over all labels that a terminal shows of more than two runs."""
 
 
 def first_tables(report: ComparisonData) -> list[Section]:
-    """Return the headline by bucket and by group of rows, and the table over all
-    labels.
-    """
+    """Return the headline by bucket and by group, and the table over all labels."""
     metrics = [report.headline, *report.by_bucket]
     metric = next((metric for metric in metrics if metric), "")
     whole = report.over_all.get(metric, metric)
@@ -59,8 +56,7 @@ def first_tables(report: ComparisonData) -> list[Section]:
 def _headline(
     report: ComparisonData, keys: Mapping[str, str], title: str, column: str
 ) -> Section:
-    """Return the table of the headline: the differences of two runs, or the values of
-    more runs.
+    """Return the headline's table: the differences of two runs, or values of more runs.
 
     Args:
         report: The comparison.
@@ -106,8 +102,9 @@ def _star(comparison: Comparison) -> str:
 
 
 def difference_bar(part: float) -> str:
-    """Return a bar for a part from -1 to 1: to the left of a line at 0, or to the
-    right; more is 1, and NaN is none.
+    """Return a bar to the left or right of a line at 0 for a part from -1 to 1.
+
+    A larger part is cut at 1 or -1; NaN gives an empty text.
 
     >>> difference_bar(-0.5), difference_bar(1.0), difference_bar(math.nan)
     ('  ▐██│', '     │█████', '')
@@ -124,8 +121,9 @@ def difference_bar(part: float) -> str:
 
 
 def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Section:
-    """Return the table of several runs, with a line for each run and a column for each
-    bucket or group.
+    """Return the table of several runs: a line for each run, a column for each key.
+
+    The keys are those of buckets or groups.
     """
     lines = []
     for run in report.runs:
@@ -143,8 +141,9 @@ def _values(report: ComparisonData, keys: Mapping[str, str], title: str) -> Sect
 
 
 def _overall(report: ComparisonData) -> Section:
-    """Return the values over all labels: of two runs in one column, of more runs in a
-    column each.
+    """Return the values over all labels, with one column for two runs.
+
+    More than two runs have a column each.
     """
     lines = []
     if len(report.runs) > 2:
