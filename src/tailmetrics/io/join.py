@@ -1,5 +1,4 @@
-"""Join of predictions and targets whose lines name their query, to common rows and
-label ids.
+"""Join of predictions and targets by query, to common rows and label ids.
 
 Rows are the queries of the target, in the order of their first lines. Each SQL
 statement does one large operation, a join or a sort: two in one statement need twice
@@ -138,8 +137,9 @@ def join(
     train_lines: LineFiles | None = None,
     on_progress: Progress | None = None,
 ) -> Joined:
-    """Read both files, match them by query, and keep this process's share, a range of
-    consecutive rows.
+    """Read both files, match them by query, and keep this process's share of rows.
+
+    The share is a range of consecutive rows.
 
     Args:
         preds: The predictions; None to read targets alone.
@@ -210,10 +210,9 @@ def join(
 
 
 def _judged(database: Database) -> int:
-    """Leave predictions out whose item has no line in the targets of their query, as
-    ``trec_eval -J`` does.
+    """Leave out predictions whose item has no line in the targets of their query.
 
-    Return the number of lines that are left.
+    ``trec_eval -J`` does the same. Return the number of lines that are left.
     """
     database.run("ALTER TABLE preds RENAME TO listed")
     judged = (
@@ -261,9 +260,7 @@ def _note_on_seen(
 def _compared(
     database: Database, preds: LineFiles, target: LineFiles, rule: LabelRule
 ) -> tuple[int, int]:
-    """Return the number of target queries without predictions, and of prediction
-    queries without a target.
-    """
+    """Return the numbers of queries without predictions and without a target."""
     lacking = "(SELECT count(*) FROM {}_queries ANTI JOIN {}_queries USING (query))"
     counts = f"{lacking.format('target', 'preds')}, {lacking.format('preds', 'target')}"
     missing, unmatched = database.row(f"SELECT {counts}")
@@ -282,11 +279,11 @@ def _compared(
 def _number_queries(
     database: Database, names: Sequence[str], may_lack_preds: bool
 ) -> None:
-    """Make the table ``kept``: the query of each row, and its first line and number of
-    lines in each file.
+    """Make the table ``kept`` of the queries of all rows.
 
-    The first line is -1 for a query without predictions. Rows are the queries of the
-    targets, in the order of their first lines.
+    The table also holds the first line and the number of lines of each query in each
+    file. The first line is -1 for a query without predictions. Rows are the queries of
+    the targets, in the order of their first lines.
     """
     columns = "query, target.first AS target_first, target.lines AS target_lines"
     source = "target_queries target"
@@ -316,8 +313,7 @@ def _has_one_order(database: Database) -> bool:
 def _labels(
     database: Database, files: Mapping[str, LineFiles], rule: LabelRule
 ) -> tuple[Labels, tuple[str, ...]]:
-    """Give every item of all files its label id: make the table ``labels`` (item, id).
-    Return the ids, and notes.
+    """Make the table ``labels`` (item, id) of all items; return the ids and notes.
 
     Raises:
         DataFileError: If the files share no label, or an item has no valid label id.
@@ -381,8 +377,9 @@ def _check_labels(
 def _ordered(
     database: Database, name: str, file: LineFiles, num_lines: int, rows: range
 ) -> tuple[Ints, str]:
-    """Make a table of the labels and values of this process's lines, sorted by row; a
-    sorted file is not sorted again.
+    """Make a table of the labels and values of this process's lines, sorted by row.
+
+    A sorted file is not sorted again.
 
     A file is sorted if, before the first line of each row, it has as many lines as all
     earlier rows hold together.

@@ -1,6 +1,4 @@
-"""Files about labels: how often each occurs in training, and the parent of each in a
-tree.
-"""
+"""Files about labels: how often each occurs in training, and its parent in a tree."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ HINT = (
     "label ids."
 )
 EDGE_COLUMNS = ("child", "parent")
-"""The columns of a file with a tree. Without their names nothing would tell which is
-which.
-"""
+"""The columns of a file with a tree, which must have these names."""
 
 
 # -- counts ----------------------------------------------------------------------------
@@ -60,8 +56,9 @@ class LabelCounts:
     def by_id(
         self, num_labels: int | None, label_names: Sequence[str] | None
     ) -> Tensor:
-        """Return the counts in the order of the label ids, shape (L,), int64; 0 for a
-        label that the file leaves out.
+        """Return the counts in the order of the label ids, shape (L,), int64.
+
+        A label that the file leaves out has the count 0.
 
         Raises:
             DataFileError: If the counts do not fit the labels.
@@ -91,9 +88,7 @@ class LabelCounts:
     def _label_ids(
         self, labels: Sequence[str], num_labels: int | None, names: Sequence[str] | None
     ) -> Ints:
-        """Return the label id of each count; the labels are their names, or else the
-        ids themselves.
-        """
+        """Return the label id of each count; without ``names``, labels are the ids."""
         places = {name: place for place, name in enumerate(names or ())}
         ids: dict[int, None] = {}
         for line, label in enumerate(labels, self.first_line):
@@ -186,8 +181,9 @@ def counts_in(path: str | FilePath, columns: Columns) -> LabelCounts:
 
 
 def load_array(path: FilePath, hint: str = HINT) -> Array:
-    """Return the numpy array or the tensor of a file; ``hint`` says what another file
-    should hold.
+    """Return the numpy array or the tensor of a file.
+
+    ``hint`` is the hint of the error about other content.
 
     Raises:
         DataFileError: If the file is damaged, or holds something else.
@@ -258,9 +254,7 @@ def _label_and_count(
 def _matching(
     names: Sequence[str], name: str | None, aliases: Sequence[str]
 ) -> list[str]:
-    """Return the column with the name that the user gives, else those with a known
-    name.
-    """
+    """Return the column that the user names, or else those with a known name."""
     if name in names:
         return [str(name)]
     return names_among(names, aliases)
@@ -270,8 +264,9 @@ def _matching(
 
 
 def read_edges(path: str | FilePath) -> list[tuple[str, str]]:
-    """Return the pairs of child and parent of a .csv or .tsv file; an empty parent
-    makes the child a root.
+    """Return the pairs of child and parent of a .csv or .tsv file.
+
+    A child with an empty parent is a root.
 
     Raises:
         DataFileError: If the file is missing or damaged, or its first line does not

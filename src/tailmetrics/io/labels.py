@@ -1,6 +1,4 @@
-"""Labels of several files: the check that their names agree, and the label ids of
-names.
-"""
+"""Labels of several files: agreement of their names, and the label ids of names."""
 
 from __future__ import annotations
 
@@ -22,12 +20,9 @@ from tailmetrics.io.lists import NUMBERS_HINT
 from tailmetrics.io.rows import Source
 
 WHOLE = "0|[1-9][0-9]{0,17}"
-"""A whole number in its shortest spelling (7, not 07 or +7), small enough for 64 bits.
-"""
+"""A whole number in its shortest spelling (7, not 07 or +7), within 64 bits."""
 WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
-"""SQL of a name with whole numbers in one spelling: 7 for 007, for 7.0 and for 7 with
-blanks around it.
-"""
+"""SQL of a name with whole numbers in one spelling: 7 for 007, 7.0 and " 7 "."""
 LABEL_NAMES = "label_names"
 """The argument that stands beside files in messages on names."""
 SHOWN_NAMES = 2
@@ -35,9 +30,7 @@ SHOWN_NAMES = 2
 
 
 def check_named(path: FilePath, numbered: Sequence[Source]) -> None:
-    """Raise if some files have numbers for labels, and the file at ``path`` has
-    names.
-    """
+    """Raise if some files have label numbers, and the file at ``path`` has names."""
     if not numbered:
         return
     hint = (
@@ -60,8 +53,7 @@ def check_agreement(
     as_written: bool,
     in_memory: bool = False,
 ) -> None:
-    """Raise if a file has no name in common with the others, or another spelling of the
-    same number.
+    """Raise if a file shares no name with the others, or spells a number differently.
 
     Args:
         database: The database.
@@ -89,9 +81,7 @@ def disagreement(
     paths: Sequence[FilePath],
     in_memory: bool = False,
 ) -> DataFileError | None:
-    """Return the error about a file that has no name in common with the others; None if
-    each has one.
-    """
+    """Return the error about a file that shares no name with the others, or None."""
     counted = f"SELECT file, count(*) OVER (PARTITION BY name) AS files FROM {table}"
     alone = database.row(
         f"SELECT file FROM ({counted}) GROUP BY file HAVING max(files) = 1 ORDER BY "
@@ -136,8 +126,9 @@ def _check_written_alike(
     paths: Sequence[FilePath],
     in_memory: bool,
 ) -> None:
-    """Raise if files have different spellings of one number, such as 7 and 007, and no
-    file has both.
+    """Raise if files spell one number differently, such as 7 and 007.
+
+    Two spellings in the same file are two names.
     """
     # most files hold no name with another spelling, and this query finds that out far
     # faster than grouping all names
@@ -186,8 +177,9 @@ class NumberSource(NamedTuple):
     file: str | None = None
 
     def clause(self, number: int) -> str:
-        """Return what the option or the file states. A whole path would leave no room
-        for the rest of the error.
+        """Return what the option or the file states.
+
+        A whole path would leave no room for the rest of the error.
         """
         if self.file is None:
             return f"--num-labels says {number}"
@@ -233,8 +225,7 @@ class LabelRule:
         )
 
     def assign_ids(self, database: Database, path: FilePath) -> Labels:
-        """Make the table ``labels`` (item, id) from the table ``met``, which holds each
-        item once.
+        """Make the table ``labels`` (item, id) from ``met``, a table of all items.
 
         Ids follow the ascending order of names (by their UTF-8 bytes; if all names are
         whole numbers, by value). If the last name wins ties, ids follow the descending
@@ -357,8 +348,7 @@ class Labels:
 
 
 def load_names(database: Database, names: Sequence[str]) -> None:
-    """Write names into the table ``labels`` (item, id), with the position of a name as
-    its id.
+    """Write names into the table ``labels`` (item, id); ids are their positions.
 
     Raises:
         ValueError: If a name is repeated.
@@ -373,8 +363,10 @@ def load_names(database: Database, names: Sequence[str]) -> None:
 
 
 def order_of_names(names: Sequence[str], num_labels: int) -> Tensor | None:
-    """Return label ids sorted by ascending name, shape (L,), int64; None unless ids
-    follow descending names.
+    """Return label ids by ascending name, shape (L,), int64, or None.
+
+    The order differs from that of the ids only if ids follow descending names;
+    otherwise the result is None.
 
     If all names are whole numbers, they are sorted by value, otherwise by their UTF-8
     bytes, like the ids of formats in which the lower id wins ties. Labels without a
@@ -458,8 +450,7 @@ class NameGathering:
 
 
 def read_alike(sources: Sequence[Source], strings: bool | None) -> None:
-    """Read the labels of all files as names, or else as numbers where files can be read
-    so.
+    """Read the labels of all files as names, or else as numbers where possible.
 
     Args:
         sources: The files.
@@ -477,8 +468,7 @@ def read_alike(sources: Sequence[Source], strings: bool | None) -> None:
 def set_label_names(
     sources: Sequence[Source], rule: LabelRule, memory: str
 ) -> Sequence[str] | None:
-    """Return the names of the labels, and set them in each file whose label ids are
-    strings.
+    """Return the names of the labels, and set them in each file with string ids.
 
     Raises:
         DataFileError: If one file has names and another has numbers.
@@ -508,8 +498,10 @@ def set_label_names(
 
 
 def _names_in(sources: Sequence[Source], strings: bool, memory: str) -> Sequence[str]:
-    """Return the names of the labels in all files, in the order of their ids; raise if
-    one file has numbers.
+    """Return the names of the labels in all files, in the order of their ids.
+
+    Raises:
+        DataFileError: If one file has numbers.
     """
     named_sources = [source for source in sources if source.string_ids]
     check_named(

@@ -1,5 +1,6 @@
-"""Files whose lines name their query: DuckDB writes them into a table (query, item,
-value), or finds the wrong line.
+"""Files whose lines name their query.
+
+DuckDB writes the lines into a table (query, item, value), or finds the wrong line.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from tailmetrics.io.rows import Array, Ints
 LINE = re.compile(r"(?:[Oo]n Line|in line):? (\d+)")
 """Where DuckDB's errors name a line."""
 FIRST_LINES = 2**17
-"""Lines in which a rank or distance that is not read is compared with the value: .1 s.
-"""
+"""Lines in which a second rank or distance is compared with the value (0.1 s)."""
 FIELDS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 WORDS_HINT = (
     "every line has these words, separated by blanks; --format names another format."
@@ -114,8 +114,7 @@ class Lines:
         return rows
 
     def check_orders(self, database: Database) -> None:
-        """Raise if the rank or distance that is not read contradicts the value in the
-        first lines.
+        """Raise if an unread rank or distance contradicts the value in the first lines.
 
         Raises:
             DataFileError: Naming a query.
@@ -185,9 +184,7 @@ class Lines:
     def _wrong_cell(
         self, where: str, query: str | None, item: str | None, text: str | None
     ) -> DataFileError:
-        """Return the error about the cell of a line that is missing, or is no
-        number.
-        """
+        """Return the error about a missing or non-numeric cell of a line."""
         reading = self.reading
         if query is None and not reading.item:
             return DataFileError(
@@ -297,8 +294,9 @@ def _unreadable(path: FilePath, form: str, error: DatabaseError) -> DataFileErro
 
 
 def contradicting_row(rows: Ints, values: Array, second: Array) -> int | None:
-    """Return a row with two items of which one has the higher value, and the higher
-    rank or distance; None without one.
+    """Return a row whose values and second order contradict; None without one.
+
+    One of two items in such a row has a higher value and a higher rank or distance.
 
     Args:
         rows: The row of each item.
@@ -316,9 +314,7 @@ def contradicting_row(rows: Ints, values: Array, second: Array) -> int | None:
 
 
 def contradiction(path: FilePath, reading: TableReading, where: str) -> DataFileError:
-    """Return the error about two columns that order the items of a query
-    differently.
-    """
+    """Return the error about two columns that order the items differently."""
     problem = (
         f"{reading.value!r} and {reading.second_order!r} order the items differently"
     )
@@ -348,10 +344,9 @@ class LineFiles:
         return self.parts[0].value is not None
 
     def load(self, database: Database, table: str, may_be_empty: bool = False) -> int:
-        """Write query, item and value of every line into a new table, in which
-        ``rowid`` numbers the lines from 0.
+        """Write query, item and value of every line into a new table.
 
-        Return the number of lines.
+        ``rowid`` numbers the lines from 0. Return the number of lines.
 
         Raises:
             DataFileError: If a cell is missing or wrong, or the files have different
@@ -383,8 +378,7 @@ class LineFiles:
         return count
 
     def notes(self, database: Database, table: str, count: int) -> tuple[str, ...]:
-        """Return what a reader of the numbers should know of ``count`` lines in a
-        table.
+        """Return notes on ``count`` lines in a table, for readers of the numbers.
 
         Raises:
             DataFileError: If scores count the lines of each query, as ranks do.
@@ -398,8 +392,9 @@ class LineFiles:
     def _note_on_zeros(
         self, database: Database, table: str, count: int
     ) -> tuple[str, ...]:
-        """Return a note on targets with the gain 0, which qrels and LETOR list too;
-        lists have no lines to count.
+        """Return a note on targets with the gain 0, which qrels and LETOR list, too.
+
+        Lists have no lines to count.
         """
         is_gain = (
             self.reading.value_role == "gain"
@@ -418,8 +413,9 @@ class LineFiles:
         return (f"{self.name}: {note}",)
 
     def _notes_on_scores(self, database: Database, table: str) -> tuple[str, ...]:
-        """Return a note if the scores of a run without columns number the lines of most
-        queries, as ranks do.
+        """Return a note if the scores of a run without columns look like ranks.
+
+        Such scores number the lines of most queries.
 
         Raises:
             DataFileError: If the scores of a column do so from the first line to the

@@ -1,6 +1,4 @@
-"""Rows that hold a list of items each, and perhaps a list of their scores or gains,
-from tables with types.
-"""
+"""Rows with a list of items, and perhaps of scores or gains, from typed tables."""
 
 from __future__ import annotations
 
@@ -25,29 +23,25 @@ from tailmetrics.io.rows import FIRST_CELLS, Array, Ints, Ragged, Source, row_of
 from tailmetrics.io.tables import Table, columns_of, is_list
 
 LINED_ROWS = 2**12
-"""Rows whose entries become lines at a time: four million lines at 1,000 entries per
-row.
-"""
+"""Rows whose entries become lines at a time: 4 million lines at 1,000 entries each."""
 NUMBERS_HINT = (
     "--label-names NAMES says the name of each label of the other file, in its order; "
     "or write numbers for names, from 0: a column of label ids as an array, "
     "numpy.save('labels.npy', column)."
 )
 CHECKED_ROWS = 2**9
-"""First rows whose scores are compared with their places and with a rank or distance
-that is not read.
-"""
+"""First rows whose scores are compared with their places and an unread order."""
 FEWEST_RISES = 2
-"""Steps up of scores from which on lists may rise for a reason: one list of three
-items, or two lists of two.
+"""Upward steps of scores from which on lists may rise for a reason.
+
+One list of three items has two such steps, and so have two lists of two.
 """
 NEARLY_ALL = 0.9
 """Share of the lists that rise."""
 
 
 class ListSource(Source):
-    """A table with a list of label ids in each row, and a list of their scores or gains
-    if the table has them.
+    """A table with a list of label ids, and perhaps of scores or gains, in each row.
 
     Args:
         table: The table.
@@ -93,8 +87,7 @@ class ListSource(Source):
             self._check_orders()
 
     def _check_orders(self) -> None:
-        """Raise if the scores of the first rows rise, or if a rank or distance that is
-        not read contradicts them.
+        """Raise if the scores of the first rows rise, or contradict an unread order.
 
         Raises:
             DataFileError: Naming the columns that may be the score.
@@ -126,9 +119,7 @@ class ListSource(Source):
                         )
 
     def _check_rises(self, values: Array, rows: Ints) -> None:
-        """Raise if nearly all lists with several scores rise from the first item to the
-        last, as distances do.
-        """
+        """Raise if nearly all lists of scores rise to their end, as distances do."""
         is_inside = np.diff(rows) == 0
         steps = np.diff(values.astype(np.float64))[is_inside]
         row_of_step = rows[1:][is_inside]
@@ -148,9 +139,7 @@ class ListSource(Source):
         self.string_ids = True
 
     def read_as_numbers(self) -> None:
-        """Treat the entries of lists as label ids, unless they are text of a format
-        that has types.
-        """
+        """Treat list entries as label ids, unless they are text of a typed format."""
         if self._may_be_numbers:
             self.string_ids = False
             self.layout = self.layout.replace("strings", "whole numbers")
@@ -181,9 +170,7 @@ class ListSource(Source):
     def _batches(
         self, columns: Sequence[str], start: int, stop: int, size: int
     ) -> Iterator[tuple[int, Any]]:
-        """Yield pairs of the number of the first row and a record batch with these
-        columns.
-        """
+        """Yield the number of the first row and a record batch with these columns."""
         with file_errors(self.path, self._table.form):
             yield from self._table.batches(
                 list(dict.fromkeys(columns)), start, stop, size
@@ -210,8 +197,7 @@ class ListSource(Source):
         return _joined([pc.cast(column, pa.string()) for column in columns])
 
     def entries(self) -> Iterator[Any]:
-        """Yield the entries of all rows; a row with an empty list has one entry without
-        an item.
+        """Yield the entries of all rows; an empty list yields one without an item.
 
         Raises:
             DataFileError: If a query has a second list.
@@ -228,9 +214,7 @@ class ListSource(Source):
             yield self._lines(batch, keys, first)
 
     def _lines(self, batch: Any, keys: Any, first: int) -> Any:
-        """Return one line for each entry, and one line without an item for an empty
-        list.
-        """
+        """Return a line for each entry; an empty list has one line without an item."""
         ids, lengths = self._flat(self.reading.item, batch, first)
         values = self._numbers(batch, lengths, first)
         if values is not None:
@@ -251,9 +235,7 @@ class ListSource(Source):
         return pa.table(columns)
 
     def first_rows(self) -> list[str]:
-        """Return the first two rows in words, as they stand in the columns that are
-        read.
-        """
+        """Return the first two rows in words, as they stand in the columns read."""
         texts = []
         for first, batch in self._batches(self._columns, 0, min(2, self.num_rows), 2):
             for row, cells in enumerate(batch.to_pylist(), first):
@@ -261,8 +243,9 @@ class ListSource(Source):
         return texts
 
     def distinct_names(self) -> Iterator[Any]:
-        """Yield the distinct names of each record batch; this decodes the whole
-        column.
+        """Yield the distinct names of each record batch.
+
+        This decodes the whole column.
         """
         if self.string_ids:
             for first, batch in self._batches(
@@ -273,8 +256,9 @@ class ListSource(Source):
                 )
 
     def _numbers(self, batch: Any, lengths: Array, first: int) -> Array | None:
-        """Return the scores or gains of all entries, with ranks negated; None if the
-        table has no values.
+        """Return the scores or gains of all entries; None for a table without values.
+
+        Ranks and distances are negated.
         """
         if self.reading.value is None:
             return None
@@ -301,8 +285,9 @@ class ListSource(Source):
         return -ranks
 
     def _flat(self, name: str, batch: Any, first: int) -> tuple[Any, Array]:
-        """Return the entries of all lists of a column, or a field of their objects, and
-        the lengths, 0 for a null.
+        """Return the entries of all lists of a column, and the lengths of the lists.
+
+        Objects in lists give their field ``name``. The length of a null is 0.
         """
         lists = batch.column(self.reading.within or name)
         if not is_list(lists.type):
@@ -326,8 +311,9 @@ class ListSource(Source):
 
 
 def arrow_numbers(numbers: Array) -> Any:
-    """Return an array of numpy as an Arrow array; ``pa.array`` would import pandas,
-    which takes .4 s.
+    """Return a numpy array as an Arrow array.
+
+    ``pa.array`` would import pandas, which takes 0.4 s.
     """
     kind = pa.from_numpy_dtype(numbers.dtype)
     return pa.Array.from_buffers(
@@ -343,8 +329,9 @@ def _first_null(array: Any) -> int | None:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """Return the names of queries of several columns, as
-    :func:`tailmetrics.io.database.joined_text` writes them.
+    """Return the names of queries of one or several columns as one array.
+
+    The spelling is that of :func:`tailmetrics.io.database.joined_text`.
     """
     if len(parts) == 1:
         return parts[0]

@@ -1,5 +1,6 @@
-"""The functions that open files: they match rows or queries, number the labels, and cut
-this process's share.
+"""The functions that open files.
+
+They match rows or queries, number the labels, and cut this process's share.
 """
 
 from __future__ import annotations
@@ -35,21 +36,18 @@ from tailmetrics.io.opening import ROWS_HINT, Input, open_input, open_inputs
 from tailmetrics.io.rows import FileFacts, Source, share
 
 BATCH_ROWS = 8192
-"""Rows per batch at most. With 100 labels per row, a batch has a million numbers: far
-more work than a Python call.
+"""Rows per batch at most.
+
+With 100 labels per row, a million numbers are far more work than a Python call.
 """
 BATCH_CELLS = 2**24
-"""Numbers per batch at most, but at least one row: 128 MB of int64, however wide the
-rows are.
-"""
+"""Numbers per batch at most (128 MB of int64), but a batch has at least one row."""
 FORMS_BY_NAME = Forms()
 """Suffixes and known names say everything."""
 NUMBERED = Labels(None, None, 0)
 """Labels that are numbers, which need not be gathered."""
 ENTRY_BYTES = 240
-"""Memory for an entry of a long list while it is sorted, checked and ranked in several
-orders, as measured.
-"""
+"""Measured memory for an entry of a long list that is sorted, checked and ranked."""
 
 
 def read(
@@ -275,8 +273,7 @@ def read_target(
     on_progress: Progress | None = None,
     number_source: NumberSource = NUM_LABELS,
 ) -> TargetDataset:
-    """Open targets without predictions, such as the training targets that
-    ``LabelFrequency`` counts.
+    """Open targets without predictions, such as training targets.
 
     Lines need no query here. Pass ``num_labels`` if it is known: an array of
     ``num_labels`` whole numbers per row is then multi-hot, as for ``LabelFrequency``.
@@ -368,8 +365,7 @@ def read_label_names(
     num_labels: int | None = None,
     other_names: Mapping[str, Iterable[str]] | None = None,
 ) -> Sequence[str] | None:
-    """Return the names of the labels of all files in the order of their ids; None if
-    label ids are numbers.
+    """Return the label names of all files in the order of ids; None if ids are numbers.
 
     Names are in ascending order (whole numbers by value). If one of the files is TREC
     or JSON, where the last name wins ties, names are in descending order. Pass the
@@ -404,9 +400,7 @@ def gathered_labels(
     num_labels: int | None,
     other_names: Mapping[str, Iterable[str]],
 ) -> Labels:
-    """Return the labels of all files, as :func:`read_label_names`, with notes; without
-    names if they are numbers.
-    """
+    """Return the labels of all files, with notes; without names if ids are numbers."""
     values: list[tuple[Any, Any]] = [("preds", run) for run in runs]
     values += [("target", target), ("train", train_target)]
     inputs = open_inputs(
@@ -458,9 +452,7 @@ def _named_inputs(
 def first_rows(
     values: Sequence[tuple[Any, Any]], forms: Forms
 ) -> tuple[list[str], list[str]]:
-    """Return how each file is read, and its first two rows as they are understood, in
-    words.
-    """
+    """Return how each file is read, and its first two rows, in words."""
     inputs = open_inputs("read", values, forms)
     readings = [
         f"{files.reading.sentence}; said outright: {files.reading.options}"
@@ -482,8 +474,9 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
 
 
 def _open_pairs(path: PathLike, forms: Forms) -> LineFiles:
-    """Open a filter: two words on each line of a ``.txt`` file, else a table with the
-    columns query and item.
+    """Open a filter of pairs of query and item.
+
+    A ``.txt`` file has two words on each line, others have the columns query and item.
     """
     files = find(path)
     if suffix_of(files.parts[0]) == "txt":
@@ -507,8 +500,10 @@ def _open_training_lines(value: Any, forms: Forms) -> LineFiles | None:
 
 
 def _needs_join(inputs: Sequence[Input], is_forced: bool) -> bool:
-    """Whether rows must be matched by query: both files name their queries, and are not
-    lists in the same order.
+    """Whether rows must be matched by query.
+
+    They must if both files name their queries, unless both are lists in the same order.
+    ``is_forced`` matches such lists, too.
 
     Raises:
         DataFileError: If one table names its queries and the other does not, or if two
@@ -549,8 +544,9 @@ def _check_beside_rows(keyed: Input, other: Input) -> None:
 
 
 def _check_shared_columns(preds: Input, target: Input) -> None:
-    """Raise if two tables without queries have unread columns that may be the query:
-    one in common, or one each.
+    """Raise if two tables without queries have unread columns that may be the query.
+
+    Such columns are shared by both tables, or there is at least one in each.
     """
     is_same = preds.name == target.name and preds.form != IN_MEMORY
     is_decided = preds.reading.is_named("query") or target.reading.is_named("query")
@@ -629,9 +625,7 @@ def _rule_of_lines(rule: LabelRule, inputs: Sequence[Input]) -> LabelRule:
 def _row_facts(
     sources: Sequence[Source], rule: LabelRule, memory: str, rank: int, world_size: int
 ) -> FileFacts:
-    """Check that files of rows fit together, and return what is known of their rows and
-    labels.
-    """
+    """Check that files of rows fit together, and return facts on rows and labels."""
     first, last = sources[0], sources[-1]
     for source in sources:
         if source.num_rows == 0:
@@ -679,9 +673,9 @@ def _row_facts(
 def _common_labels(
     sources: Sequence[Source], rule: LabelRule, names: Sequence[str] | None
 ) -> int | None:
-    """Return the number of labels, from the columns of files, from ``num_labels`` or
-    from names; None if unknown.
+    """Return the number of labels; None if unknown.
 
+    The number comes from the columns of files, from ``num_labels`` or from names.
     ``num_labels`` may be larger than the number of names.
 
     Raises:

@@ -1,5 +1,4 @@
-"""JSON files, JSON Lines, and what Python holds in memory: frames, Arrow tables,
-objects, dicts, and lists of names.
+"""JSON files, JSON Lines, and tables, objects, dicts and lists in memory.
 
 DuckDB reads objects with the types of the roles, in bounded memory. A JSON file that is
 one object is a dict from query to a dict or a list of items, or predictions of MTEB;
@@ -57,8 +56,9 @@ META = "mteb_model_meta"
 OBJECT_BYTES = 2**24
 """Bytes of a JSON object at most; DuckDB allocates twice as much at once."""
 KINDS = {Kind.TIME: Kind.TIME_IN_TEXT, Kind.DECIMAL: Kind.WHOLE, Kind.NULL: Kind.STRING}
-"""What JSON holds where DuckDB has a type of its own: whole numbers with signs are
-HUGEINT, a decimal type of Arrow.
+"""The type that DuckDB finds -> what JSON holds.
+
+Whole numbers with signs are HUGEINT, a decimal type of Arrow.
 """
 CONVERT_HINT = (
     "convert or drop the columns that Arrow lacks; sparse ones by "
@@ -128,8 +128,9 @@ class Objects:
         self.mixed = {name for name, sql_type in types.items() if "JSON" in sql_type}
 
     def _types(self, option: str = "") -> dict[str, str]:
-        """Return the types of the fields by name, as DuckDB finds them; by default in
-        the first 20,480 objects.
+        """Return the types of the fields by name, as DuckDB finds them.
+
+        By default, DuckDB searches the first 20,480 objects.
         """
         try:
             rows = self.database.rows(
@@ -144,8 +145,9 @@ class Objects:
         return {name: sql_type for name, sql_type, *_ in rows}
 
     def _hold_for_all(self, types: Mapping[str, str]) -> bool:
-        """Whether all objects have these fields of texts and numbers; to search all for
-        types takes twice as long.
+        """Whether all objects have these fields of texts and numbers.
+
+        To search all objects for types would take twice as long.
 
         Where all fields are read, DuckDB refuses another field, and a text in the place
         of a number. It takes a list or an object for a text, which is then told by its
@@ -192,9 +194,7 @@ class Objects:
 
 
 def open_jsonl(opening: Opening) -> Lines | Source:
-    """Open JSON Lines, an object in each line, or a list of objects, as a table whose
-    columns are their fields.
-    """
+    """Open JSON Lines, or a list of objects, as a table of the objects' fields."""
     objects = Objects(opening)
     reading = assign_roles(opening, objects.columns)
     sql_types = dict.fromkeys(reading.query, "VARCHAR")
@@ -227,9 +227,7 @@ def open_jsonl(opening: Opening) -> Lines | Source:
 
 
 def open_json(opening: Opening) -> Lines | Source:
-    """Open a JSON file: a list of objects, a dict of dicts or of lists, or predictions
-    of MTEB.
-    """
+    """Open a JSON file: a list of objects, a dict, or predictions of MTEB."""
     path = opening.path
     start = b"".join(head(path).removeprefix(b"\xef\xbb\xbf").split(maxsplit=2)[:2])
     if start == b"[]":
@@ -249,9 +247,7 @@ def open_json(opening: Opening) -> Lines | Source:
 
 
 def _plain_column(column: Column) -> Column:
-    """Return a column of JSON with what the file holds, where DuckDB takes it for
-    another type.
-    """
+    """Return a column with the types of JSON in place of those of DuckDB."""
     kind = KINDS.get(column.kind, column.kind)
     entries = column.entries
     if entries is not None:
@@ -265,8 +261,9 @@ def _plain_column(column: Column) -> Column:
 
 
 def _check_flat(objects: Objects, reading: TableReading) -> None:
-    """Raise if a query or an item is an object or a list: read as text, it would be one
-    name.
+    """Raise if a query or an item is an object or a list.
+
+    Read as text, an object or a list would be one name.
     """
     for name in reading.query:
         if name in objects.mixed:
@@ -303,8 +300,9 @@ def _check_entries(
 
 
 def _has_empty_lists_alone(objects: Objects, reading: TableReading) -> bool:
-    """Whether all lists are empty; DuckDB has no type for them, and only then they are
-    looked through.
+    """Whether all lists are empty.
+
+    DuckDB has no type for empty lists; lists are searched only where it finds none.
     """
     name = reading.within or reading.item
     if name not in objects.mixed:
@@ -368,8 +366,9 @@ def _whole_json(path: FilePath) -> Any:
 
 
 def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
-    """Open a dict from query to a dict, to a list of items, or to a list of objects; in
-    a list the first is the best.
+    """Open a dict from query to a dict of items, or to a list of items or objects.
+
+    The first item of a list is the best.
 
     Dicts of dicts whose items are strings are read by the rules of TREC, like in
     pytrec_eval. Scores are rounded to single precision, so scores equal after that are
@@ -430,8 +429,9 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
 
 
 def _check_no_table(opening: Opening, content: Mapping[Any, Any]) -> None:
-    """Raise if the keys of a dict, or those of its first entry, are names of columns:
-    the columns or rows of a table, which would be read as queries and items.
+    """Raise if a dict is a table, by the names of columns among its keys.
+
+    The keys of the dict, or of its first entry, would be read as queries and items.
     """
     items = (*ALIASES["item"], *ALIASES["ids"], *ALIASES["labels"])
     for keys in (content, next(iter(content.values()))):
@@ -449,8 +449,9 @@ def _check_no_table(opening: Opening, content: Mapping[Any, Any]) -> None:
 
 
 def is_run(value: Mapping[Any, Any]) -> bool:
-    """Whether a dict is of dicts whose items are strings, the form of pytrec_eval, ranx
-    and BEIR.
+    """Whether a dict has the form of pytrec_eval, ranx and BEIR.
+
+    Such a dict holds dicts whose keys, the items, are strings.
     """
     for entries in value.values():
         if isinstance(entries, Mapping) and entries:
@@ -467,8 +468,9 @@ def _first_entry(rows: Iterable[Any]) -> Any:
 
 
 def _flat(path: FilePath, content: Mapping[Any, Any], role: str, by_name: bool) -> Any:
-    """Return the entries of a dict as an Arrow table (query, item, value); an empty
-    entry has no item.
+    """Return the entries of a dict as an Arrow table (query, item, value).
+
+    An empty entry becomes a line without an item.
     """
     lengths: list[int] = []
     items: list[Any] = []
@@ -562,8 +564,9 @@ def _numbers(
 
 
 def part_of(opening: Opening, content: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the name, such as ``default/test``, and the run of one subset and split of
-    predictions of MTEB.
+    """Return the name and the run of one subset and split of predictions of MTEB.
+
+    The name has the form ``default/test``.
 
     Raises:
         DataFileError: If there is no such part, or if no part is named and there are
@@ -627,8 +630,9 @@ def _open_lists(opening: Opening, rows: Sequence[Sequence[Any]]) -> Source:
 
 
 def _as_arrow(value: Any) -> Any:
-    """Return a table as an Arrow table; the index of a DataFrame is a column only if it
-    has a name.
+    """Return a table as an Arrow table; None for another value.
+
+    The index of a DataFrame is a column only if it has a name.
     """
     if isinstance(value, list) and isinstance(_first_entry(value), Mapping):
         return pa.table({"items": value})

@@ -1,5 +1,6 @@
-"""Opens predictions, targets and training targets: their formats and roles, with one
-error for each file.
+"""Opens predictions, targets and training targets: their formats and roles.
+
+Each file that cannot be opened has one error.
 """
 
 from __future__ import annotations
@@ -209,8 +210,9 @@ def open_inputs(
 
 
 def _paths_of(target: Any) -> Sequence[FilePath]:
-    """Return the files of the targets; none for tables, and where they are not there,
-    which opening them tells.
+    """Return the files of the targets; none for tables and missing files.
+
+    Opening the files tells what is missing.
     """
     if is_path(target):
         with suppress(DataFileError):
@@ -219,8 +221,9 @@ def _paths_of(target: Any) -> Sequence[FilePath]:
 
 
 def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
-    """Return what is open in tables of lists that name no query, to be asked with the
-    questions of another file.
+    """Return errors that ask for the query of tables of lists without one.
+
+    They go with the questions of another file.
     """
     errors = []
     for files in inputs:
@@ -281,8 +284,9 @@ def _check_used(inputs: Sequence[Input], forms: Forms) -> None:
 
 
 def column_names(path: FilePath) -> list[str]:
-    """Return the names of the columns of a file whose suffix names a format with
-    columns, else none.
+    """Return the names of the columns of a file; none without columns.
+
+    The suffix of the file names its format.
     """
     form = format_of("read", "pairs", [path], None).name
     opening = Opening(path=path, role="pairs", form=form)

@@ -1,5 +1,6 @@
-"""Rows of files as arrays: the base of all readers of rows, from one or several files,
-divided among processes.
+"""Rows of files as arrays: the base of all readers of rows.
+
+Rows come from one or several files, and are divided among processes.
 """
 
 from __future__ import annotations
@@ -27,15 +28,14 @@ Array: TypeAlias = NDArray[Any]
 
 
 WASTE = 4
-"""Rows become a sparse matrix if, padded, they would have more cells than this number
-times (entries + rows).
-"""
+"""Rows padded to more cells than this number times (entries + rows) become sparse."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Rows of different lengths: row i holds the entries ``offsets[i]`` to
-    ``offsets[i + 1]``.
+    """Rows of different lengths.
+
+    Row i holds the entries ``offsets[i]`` to ``offsets[i + 1]``.
 
     Attributes:
         offsets: Shape (n + 1,), int64, from 0.
@@ -74,15 +74,14 @@ class Ragged:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether the rows, padded to a matrix, would have several times as many cells
-        as entries (see ``WASTE``).
-        """
+        """Whether padding would give several cells per entry (see ``WASTE``)."""
         return len(self) * self.width > WASTE * (len(self.ids) + len(self))
 
     @cached_property
     def matrix(self) -> Array:
-        """The ids, padded with -1 at the end of a row: shape (n, width of the longest
-        row, at least 1), int64.
+        """The ids, padded with -1 at the end of a row.
+
+        Shape (n, width of the longest row, at least 1), int64.
         """
         padded = self.padded(
             self.ids.astype(np.int64, copy=False), -1, max(1, self.width)
@@ -111,8 +110,7 @@ class Ragged:
         return Ragged(starts(keep)[self.offsets], self.ids[keep], values)
 
     def padded(self, entries: Array, fill: float, width: int) -> Array:
-        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width),
-        rows padded with ``fill``.
+        """Return ``ids`` or ``values`` as a matrix (n, width), padded with ``fill``.
 
         ``width`` is at least the width of the longest row.
         """
@@ -129,9 +127,7 @@ AnyRows = TypeVar("AnyRows", bound="Ragged | Array")
 
 
 def starts(lengths: Array) -> Ints:
-    """Return the offsets of consecutive runs with these lengths: the start of each run,
-    then the end of the last.
-    """
+    """Return the offsets of consecutive runs: each start, then the last end."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -200,13 +196,9 @@ UNKNOWN_HINT = (
     "of this file."
 )
 FIRST_ROWS = 64
-"""Number of rows from which the scale of the values is told; one row is too few,
-because it may be empty.
-"""
+"""Number of rows that tell the scale of the values; one alone may be empty."""
 FIRST_CELLS = 2**20
-"""Limit on the numbers read to tell the scale (8 MB): of wide rows fewer are read, but
-at least one row.
-"""
+"""Limit on the numbers read to tell the scale (8 MB); one row is always read."""
 
 
 class Source(ABC):
@@ -257,15 +249,14 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows from ``start`` up to ``stop`` in order, in batches of about
-        ``size``.
+        """Yield the rows from ``start`` up to ``stop``, in batches of about ``size``.
 
-        One call is one pass over the data; any number of passes is possible.
+        Rows come in order. One call is one pass over the data; any number of passes is
+        possible.
         """
 
     def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows of ``batches`` in batches of exactly ``size``; the last batch
-        may be shorter.
+        """Yield the rows in batches of exactly ``size``; the last may be shorter.
 
         Raises:
             DataFileError: If there are fewer rows than the file declares, as in a
@@ -289,8 +280,9 @@ class Source(ABC):
         return range(self.num_rows)
 
     def first_values(self) -> Array:
-        """Return the scores or gains of the first rows, shape (n,), to tell their
-        scale; empty without values.
+        """Return the scores or gains of the first rows, to tell their scale.
+
+        The shape is (n,); the array is empty without values.
         """
         number = min(
             len(self.own_rows),
@@ -313,9 +305,7 @@ class Source(ABC):
         return [self]
 
     def first_rows(self) -> list[str]:
-        """Return the first two rows in words, with the first few label ids or numbers
-        of each.
-        """
+        """Return the first two rows in words, with a few label ids or numbers each."""
         texts: list[str] = []
         for rows in self.all_batches(0, min(2, self.num_rows), 1):
             cells: dict[str, Any] = {}
@@ -329,9 +319,7 @@ class Source(ABC):
         return texts
 
     def distinct_names(self) -> Iterator[Any]:
-        """Yield the string ids as Arrow string arrays; a name may come more than
-        once.
-        """
+        """Yield the string ids as Arrow string arrays; names may come repeatedly."""
         return iter(())
 
     def key_blocks(self) -> Iterator[Any]:
@@ -339,14 +327,14 @@ class Source(ABC):
         return iter(())
 
     def entries(self) -> Iterator[Any]:
-        """Yield the entries of all rows as Arrow tables (query, item, value), where
-        rows name their query.
+        """Yield the entries of rows that name their query, as Arrow tables.
+
+        The columns are query, item and value.
         """
         return iter(())
 
     def read_as_names(self) -> None:
-        """Treat whole numbers as names of labels, which are then numbered over all
-        files.
+        """Treat whole numbers as names of labels, which are numbered over all files.
 
         Raises:
             DataFileError: If label ids are the columns of this file, a matrix.
@@ -363,8 +351,9 @@ class Source(ABC):
         return
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...]) -> None:
-        """Decide the meaning of whole numbers in a target array by its predictions;
-        other files ignore the call.
+        """Decide the meaning of whole numbers in a target array by its predictions.
+
+        Other files ignore the call.
 
         Args:
             num_labels: L. Whole numbers [N, L] are multi-hot or gains, as for
@@ -375,9 +364,7 @@ class Source(ABC):
         return
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether whole numbers could be label ids or a matrix [N, L], because each is
-        from 0 to L - 1.
-        """
+        """Whether numbers from 0 to L - 1 could be label ids or a matrix [N, L]."""
         return False
 
     def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:
@@ -431,9 +418,7 @@ class Source(ABC):
         return f"row {row}"
 
     def describe_label(self, label_id: int) -> str:
-        """Return the name of a label for an error, in quotes, or its id if labels have
-        no names.
-        """
+        """Return a label for an error: its name in quotes, or its id without names."""
         if self.label_names is None:
             return str(label_id)
         return repr(self.label_names[label_id])
@@ -480,8 +465,9 @@ class FileFacts:
 
 
 def share(rank: int, world_size: int, num_rows: int) -> range:
-    """Return the rows of a process; the shares of all processes are consecutive and
-    cover every row once.
+    """Return the rows of a process.
+
+    The shares of all processes are consecutive and cover every row once.
     """
     return range(num_rows * rank // world_size, num_rows * (rank + 1) // world_size)
 
@@ -548,9 +534,7 @@ class Parts(Source):
                 yield from source.all_batches(begin, end, size)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
-        """Return an error about a row, naming its part and the row number in the
-        part.
-        """
+        """Return an error about a row that names its part and the row of the part."""
         part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
 

@@ -1,5 +1,4 @@
-"""Tables with types: Parquet, Arrow, Feather and saved data sets, frames and objects in
-memory.
+"""Tables with types: Parquet, Arrow, Feather, saved data sets, and tables in memory.
 
 A row holds a query, an item and perhaps a number, or a list of items and perhaps a list
 of numbers. Only the needed columns and rows are read, from Parquet a few pages at a
@@ -39,8 +38,9 @@ PARQUET, ARROW, STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 READ_ROWS = 2**16
 """Rows at most that DuckDB gets at a time."""
 BUFFER_BYTES = 2**20
-"""Read buffer per column, in bytes. Without it pyarrow holds a whole row group:
-hundreds of MB for a million rows.
+"""Read buffer per column, in bytes.
+
+Without a buffer, pyarrow holds a whole row group: hundreds of MB for a million rows.
 """
 
 
@@ -71,8 +71,10 @@ class Table(ABC):
     def batches(
         self, columns: Sequence[str], start: int, stop: int, size: int
     ) -> Iterator[tuple[int, Any]]:
-        """Yield pairs (number of the first row, record batch of at most ``size``) from
-        ``start`` up to ``stop``.
+        """Yield record batches from ``start`` up to ``stop``, with their first row.
+
+        A pair is the number of the first row and a record batch of at most ``size``
+        rows.
         """
         if stop <= start:
             return
@@ -92,9 +94,7 @@ class Table(ABC):
                 return
 
     def entries(self, column: str) -> int:
-        """Return the number of entries in the lists of a column; 0 if only reading them
-        tells it.
-        """
+        """Return the number of entries in a column of lists; 0 if not declared."""
         return 0
 
     @abstractmethod
@@ -102,8 +102,9 @@ class Table(ABC):
         """Yield the rows of the given row groups as record batches, in order."""
 
     def reader(self, columns: Sequence[str]) -> Any:
-        """Return some columns as a reader of record batches, for DuckDB, which has no
-        numbers in half precision.
+        """Return columns as a reader of record batches for DuckDB.
+
+        Numbers in half precision, which DuckDB lacks, become single precision.
         """
         fields = []
         for name in columns:
@@ -146,8 +147,9 @@ class ParquetTable(Table):
         self.cells_per_row = size / 2 / max(self.num_rows, 1)
 
     def entries(self, column: str) -> int:
-        """Return the number of entries in the lists of a column; 0 for a file in a
-        store.
+        """Return the number of entries in a column of lists; 0 if unknown.
+
+        The number is unknown for a file in a store, and for a damaged file.
         """
         if not isinstance(self.file, Path):
             return 0
@@ -187,8 +189,9 @@ class ParquetTable(Table):
 
 
 class ArrowTable(Table):
-    """A memory-mapped Arrow file or stream; only the needed columns and batches are
-    read.
+    """A memory-mapped Arrow file or stream.
+
+    Only the needed columns and batches are read.
     """
 
     form = "Arrow"
@@ -208,8 +211,9 @@ class ArrowTable(Table):
         start: int | None = None,
         stop: int | None = None,
     ) -> Iterator[Any]:
-        """Yield the record batches from ``start`` up to ``stop``; without columns all
-        of them, after the schema.
+        """Yield the record batches from ``start`` up to ``stop``.
+
+        Without ``columns``, set the schema first, and yield all columns.
         """
         fields = None
         if columns is not None:
@@ -340,8 +344,9 @@ def plain_type(arrow_type: Any) -> Any:
 def written(
     opening: Opening, database: Database, owner: object, statement: str
 ) -> ParquetTable:
-    """Return the result of a query as a Parquet table in a temporary folder, which
-    lives as long as the table.
+    """Return the result of a query as a Parquet table in a temporary folder.
+
+    The folder lives as long as the table.
     """
     path = temporary_folder(owner) / "lists.parquet"
     goal = f"{literal(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480)"

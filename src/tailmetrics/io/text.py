@@ -1,5 +1,4 @@
-r"""Text files of lines: CSV and TSV, whose first line names the columns, and TREC, MS
-MARCO and LETOR.
+r"""Text files of lines: CSV, TSV, TREC, MS MARCO and LETOR.
 
 DuckDB reads them. CSV is RFC 4180 with a line of names; its separator is the given one,
 else a comma, else the one that the line of names holds. TSV has no quotes. A list in a
@@ -42,12 +41,12 @@ from tailmetrics.io.tables import written
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
-"""Bytes of a line at most: DuckDB takes many times as much at once, and 64 MiB must do.
+"""Bytes of a line at most.
+
+DuckDB allocates many times as much at once, and 64 MiB must suffice.
 """
 BUFFER = 8 * LONGEST
-"""Bytes that DuckDB reads at a time; by itself it takes 16 or 32 times the longest
-line.
-"""
+"""Bytes per read of DuckDB; its default is 16 or 32 times the longest line."""
 BLANK = " \t\v\f\r"
 NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 """What Python puts in the place of bytes that are no UTF-8."""
@@ -58,9 +57,7 @@ LIST_SEPARATORS = (",", ";", "|", "\t")
 CHECKED_CELLS = 1000
 """First lists that are searched for another separator than the given one."""
 FEW_CELLS = 0.1
-"""Up to this share of lists may hold another separator, as "Romance, Paris" among names
-of labels does.
-"""
+"""Share of lists that may hold another separator, as in a label 'Romance, Paris'."""
 BRACKETED = r"\s*\[(.|\n)*\]\s*"
 """A cell that pandas or JSON wrote from a list, such as "['a', 'b']"."""
 
@@ -183,8 +180,9 @@ class TextTable:
         return Database().rows(f"SELECT {cells} FROM {self.source}")
 
     def check_no_quotes(self, opening: Opening, names: Sequence[str]) -> None:
-        """Raise if a cell of these columns is in quotes although its format has none:
-        they would be part of a name, which has no match in other files.
+        """Raise if a cell of these columns is in quotes although its format has none.
+
+        The quotes would be part of a name, which has no match in other files.
         """
         if self._is_quoted or not self._holds_quotes():
             return
@@ -281,9 +279,7 @@ def _separator(opening: Opening, first: str) -> str:
 
 
 def _check_no_names(opening: Opening, cells: Sequence[str]) -> None:
-    """Raise if columns are given by place, but the first line holds names of
-    columns.
-    """
+    """Raise if columns are given by place, but the first line holds their names."""
     if has_known_names(cells) or cells == [str(place) for place in range(len(cells))]:
         problem = "places of columns say that no line names them, but line 1 does"
         names = ", ".join(cells)
@@ -316,8 +312,9 @@ def open_csv(opening: Opening) -> Lines | Source:
 def _open_text_lists(
     opening: Opening, table: TextTable, reading: TableReading
 ) -> Source:
-    """Open lists in the cells of text: DuckDB writes them as Parquet, in bounded
-    memory.
+    """Open lists in the cells of text.
+
+    DuckDB writes the lists as Parquet, in bounded memory.
     """
     delimiter = str(opening.list_delimiter)
     columns = {name: table.place(name) for name in reading.query}
@@ -344,8 +341,9 @@ def _open_text_lists(
 def _check_no_brackets(
     database: Database, table: TextTable, reading: TableReading
 ) -> None:
-    """Raise if a cell is a list of Python or JSON in text, whose brackets and quotes
-    would be parts of labels.
+    """Raise if a cell is a list of Python or JSON in text.
+
+    The brackets and quotes would be parts of labels.
     """
     names = [name for name in (reading.item, reading.value) if name is not None]
     wrong = " OR ".join(
@@ -364,8 +362,10 @@ def _check_no_brackets(
 def _check_lists_are_cells(
     database: Database, table: TextTable, reading: TableReading
 ) -> None:
-    """Raise if the entries of lists are fields of their own, as in the line ``u,a,b,c``
-    without quotes: all but the first would be columns that nobody reads.
+    """Raise if the entries of lists are fields of their own.
+
+    In the line ``u,a,b,c`` without quotes, all entries but the first would be columns
+    that nobody reads.
     """
     delimiter = str(reading.opening.list_delimiter)
     if table.separator not in delimiter or not reading.unread:
@@ -387,8 +387,9 @@ def _check_lists_are_cells(
 def _check_list_delimiter(
     database: Database, table: TextTable, reading: TableReading
 ) -> None:
-    """Raise if entries hold another usual separator: one ``list_delimiter`` for all
-    files may not be that of this file.
+    """Raise if entries hold another usual separator.
+
+    One ``list_delimiter`` for all files may not be that of this file.
 
     Raises:
         DataFileError: Naming the option that decides for this file alone.
@@ -434,9 +435,7 @@ SINGLE = (
 EARLIEST = 10**8
 """A whole number from here on is a time, not a grade."""
 WORD, GAP = r"\S+", r"\s+"
-"""A word and what separates words. DuckDB is four times as fast with these as with
-classes of letters.
-"""
+"""A word and what separates words, four times as fast as with classes of letters."""
 UNREAD = "-"
 """The place of a word that is not read, in the words of a line."""
 FILE_OF_LINES = (
@@ -497,8 +496,9 @@ def _lines_of_words(
 
 
 def _sql_of_words(words: str, may_go_on: bool) -> str:
-    """Return SQL of a struct with the words of a line by their letters; each is empty
-    if the line has other words.
+    """Return SQL of a struct with the words of a line by their letters.
+
+    Each word is empty if the line has other words.
 
     If single blanks separate the words, they are the ``parts`` of the line at its
     blanks. A regular expression, which takes twice as long, takes all other lines
@@ -529,9 +529,7 @@ def _sql_of_words(words: str, may_go_on: bool) -> str:
 
 
 def open_trec(opening: Opening) -> Lines:
-    """Open a TREC run as (query, document, score), or qrels as (query, document,
-    grade).
-    """
+    """Open a TREC run (query, document, score) or qrels (query, document, grade)."""
     if opening.role == "preds":
         content = "a run 'query Q0 item rank score tag'"
         value = SINGLE
@@ -558,9 +556,7 @@ def open_trec(opening: Opening) -> Lines:
 
 
 def open_msmarco(opening: Opening) -> Lines:
-    """Open an MS MARCO ranked list as (query, passage, minus rank); its targets are
-    qrels.
-    """
+    """Open an MS MARCO ranked list (query, passage, minus rank), or its qrels."""
     if opening.role != "preds":
         return open_trec(opening)
     rank = "CASE WHEN {n} = floor({n}) AND {n} >= 1 THEN -{n} END"
@@ -576,8 +572,9 @@ def open_msmarco(opening: Opening) -> Lines:
 
 
 def open_pairs(opening: Opening) -> Lines:
-    """Open a text file with a query (or row) and an item on each line, separated by
-    blanks.
+    """Open a text file with a query (or row) and an item on each line.
+
+    Blanks separate the two.
     """
     return _lines_of_words(opening, "qi", "", "a row and a label on each line")
 
@@ -589,8 +586,9 @@ LETOR_HINT = (
 
 
 def open_letor(opening: Opening) -> Lines:
-    """Open targets in LETOR, or the scores of their lines; the item is the ``docid`` of
-    the comment, or the line.
+    """Open targets in LETOR, or the scores of their lines.
+
+    The item is the ``docid`` of the comment, or the number of the line.
     """
     if opening.role == "preds" and len(opening.target_paths) != 1:
         raise DataFileError(

@@ -1,5 +1,6 @@
-"""XMC, the format of the Extreme Classification Repository: row i of one file belongs
-to row i of the other file.
+"""XMC, the format of the Extreme Classification Repository.
+
+Row i of one file belongs to row i of the other file.
 
 Score and label files begin with ``rows labels`` and hold ``label:value label:value``
 per line; an empty line is an empty row. napkinXC writes these files without the first
@@ -22,8 +23,7 @@ from tailmetrics.io.rows import Ragged, Source
 from tailmetrics.io.text import BLANK, every_line, parse_int64
 
 LONGEST_ROW = 2**27
-"""Bytes of a row at most; a row with a million labels and scores takes a tenth of it.
-"""
+"""Bytes of a row at most; a million labels with scores take a tenth of this."""
 BLANKS = re.compile(f"[{BLANK}]+")
 
 PARSED_ROWS = 2**10
@@ -42,8 +42,9 @@ PAIR_HINT = "entries are label:value, separated by blanks."
 
 
 class XmcSource(Source):
-    """An XMC score, label or data file; only score and label files may lack the header
-    line.
+    """An XMC score, label or data file.
+
+    Only score and label files may lack the header line.
     """
 
     layout = "label:value"
@@ -104,8 +105,9 @@ class XmcSource(Source):
         return words
 
     def describe_row(self, row: int) -> str:
-        """Return the line and the row in words: row r is on line r + 2, or on line r +
-        1 without a header.
+        """Return the line and the row in words.
+
+        Row r is on line r + 2, or on line r + 1 without a header.
         """
         return f"line {row + 1 + self._header_lines} (row {row})"
 
@@ -175,8 +177,9 @@ class XmcSource(Source):
             ) from None
 
     def _labels(self, lines: list[tuple[int, str]]) -> Ragged:
-        """Parse the labels, which end at the first blank; a line without labels begins
-        with a blank or a feature.
+        """Parse the labels, which end at the first blank.
+
+        A line without labels begins with a blank or a feature.
         """
         labels = []
         lengths = []
