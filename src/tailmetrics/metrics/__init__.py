@@ -1,5 +1,6 @@
-"""Layer 2: one file per family of metrics, whose ``__all__`` names those that come with
-the library.
+"""Layer 2: the metrics, one file per family.
+
+The ``__all__`` of a file names the metrics that come with the library.
 """
 
 from collections.abc import Mapping
@@ -30,8 +31,9 @@ from tailmetrics.ranking._sums import ordered_sum as ordered_sum
 
 
 def _metrics_among(names: Mapping[str, object]) -> dict[str, type[TopKMetric]]:
-    """Return the classes of metrics; modules that begin with an underscore hold their
-    bases, which are left out.
+    """Return the classes of metrics, without their bases.
+
+    Bases are in modules whose names begin with an underscore.
     """
     metrics = {}
     for name, value in names.items():
@@ -44,6 +46,7 @@ def _metrics_among(names: Mapping[str, object]) -> dict[str, type[TopKMetric]]:
 
 
 REGISTRY: Final[dict[str, type[TopKMetric]]] = _metrics_among(globals())
-"""Every metric by name; its class says ``stem`` (the key without cut-off),
-``higher_is_better`` and ``bounds``.
+"""Every metric by name.
+
+A class has ``stem`` (the key without its cut-off), ``higher_is_better`` and ``bounds``.
 """

@@ -73,9 +73,7 @@ class ListArguments(RelevanceArguments, total=False):
 
 
 class RankArguments(ListArguments, total=False):
-    """Keyword arguments of metrics that compare the ranked labels of each row with its
-    relevant labels.
-    """
+    """Keyword arguments of metrics that read the ranks of the relevant labels."""
 
     ties: Ties
 
@@ -87,16 +85,16 @@ class OverLabelsArguments(RowArguments, total=False):
 
 
 class LabelArguments(RankArguments, OverLabelsArguments, total=False):
-    """Keyword arguments of metrics of ranked labels that can also be averaged over
-    labels.
-    """
+    """Keyword arguments of metrics of ranks that can also be averaged over labels."""
 
 
 def check_row_groups(
     caller: str, row_groups: Any, bucket_names: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return the names of row groups as a tuple; raise unless they are distinct, and
-    differ from names of buckets and from what keys call their gap and spread.
+    """Return the names of row groups as a tuple.
+
+    Raise ValueError unless the names are distinct and not empty, differ from the names
+    of buckets and of values over all buckets, and give each value a key of its own.
     """
     if row_groups is None:
         return None

@@ -1,5 +1,6 @@
-"""Checks of a ranked batch: each refuses a batch that a metric cannot read, before any
-state is changed.
+"""Checks of a ranked batch.
+
+Each check refuses a batch that a metric cannot read, before any state changes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ Check: TypeAlias = Callable[[Any, Ranking], None]
 
 
 def check_batch(metric: Any, ranking: Ranking) -> None:
-    """Raise unless a metric can read ``ranking``; warn of what looks like a mistake in
-    its first batch.
+    """Raise unless a metric can read ``ranking``; warn of likely mistakes.
+
+    Only the first batch is checked for likely mistakes.
     """
     if not isinstance(ranking, Ranking):
         raise TypeError(
@@ -52,9 +54,7 @@ def check_batch(metric: Any, ranking: Ranking) -> None:
 
 
 def checks_of(metric: Any) -> tuple[Check, ...]:
-    """Return the checks that the batches of a metric need, given its arguments; in the
-    order of their errors.
-    """
+    """Return the checks that the arguments of a metric need, in order of errors."""
     reading = metric.reading
     is_needed: dict[Check, bool] = {
         _check_scores: reading.needs_scores or metric.ties != "id",
@@ -131,8 +131,10 @@ def _check_reading(metric: Any, ranking: Ranking) -> None:
 
 
 def _check_labels(metric: Any, ranking: Ranking) -> None:
-    """Raise if a ranking has documents without labels, another number of labels, or an
-    id that is too large.
+    """Raise if a ranking and a metric have different labels.
+
+    The ranking may have documents without labels, another number of labels, or an id
+    that is too large.
     """
     if ranking.documents is not None and depends_on_labels(metric):
         raise ValueError(
@@ -157,9 +159,7 @@ def _check_labels(metric: Any, ranking: Ranking) -> None:
 
 
 def _check_ids_below(caller: str, ranking: Ranking, num_labels: int) -> None:
-    """Raise unless listed and relevant ids are below ``num_labels``, for lists without
-    a number of labels.
-    """
+    """Raise unless listed and relevant ids are below ``num_labels``."""
     check_ids_in_range(caller, "preds", ranking.ids, num_labels)
     check_ids_in_range(caller, "target", ranking.targets.entries.ids, num_labels)
 

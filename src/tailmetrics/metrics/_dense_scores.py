@@ -14,8 +14,9 @@ SORTED_SCORES = 2**21
 
 
 def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield blocks of a few rows: the number of the first row, and the scores of all
-    labels, float32 or float64.
+    """Yield the scores of all labels in blocks of a few rows.
+
+    A block is the number of its first row, and the scores, float32 or float64.
     """
     height = max(1, SORTED_SCORES // max(1, num_labels))
     for first in range(0, ranking.num_rows, height):

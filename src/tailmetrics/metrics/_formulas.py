@@ -1,5 +1,6 @@
-"""Formulas: pure functions of what a reading gives, with the facts about their values
-that states and ties need.
+"""Formulas: pure functions of what a reading gives.
+
+A formula also states the facts about its values that states and ties need.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def takes_arrays(
     check: Callable[..., None] | None = None,
     row_axis: int = -1,
 ) -> Callable[..., Value]:
-    """Return ``function`` as one that takes a ranking, or ``preds, target`` in its
-    place, by position or keyword.
+    """Return ``function`` as one that takes a ranking, or ``preds, target``.
 
-    Metrics call the function itself: they check their arguments when they are made.
+    Both are taken by position or keyword. Metrics call the function itself: they check
+    their arguments when they are made.
 
     Args:
         function: A formula, whose first argument is a ranking.
@@ -70,11 +71,10 @@ def takes_arrays(
 
 
 def _without_masked_rows(value: Any, ranks: TargetRanks, row_axis: int) -> Any:
-    """Return floating values of rows with NaN in the rows that the row mask of a
-    ranking drops.
+    """Return values with NaN in the rows that the row mask of a ranking drops.
 
-    Bools, whole numbers and the two terms of a ratio cannot say so, and stay as they
-    are.
+    Only floating values change: bools, whole numbers and the two terms of a ratio stay
+    as they are.
     """
     row_mask = ranks.row_mask if isinstance(ranks, Ranking) else None
     if (
@@ -87,8 +87,9 @@ def _without_masked_rows(value: Any, ranks: TargetRanks, row_axis: int) -> Any:
 
 
 class _PublicFormula:
-    """A formula with checked arguments, of a ranking or of arrays; the arguments are
-    those of :func:`takes_arrays`.
+    """A formula with checked arguments, of a ranking or of arrays.
+
+    The arguments are those of :func:`takes_arrays`.
     """
 
     def __init__(
@@ -115,8 +116,9 @@ class _PublicFormula:
     def ranks_and_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[TargetRanks, dict[str, Any]]:
-        """Return the ranks that a call passed, or those of its arrays, and the other
-        arguments; all are checked.
+        """Return the ranks and the other arguments of a call, all checked.
+
+        The ranks are passed, or made from the arrays ``preds`` and ``target``.
         """
         has_ranks = self.ranking_name in kwargs or (
             args and isinstance(args[0], TargetRanks)
@@ -153,8 +155,9 @@ class _PublicFormula:
         return ranks, arguments
 
     def _cutoffs(self, k: Any) -> Any:
-        """Return k as an int, a tuple of ints, or None for whole lists; raise unless it
-        is a cut-off, or several.
+        """Return k as an int, a tuple of ints, or None for whole lists.
+
+        Raise unless k is a cut-off or several cut-offs.
         """
         cutoffs = check_cutoffs(
             self.name, k, optional=self.signature.parameters["k"].default is None
@@ -165,9 +168,7 @@ class _PublicFormula:
         return cutoffs[0]
 
     def _check_labels(self, ranking: Ranking, num_labels: int | None) -> None:
-        """Raise if a ranking and the tables of the other arguments are of different
-        numbers of labels.
-        """
+        """Raise if a ranking has another number of labels than other arguments."""
         if num_labels is not None and ranking.num_labels not in (None, num_labels):
             raise ValueError(
                 f"{self.name}: the ranking is of {ranking.num_labels} labels, the "
@@ -177,9 +178,7 @@ class _PublicFormula:
     def _ranked(
         self, preds: Any, target: Any, cutoffs: Any, num_labels: int | None
     ) -> Ranking:
-        """Return the ranking of arrays, as deep as the cut-offs of the formula need
-        it.
-        """
+        """Return the ranking of arrays, as deep as the formula needs it."""
         depth = self.depth or Depth(0)
         if cutoffs is not None:
             deepest = max(cutoffs) if isinstance(cutoffs, tuple) else cutoffs
@@ -193,9 +192,7 @@ class _PublicFormula:
 
 
 def _number_of_labels(arguments: Mapping[str, Any]) -> int | None:
-    """Return the number of labels of the weights, tree or buckets among arguments; None
-    without them.
-    """
+    """Return the number of labels of weights, tree or buckets; None without them."""
     for name in ("weights", "tree", "buckets"):
         table = arguments.get(name)
         if isinstance(table, Tensor):
@@ -206,9 +203,7 @@ def _number_of_labels(arguments: Mapping[str, Any]) -> int | None:
 
 
 def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
-    """Return the texts that each argument may be, for the arguments of a function that
-    are texts.
-    """
+    """Return the allowed texts of each argument whose type is a Literal."""
     choices = {}
     for name, kind in get_type_hints(function).items():
         if get_origin(kind) is Literal:
@@ -218,8 +213,7 @@ def _choices_of(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A function of the ranks of the relevant labels, with what is known about its
-    values.
+    """A function of the ranks of the relevant labels, and facts about its values.
 
     Attributes:
         function: Called as ``function(ranks, k, **arguments)``, k an int, or a tuple
@@ -294,8 +288,9 @@ class Formula:
 
     @property
     def weights(self) -> LabelWeights | None:
-        """The worth of each label as a hit; None if all labels are worth the same, or
-        their gain.
+        """The worth of each label as a hit.
+
+        None if all labels are worth the same, or their gain.
         """
         return self.arguments.get("weights")
 
@@ -306,8 +301,9 @@ class Formula:
         return self.per_one(k)
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
-        """Return the value of each row at each cut-off, shape (K, ...), or numerator
-        and denominator, (2, K, ...).
+        """Return the value of each row at each cut-off, shape (K, ...).
+
+        A ratio has a numerator and a denominator, (2, K, ...).
         """
         # without what takes_arrays adds for users
         function = getattr(self.function, "__wrapped__", self.function)
@@ -333,8 +329,10 @@ def hit_formula(
     arguments: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Formula:
-    """Return a formula of hits: 0 without one, depends on counts alone, and its mean
-    over all orders is known.
+    """Return a formula of hits.
+
+    Its value is 0 without a hit and depends on counts alone, and its mean over all
+    orders of equal scores is known.
     """
     hit_facts = {
         "zero_without_hits": True,
@@ -355,8 +353,9 @@ NO_FORMULA = Formula(_no_value)
 
 @dataclass(frozen=True, eq=False)
 class OwnFormula(Formula):
-    """A formula that a user wrote for one cut-off: it is called once for each, and what
-    it returns is checked.
+    """A formula that a user wrote for one cut-off.
+
+    It is called once for each cut-off, and what it returns is checked.
 
     Attributes:
         num_terms: How many tensors the function returns: 2 for the numerator and the
@@ -373,8 +372,10 @@ class OwnFormula(Formula):
     is_own: bool = True
 
     def at(self, ranks: TargetRanks, ks: tuple[int, ...]) -> Tensor:
-        """Return the values as :meth:`Formula.at` does. Ranks that another metric asked
-        for are not shown.
+        """Return the values as :meth:`Formula.at` does.
+
+        The function sees no rank after the last cut-off, even if another metric asks
+        for more.
         """
         if max(ks) < EVERYTHING:
             ranks = ranks.first(max(ks))
@@ -394,8 +395,7 @@ class OwnFormula(Formula):
         return stacked[0]
 
     def _terms(self, value: Any) -> tuple[Any, ...]:
-        """Return what the function returned as a tuple of as many tensors as it has to
-        return.
+        """Return what the function returned as a tuple of ``num_terms`` tensors.
 
         Raises:
             TypeError: If a ratio has not two of them.
@@ -414,8 +414,9 @@ class OwnFormula(Formula):
         )
 
     def _check_bounds(self, terms: tuple[Tensor, ...], k: int) -> None:
-        """Raise if the value of a row is outside the bounds that the class states; a
-        quotient may be rounded up.
+        """Raise if the value of a row is outside the bounds that the class states.
+
+        A quotient may be a little above the upper bound, by rounding.
 
         Raises:
             ValueError: If there is such a value.
@@ -440,8 +441,9 @@ class OwnFormula(Formula):
         )
 
     def _check_type(self, values: Any, n: Tensor) -> None:
-        """Raise unless the function returned one value per row, of a type that can be
-        added up without loss.
+        """Raise TypeError unless the function returned one value per row.
+
+        Values must add up without loss: float64, or with ``COUNT`` bools or integers.
         """
         returned = f"{self.caller}: {self.function.__name__} returned"
         if not isinstance(values, Tensor) or values.shape != n.shape:
@@ -464,8 +466,9 @@ class OwnFormula(Formula):
             )
 
     def _check_values(self, values: Tensor, n: Tensor) -> None:
-        """Raise unless states can hold the values, and rows without a relevant label
-        have the value 0.
+        """Raise ValueError unless states can hold the values.
+
+        Rows without a relevant label must have the value 0.
         """
         returned = f"{self.caller}: {self.function.__name__} returned"
         if values.is_floating_point():

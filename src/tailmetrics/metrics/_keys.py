@@ -1,6 +1,4 @@
-"""The keys of values, such as ``precision@5`` and ``precision@5/en/decile_10``, and the
-names of states.
-"""
+"""The keys of values, such as ``precision@5/en/decile_10``, and names of states."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ DATA: Final = (
     "weighted",
     *BATCH_DEFAULTS,
 )
-"""Arguments that describe the data, not the convention of a metric: they are not in the
-key.
-"""
+"""Arguments that describe the data, not the convention: they are not in the key."""
 
 WORDS: Final[Mapping[str, str]] = {
     "min_gain": "min",
@@ -42,9 +38,7 @@ WORDS: Final[Mapping[str, str]] = {
         ("scope", "average", "threshold", "min_recall", "statistic", "preset"), ""
     ),
 }
-"""The words for arguments in a key, where they are not the names; "" keeps an argument
-out of the key.
-"""
+"""Words for arguments in a key, in place of names; "" keeps an argument out of it."""
 
 LAST: Final = (
     "denominator",
@@ -55,20 +49,17 @@ LAST: Final = (
     "ties",
     "min_gain",
 )
-"""The order of arguments that many metrics take; in a key they stand behind those of
-one metric.
-"""
+"""The order of the arguments that many metrics take, which stand last in a key."""
 
 
 class Stem:
-    """The key without its cut-off: the class name in lower case, with underscores,
-    unless a class sets another stem.
+    """The key without its cut-off.
+
+    It is the class name in lower case with underscores, unless a class sets a stem.
     """
 
     def __get__(self, metric: Any, owner: type) -> str:
-        """Return ``normalized_recall`` for ``NormalizedRecallAtK``, and ``f_beta`` for
-        ``FBetaAtK``.
-        """
+        """Return the stem, such as ``f_beta`` for ``FBetaAtK``."""
         name = owner.__name__.removesuffix("AtK").removesuffix("AtThreshold")
         return sub(
             r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name
@@ -96,8 +87,9 @@ class Keys:
     by_label: tuple[str, ...]
 
     def row_keys(self, group: str = "") -> list[str]:
-        """Return a key for each cut-off and bucket: over all rows, or, with ``/en`` as
-        ``group``, over its rows.
+        """Return a key for each cut-off and bucket.
+
+        The keys are over all rows, or over the rows of a ``group`` such as ``/en``.
         """
         return [
             f"{key}{group}{bucket}"
@@ -106,9 +98,7 @@ class Keys:
 
 
 def keys_of(metric: Any) -> Keys:
-    """Return the keys of the values of a metric, from the arguments that are not the
-    default.
-    """
+    """Return the keys of a metric, from the arguments that are not the default."""
     if metric.name is not None:
         by_cutoff = by_label = _at_cutoffs(metric, metric.name)
     else:
@@ -126,8 +116,9 @@ def keys_of(metric: Any) -> Keys:
 
 
 def _at_cutoffs(metric: Any, key: str) -> tuple[str, ...]:
-    """Return a key with each cut-off behind it; a name that stands for one cut-off
-    stays as it is.
+    """Return a key with each cut-off behind it.
+
+    The name of a metric with one cut-off stays as it is.
     """
     if metric.name is not None and len(metric.cutoffs) == 1:
         return (key,)
@@ -139,8 +130,9 @@ def _at_cutoffs(metric: Any, key: str) -> tuple[str, ...]:
 
 
 def _convention(metric: Any) -> str:
-    """Return the part of a key for arguments that are not the default: a text alone, a
-    number after its name.
+    """Return the part of a key for arguments that are not the default.
+
+    A text stands alone, a number behind the name of its argument.
     """
     hidden = {*DATA, *metric.aggregation.not_in_key}
     if not metric.reading.uses_depth:
@@ -160,8 +152,9 @@ def _convention(metric: Any) -> str:
 
 
 def arguments_text(metric: Any) -> str:
-    """Return the arguments of a metric that are not the default as text, those that may
-    stand without a name first.
+    """Return the arguments of a metric that are not the default as text.
+
+    Arguments that may stand without a name come first.
     """
     unusual = metric.unusual_settings()
     if isinstance(metric.buckets, LabelBuckets):
@@ -195,8 +188,9 @@ def _argument_text(name: str, value: Any) -> str:
 
 
 def names_of_states(metric: Any, states: Mapping[str, State]) -> dict[str, str]:
-    """Return the name of each state: equal for two metrics only if these add equal
-    amounts, in all processes.
+    """Return the name of each state.
+
+    Two metrics have equal names only if they add equal amounts, in all processes.
     """
     unusual = metric.unusual_settings()
     # metrics that read a batch in different ways add different amounts

@@ -1,6 +1,4 @@
-"""Warnings of likely mistakes: in the first batch of a metric, and of a query in two
-updates.
-"""
+"""Warnings of likely mistakes: in a metric's first batch, and of repeated queries."""
 
 from __future__ import annotations
 
@@ -17,17 +15,15 @@ from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import warn_of_batch, warn_outside
 
 QUERIES_REMEMBERED = 2**16
-"""Number of queries of earlier updates that are kept, to find repeated queries: half a
-megabyte.
-"""
+"""Number of earlier queries kept to find repeated queries: half a megabyte."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueriesSeen:
-    """The queries of earlier updates. A repeated query was split over two updates, and
-    counts twice.
+    """The queries of earlier updates.
 
-    Only the first repeated query causes a warning.
+    A repeated query was split over two updates, and counts twice. Only the first
+    repeated query causes a warning.
 
     Attributes:
         earlier: Shape (Q,), the latest queries; None before the first query.
@@ -38,8 +34,7 @@ class QueriesSeen:
     warned: bool = False
 
     def with_queries(self, caller: str, queries: Tensor | None) -> QueriesSeen:
-        """Return these queries and the queries of a batch; warn if a query is among
-        both.
+        """Return these queries and the queries of a batch; warn of a repeated query.
 
         Args:
             caller: Name of the class with which the warning begins.
@@ -97,9 +92,7 @@ OF_SHORT_LISTS = (
 
 
 def warn_of_gains(metric: Any, ranking: Ranking) -> None:
-    """Warn if ``min_gain`` is above 1 where all gains are 1, as those of targets
-    without gains.
-    """
+    """Warn if ``min_gain`` is above 1 although all gains of the batch are 1."""
     min_gain = metric.min_gain
     if min_gain is None or min_gain <= 1 or metric.formula.reads_gains:
         return
@@ -113,8 +106,10 @@ def warn_of_gains(metric: Any, ranking: Ranking) -> None:
 
 
 def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
-    """Warn of rows without a class, of buckets of at most k labels, and of lists that
-    are too short or too long.
+    """Warn of likely mistakes in the batch of a metric that reads ranks.
+
+    These are rows without a class, an ignored label in a list, a k that reaches the
+    number of labels, and lists that are too short or too long.
     """
     caller = type(metric).__name__
     if _has_rows_without_class(metric, ranking):
@@ -144,8 +139,9 @@ def warn_of_ranks(metric: Any, ranking: Ranking) -> None:
 
 
 def warn_of_whole_lists(metric: Any, ranking: Ranking) -> None:
-    """Warn if the top k of every list shows all labels; a collection or a report warns
-    for its metrics.
+    """Warn if the top k of every list shows all labels.
+
+    A collection or a report warns for its metrics.
     """
     if metric._warns_of_cutoffs:
         for text in warnings_of_whole_lists(
@@ -155,8 +151,9 @@ def warn_of_whole_lists(metric: Any, ranking: Ranking) -> None:
 
 
 def _has_rows_without_class(metric: Any, ranking: Ranking) -> bool:
-    """Whether counted rows have no class in a target of classes, and nobody said how
-    they count.
+    """Whether counted rows have no class, and nobody said how they count.
+
+    Only targets with one class per row are checked.
     """
     padded = ranking.targets.padded
     is_class_target = padded is not None and padded.shape[1] == 1
@@ -171,9 +168,7 @@ def _has_rows_without_class(metric: Any, ranking: Ranking) -> bool:
 
 
 def _lists_ignored_label(metric: Any, ranking: Ranking) -> bool:
-    """Whether the top k of a list holds the label that ``ignore_index`` takes out of
-    the target.
-    """
+    """Whether a top k holds the label that ``ignore_index`` takes out of targets."""
     ignored = metric.ignore_index
     if ignored is None or ignored < 0:
         return False
@@ -182,17 +177,13 @@ def _lists_ignored_label(metric: Any, ranking: Ranking) -> bool:
 
 
 def _depth_read(metric: Any) -> int:
-    """Return the number of places of a list that a metric reads for all of its
-    cut-offs; 0 without such a number.
-    """
+    """Return the depth to which a metric reads lists; 0 if its cut-offs decide."""
     depth: int = metric.reading.places(None) if metric.reading.uses_depth else 0
     return depth
 
 
 def _warn_of_short_lists(metric: Any, ranking: Ranking) -> None:
-    """Warn if most lists end before a cut-off, or before ``depth`` where somebody asked
-    for one.
-    """
+    """Warn if most lists end before a cut-off, or before ``depth`` if it was given."""
     num_labels = metric.num_labels or ranking.num_labels or EVERYTHING
     cutoffs: dict[str, int] = {}
     for k in metric.cutoffs:
@@ -215,11 +206,10 @@ def _warn_of_short_lists(metric: Any, ranking: Ranking) -> None:
 
 
 def rows_of_one_grade(ranking: Ranking) -> Tensor:
-    """Return the number of rows whose ranked labels are all relevant with one gain, and
-    no others are relevant.
+    """Return the number of rows whose ranked labels are all relevant, with one gain.
 
-    Every order of such a row has the same value, 1 in nDCG. A row with a single label
-    has one order, and is left out.
+    No others are relevant, so every order of such a row has the same value, 1 in nDCG.
+    A row with a single label has one order, and is left out.
     """
     n_relevant = ranking.n_relevant
     if ranking.documents is not None:
@@ -238,8 +228,9 @@ def rows_of_one_grade(ranking: Ranking) -> Tensor:
 
 
 def _have_one_gain(targets: Targets) -> Tensor:
-    """Return whether the relevant labels of each row have the same gain, shape (N,),
-    for targets with gains.
+    """Return whether the relevant labels of each row have one gain, shape (N,).
+
+    The targets must have gains.
     """
     # entries for all cells would take several times as much memory
     if targets.dense is not None:
@@ -265,22 +256,19 @@ def _have_one_gain(targets: Targets) -> Tensor:
 
 
 def warn_once(ranking: Ranking, what: object, text: str) -> None:
-    """Warn once for a batch, even if several metrics of a collection have the same
-    reason ``what`` to warn.
-    """
+    """Warn once for a batch, even if several metrics have the same reason ``what``."""
     ranking.remembered(("warned of", what), lambda: warn_of_batch(ranking.notes, text))
 
 
 def is_listed(ranking: Ranking) -> bool:
-    """Whether rows are lists of ids or candidates, of any length, and not scores of all
-    labels.
-    """
+    """Whether rows are lists of ids or candidates, not scores of all labels."""
     return ranking.scores is None and ranking.documents is None and ranking.complete
 
 
 def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
-    """Return the lengths of the lists of counted rows if most lists end before ``cut``;
-    else None.
+    """Return the lengths of lists if most of them end before ``cut``; else None.
+
+    Rows that do not count are left out.
     """
     if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
         return None
@@ -294,8 +282,9 @@ def short_lists(ranking: Ranking, cut: int) -> Tensor | None:
 
 
 def warn_of_partial_lists(caller: str, ranking: Ranking, num_labels: int) -> None:
-    """Warn once if most lists lack labels: an area counts all missing labels of a row
-    as one tie.
+    """Warn once if most lists lack labels.
+
+    An area counts all missing labels of a row as one tie.
     """
     length = short_lists(ranking, num_labels)
     if length is not None:
@@ -314,8 +303,9 @@ def warnings_of_small_buckets(
     named: Callable[[str], str],
     among: Collection[str] | None = None,
 ) -> Iterator[str]:
-    """Yield a warning if buckets have at most k labels, so that a hit says nothing
-    about the model.
+    """Yield a warning if buckets have at most k labels.
+
+    A hit there says nothing about the model.
 
     Args:
         metrics: The metrics to check.
@@ -356,8 +346,9 @@ def warnings_of_small_buckets(
 def warnings_of_whole_lists(
     metrics: Iterable[Any], named: Callable[[str], str], num_labels: int
 ) -> Iterator[str]:
-    """Yield a warning if the top k is the whole list of all labels, of which a metric
-    does not read the order.
+    """Yield a warning if the top k is the whole list of all labels.
+
+    Metrics that read the order of the list are left out.
 
     Args:
         metrics: The metrics to check.
@@ -383,8 +374,9 @@ def warnings_of_whole_lists(
 
 
 def labels_in_each_list(num_labels: int | None, ranking: Ranking) -> int:
-    """Return the number of labels if the list of each counted row holds all of them;
-    else 0.
+    """Return the number of labels if each list holds all of them; else 0.
+
+    Rows that do not count are left out.
 
     Args:
         num_labels: The number of labels of a metric; None takes that of the ranking.

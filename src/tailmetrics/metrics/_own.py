@@ -1,6 +1,4 @@
-"""Base classes for metrics of users: a formula of one cut-off, as a method of a
-class.
-"""
+"""Base classes for metrics of users: a formula of one cut-off as a method."""
 
 from __future__ import annotations
 
@@ -21,11 +19,10 @@ from tailmetrics.ranking import TargetRanks
 
 
 class RowMeanMetric(TopKMetric):
-    """Mean over rows of one value per row; a metric of yours defines the formula of
-    that value.
+    """Mean over rows of one value per row.
 
-    This is ``_row_value(ranks, k)``, which returns a tensor in the shape of
-    ``ranks.n_relevant``, 0 for a row without a relevant label.
+    A metric of yours defines ``_row_value(ranks, k)``, which returns a tensor in the
+    shape of ``ranks.n_relevant``, 0 for a row without a relevant label.
 
     Args:
         k: Cut-off, or a sequence of cut-offs.
@@ -36,9 +33,7 @@ class RowMeanMetric(TopKMetric):
     """The format in which values are added up."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Set the bounds of real numbers, where neither the class nor one above it
-        states bounds.
-        """
+        """Set the bounds of real numbers unless the class or a base states bounds."""
         own_classes = cls.__mro__[: cls.__mro__.index(RowMeanMetric)]
         if cls.fixed_point == REAL and not any(
             "bounds" in vars(own_class) for own_class in own_classes
@@ -52,12 +47,12 @@ class RowMeanMetric(TopKMetric):
 
     @abstractmethod
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
-        """Return the value of each row, shape (...), called for every batch and
-        cut-off.
+        """Return the value of each row, shape (...).
 
-        0 for a row without a relevant label. float64 within ``bounds``; or, with
-        ``fixed_point = COUNT``, integers or bools: the row's value is then the integer
-        divided by ``_per_one(k)``.
+        This is called for every batch and cut-off. The value is 0 for a row without a
+        relevant label. It is float64 within ``bounds``; or, with
+        ``fixed_point = COUNT``, an integer or a bool: the row's value is then the
+        integer divided by ``_per_one(k)``.
         """
 
     def _per_one(self, k: int) -> int:
@@ -65,8 +60,9 @@ class RowMeanMetric(TopKMetric):
 
 
 class RatioMetric(TopKMetric):
-    """One sum over rows divided by another sum over rows: the ratio of means, not the
-    mean of ratios.
+    """One sum over rows divided by another sum over rows.
+
+    This is the ratio of means, not the mean of ratios.
 
     A metric of yours defines ``_row_terms(ranks, k)``, which returns the terms of each
     row: two float64 tensors in the shape of ``ranks.n_relevant``, both 0 for a row
@@ -90,10 +86,9 @@ class RatioMetric(TopKMetric):
 
     @abstractmethod
     def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
-        """Return each row's terms of the numerator and the denominator, shape (...),
-        called per batch and cut-off.
+        """Return the numerator and the denominator of each row, shape (...).
 
-        0 for rows that do not count.
+        This is called per batch and cut-off. Both are 0 for rows that do not count.
         """
 
 

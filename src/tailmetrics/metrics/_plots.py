@@ -11,8 +11,9 @@ from torch import Tensor
 
 
 def plot_metric(metric: Any, val: Tensor | Sequence[Tensor] | None, ax: Any) -> Any:
-    """Plot a value of a metric, bars from head to tail if it has buckets, or several
-    values over steps.
+    """Plot a value of a metric, or several values over steps.
+
+    A value by bucket becomes bars from head to tail.
 
     Returns:
         Figure (None when ``ax`` was given) and axes.
@@ -39,8 +40,9 @@ def plot_metric(metric: Any, val: Tensor | Sequence[Tensor] | None, ax: Any) -> 
 
 
 def _plotted(metric: Any, value: Tensor) -> Any:
-    """Return a value as TorchMetrics plots it: a number alone, or several numbers by
-    their keys for a legend.
+    """Return a value as TorchMetrics plots it.
+
+    This is a number alone, or several numbers by their keys for a legend.
     """
     scalars = metric.scalars(value)
     if len(scalars) == 1:
