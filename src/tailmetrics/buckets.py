@@ -26,8 +26,9 @@ EqualCounts: TypeAlias = Literal["split", "together"]
 
 
 class LabelBuckets:
-    """An assignment of every label to one bucket, head first; immutable, shared by any
-    number of metrics.
+    """An assignment of every label to one bucket, usually from head to tail.
+
+    It is immutable, and any number of metrics share it.
 
     :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds`, :meth:`from_assignment` and
     :meth:`from_tree` make one. Copies of a metric share one object, and each device
@@ -73,8 +74,9 @@ class LabelBuckets:
         self._tables: dict[object, Any] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse changes after construction: the digest, tables and names of states
-        depend on the attributes.
+        """Refuse changes after construction.
+
+        The digest, the tables and the names of states depend on the attributes.
         """
         if "_tables" in vars(self):
             raise AttributeError(
@@ -97,8 +99,7 @@ class LabelBuckets:
 
     @classmethod
     def deciles(cls, counts: Any, names: Sequence[str] | None = None) -> LabelBuckets:
-        """Return ten buckets, each with about a tenth of the label occurrences, and
-        ``unseen``.
+        """Return ten buckets, each of about a tenth of the occurrences, and ``unseen``.
 
         ``decile_10`` holds the most frequent labels, ``decile_1`` the rarest.
 
@@ -121,8 +122,9 @@ class LabelBuckets:
         ties: EqualCounts = "split",
         names: Sequence[str] | None = None,
     ) -> LabelBuckets:
-        """Return ``n`` buckets of about equal size, and ``unseen`` for labels that
-        never occur.
+        """Return ``n`` buckets of about equal size, and ``unseen``.
+
+        ``unseen`` holds the labels that never occur.
 
         Labels are placed from the most to the least frequent one (equal counts: lower
         id first). When a bucket opens, R is the mass of the labels not yet placed, and
@@ -157,8 +159,9 @@ class LabelBuckets:
         ties: EqualCounts,
         names: Sequence[str] | None,
     ) -> LabelBuckets:
-        """Return the buckets of :meth:`quantiles`, with errors in the name of the
-        caller; names begin with ``stem``.
+        """Return the buckets of :meth:`quantiles`, with names that begin with ``stem``.
+
+        Errors begin with ``caller``.
         """
         counts = check_counts(caller, "counts", counts)
         n = check_count(caller, "n", n)
@@ -174,8 +177,7 @@ class LabelBuckets:
     def thresholds(
         cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None
     ) -> LabelBuckets:
-        """Return one bucket per edge: a label belongs to the largest edge that its
-        count reaches.
+        """Return one bucket for each edge, the least training count of its labels.
 
         Seen labels that reach no edge share a bucket below the first one; labels never
         seen are ``unseen``.
@@ -245,8 +247,7 @@ class LabelBuckets:
         names: Sequence[str] | None = None,
         counts: Any = None,
     ) -> LabelBuckets:
-        """Return one bucket for each ancestor at a level of a tree, such as a chapter
-        of codes.
+        """Return one bucket for each ancestor at a level of a tree, such as chapters.
 
         Args:
             tree: A :class:`tailmetrics.LabelTree`.
@@ -268,8 +269,9 @@ class LabelBuckets:
         return cls(buckets._assignment, buckets.names, buckets._counts, ordered=False)
 
     def labels_by_id(self) -> int:
-        """Return how many labels have the training count of a label in another bucket:
-        only ids separate these labels.
+        """Return how many labels are separated from another bucket only by ids.
+
+        These labels have the training count of a label in another bucket.
 
         0 if counts are not known, or do not order the buckets.
         """
@@ -299,8 +301,9 @@ class LabelBuckets:
         return self._assignment.new_tensor(self.sizes)
 
     def of(self, ids: Tensor) -> Tensor:
-        """Return the bucket of each id, in the shape of ``ids``, int64;
-        ``len(buckets)`` for the padding id -1.
+        """Return the bucket of each id, in the shape of ``ids``, int64.
+
+        The bucket of the padding id -1 is ``len(buckets)``.
 
         Reads a table of one byte per label: with a few hundred thousand labels it fits
         into the cache, where 8 bytes per label do not. The id -1 reads its last entry.
@@ -311,8 +314,9 @@ class LabelBuckets:
         return self.table_on(ids.device)[ids].to(torch.int64)
 
     def table_on(self, device: torch.device) -> Tensor:
-        """Return the bucket of each label, and ``len(buckets)`` at the end for the id
-        -1, on a device; a small type.
+        """Return the bucket of each label on a device, as a table of a small type.
+
+        The last entry, ``len(buckets)``, is for the id -1.
         """
         table: Tensor | None = self._tables.get(device)
         if table is None:
@@ -328,8 +332,7 @@ class LabelBuckets:
         return table
 
     def totals(self, ids: Tensor) -> Tensor:
-        """Return how many ids of each row lie in each bucket: ids (N, K) give counts
-        (N, G), int64.
+        """Return how many ids of each row (N, K) lie in each bucket, (N, G), int64.
 
         Args:
             ids: As for :meth:`of`.
@@ -339,9 +342,7 @@ class LabelBuckets:
         return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
 
     def remembered(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the table stored under ``key``; ``make`` makes it at the first
-        call.
-        """
+        """Return the table stored under ``key``, which the first call makes."""
         if key not in self._tables:
             self._tables[key] = make()
         return self._tables[key]
@@ -359,8 +360,9 @@ class LabelBuckets:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        """Return numbers of labels and buckets, and the names; of many buckets the
-        first and the last ones.
+        """Return the numbers of labels and buckets, and the names of buckets.
+
+        Of many buckets, only the first and the last names are shown.
         """
         names = self.names
         if len(self) >= 5:
@@ -383,8 +385,9 @@ class LabelBuckets:
 def _quantile_of_label(
     counts: Tensor, n: int, by: QuantileBy, ties: EqualCounts
 ) -> Tensor:
-    """Return the quantile of each label, 0 for the most frequent labels and ``n`` for
-    those that never occur.
+    """Return the quantile of each label.
+
+    It is 0 for the most frequent labels, and ``n`` for those that never occur.
     """
     sorted_counts, order = torch.sort(counts, descending=True, stable=True)
     num_seen = int((counts > 0).sum())
@@ -411,9 +414,7 @@ def _quantile_of_label(
 
 
 def _lowest_counts(caller: str, edges: Any) -> list[int]:
-    """Return the least training count of each bucket of seen labels, ascending from
-    1.
-    """
+    """Return the least training count of each bucket of seen labels, from 1 upwards."""
     if hasattr(edges, "tolist"):  # an array, a tensor or a column of a table
         edges = edges.tolist()
     if not isinstance(edges, Sequence) or isinstance(edges, str):
@@ -438,8 +439,7 @@ def _lowest_counts(caller: str, edges: Any) -> list[int]:
 def buckets_of_kind(
     kind: str, counts: Any, order: Tensor | None = None
 ) -> LabelBuckets:
-    """Return the buckets that a text names, such as ``"deciles"``, ``"quantiles:5"`` or
-    ``"thresholds:1,5,100"``.
+    """Return the buckets that a text such as ``"quantiles:5"`` names.
 
     Args:
         kind: The name of a method of :class:`LabelBuckets`, and its arguments, each
@@ -478,27 +478,21 @@ def buckets_of_kind(
 
 
 def digest_of_buckets(buckets: LabelBuckets | None) -> str | None:
-    """Return the digest of buckets, by which tables of them are remembered; None
-    without buckets.
-    """
+    """Return the digest of buckets, a key of tables; None without buckets."""
     if buckets is None:
         return None
     return buckets.digest
 
 
 def number_of_buckets(buckets: LabelBuckets | None) -> int:
-    """Return the number of buckets; 1 without buckets, where all labels are
-    together.
-    """
+    """Return the number of buckets; 1 without buckets: all labels are together."""
     if buckets is None:
         return 1
     return len(buckets)
 
 
 def names_of_kind(kind: str) -> tuple[str, ...]:
-    """Return the names of the buckets of a kind; they do not depend on training
-    counts.
-    """
+    """Return the names of the buckets of a kind, which need no training counts."""
     return buckets_of_kind(kind, torch.zeros(0, dtype=torch.int64, device="cpu")).names
 
 
@@ -512,9 +506,7 @@ def _arguments_of_deciles(parts: list[str]) -> dict[str, Any]:
 
 
 def _arguments_of_quantiles(parts: list[str]) -> dict[str, Any]:
-    """Read the number of buckets, then ``by``, ``ties`` and names, each of which may be
-    left out.
-    """
+    """Read the number of buckets, then optional ``by``, ``ties`` and names."""
     number, *options = parts
     arguments: dict[str, Any] = {"n": int(number)}
     for argument, choices in (
@@ -545,8 +537,7 @@ ARGUMENT_READERS: Final[dict[str, Callable[[list[str]], dict[str, Any]]]] = {
     "quantiles": _arguments_of_quantiles,
     "thresholds": _arguments_of_thresholds,
 }
-"""For each method of :class:`LabelBuckets` that a text can name: what reads its
-arguments from the parts behind colons.
+"""Method of :class:`LabelBuckets` -> reader of its arguments from parts of a text.
 
 The names of the buckets depend on these arguments only, so metrics can name states
 before any label is counted.
@@ -556,24 +547,21 @@ before any label is counted.
 # -- names -----------------------------------------------------------------------------
 
 RESERVED_NAMES: Final = frozenset(("", "gap", "adjusted_gap", "spread"))
-"""Ends of keys that mean something else than a bucket: recall@10 itself, and what a
-report says of all its buckets.
-"""
+"""Ends of keys that name no bucket: recall@10 itself, and values over all buckets."""
 FREQUENT_WORDS: Final = frozenset(("head", "frequent", "many", "popular", "common"))
 """Words in names of buckets that mean frequent labels."""
 RARE_WORDS: Final = frozenset(("tail", "rare", "few", "infrequent", "niche"))
 """Words in names of buckets that mean rare labels."""
 RANGE: Final = re.compile(r"([<>≤≥]?)=? ?(\d+)(?: ?(?:-|–|to) ?(\d+)| ?(\+))?")
-"""A range of training counts in the name of a bucket, such as ``1-19``, ``>100``,
-``101+`` or ``<20``.
-"""
+"""A range of training counts in a name: ``1-19``, ``>100``, ``101+`` or ``<20``."""
 
 
 def _names_of_buckets(
     caller: str, names: Any, usual_names: Sequence[str], lows: Sequence[int]
 ) -> list[str]:
-    """Return the names of all buckets, ``unseen`` behind; raise unless there is a
-    fitting one for each seen bucket.
+    """Return the names of all buckets, with ``unseen`` last.
+
+    Raises ValueError unless there is a fitting name for each bucket of seen labels.
 
     Args:
         caller: The name that errors begin with.
@@ -608,9 +596,7 @@ def _names_of_buckets(
 
 
 def _distinct_names(caller: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of all buckets as plain texts; raise unless they are distinct,
-    and not reserved.
-    """
+    """Return names as plain texts; raise ValueError for repeated or reserved ones."""
     plain_names = tuple(map(str, names))  # also for NumPy's
     if not plain_names or len(set(plain_names)) != len(plain_names):
         raise ValueError(
@@ -626,8 +612,9 @@ def _distinct_names(caller: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _contradicts_by_words(names: Sequence[str]) -> bool:
-    """Return whether a name means rare labels and a later one frequent labels; names
-    begin with the most frequent.
+    """Return whether a name for rare labels comes before one for frequent labels.
+
+    Names begin with the most frequent labels.
     """
     has_rare_name = False
     for name in names:
@@ -642,8 +629,9 @@ def _contradicts_by_words(names: Sequence[str]) -> bool:
 
 
 def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None:
-    """Return the place of the first name that contradicts its bucket, by a word or by a
-    range of counts; None if none.
+    """Return the place of the first name that contradicts its bucket, or None.
+
+    A name contradicts its bucket by a word or by a range of counts.
 
     "few" contradicts the most frequent bucket, and "1-19" the counts 20 to 100. Bounds
     that differ by 1 agree: "more than 100" is the edge 101, and some write it as 100+.
@@ -666,8 +654,9 @@ def _contradicting_name(names: Sequence[str], lows: Sequence[int]) -> int | None
 
 
 def _states_other_counts(name: str, low: int, high: float) -> bool:
-    """Return whether a name states a range of counts other than ``low`` to ``high``; of
-    the head the end is free.
+    """Return whether a name states a range of counts other than ``low`` to ``high``.
+
+    The end of the most frequent bucket is free.
     """
     match = RANGE.search(name)
     if match is None:

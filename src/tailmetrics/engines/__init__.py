@@ -1,5 +1,6 @@
-"""Evaluations on Ray, Spark or Dask: the engine sends tasks to the machines, and
-repeats a task that fails.
+"""Evaluations on Ray, Spark or Dask, which send tasks to machines.
+
+The engine repeats a task that fails.
 
 Each engine has a module with the same two functions:
 

@@ -1,5 +1,6 @@
-"""The base class of the engines: it evaluates a data set or counts its labels, and
-defines the work of a task.
+"""The base class of the engines, and the work of a task.
+
+An engine evaluates a data set or counts its labels.
 """
 
 from __future__ import annotations
@@ -30,17 +31,14 @@ from tailmetrics.ranking._batch import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8
-"""Number of results that one task adds up: a tree of three levels holds 512 parts, and
-no task more than 8 states.
-"""
+"""Number of results that a task adds up: three levels of tasks hold 512 parts."""
 BATCH_ROWS = 4096
 """Number of rows that are ranked at a time: lists of 500 ids then take 16 MB."""
 
 
 @dataclass
 class Work:
-    """The work of a task: add the rows of one part to a counter, and return the states
-    of the counter as bytes.
+    """The work of a task: count the rows of one part, and return states as bytes.
 
     The engine sends it to the machines, so every attribute can be pickled. A result
     holds no code: it is a compressed ``torch.save`` of the counter's ``state_dict``,
@@ -60,8 +58,9 @@ class Work:
     refusals: tuple[type[Exception], ...] = (TypeError, ValueError)
 
     def __post_init__(self) -> None:
-        """Let the ``state_dict`` of label counts hold the counts; that of an evaluation
-        holds all states.
+        """Let the ``state_dict`` of label counts hold the counts.
+
+        The ``state_dict`` of an evaluation holds all states anyway.
         """
         if isinstance(self.counter, LabelFrequency):
             self.counter.persistent(True)
@@ -77,8 +76,9 @@ class Work:
         return _compressed({"states": counter.state_dict()})
 
     def merged(self, results: Iterable[bytes]) -> bytes:
-        """Return the sum of the results of any number of tasks, in any order; or the
-        first result that is an error.
+        """Return the sum of the results of tasks, in any order, or the first error.
+
+        A result that is an error is returned as it is.
         """
         total, part = deepcopy(self.counter), deepcopy(self.counter)
         for result in results:
@@ -90,8 +90,9 @@ class Work:
         return _compressed({"states": total.state_dict()})
 
     def counter_with(self, result: bytes) -> Any:
-        """Return a copy of the counter with the states of a result, or raise the error
-        that the result holds.
+        """Return a copy of the counter with the states of a result.
+
+        Raises the error that the result holds, if it holds one.
         """
         content = _read(result)
         if "error" in content:
@@ -101,8 +102,9 @@ class Work:
         return counter
 
     def _refusal(self, error: Exception) -> dict[str, Any]:
-        """Return the number of the error's class among the refusals, and the texts that
-        the class is made with.
+        """Return the number of the error's class in ``refusals``, and its arguments.
+
+        The class is made with the arguments, which are texts.
         """
         if type(error) in self.refusals:
             arguments: Any = error.__reduce__()[1]
@@ -157,8 +159,9 @@ class ColumnNames(NamedTuple):
 
 
 class Cluster(ABC):
-    """An engine and its machines. The engine itself connects to the machines, and
-    handles their failures.
+    """An engine and its machines.
+
+    The engine itself connects to the machines, and handles their failures.
 
     Attributes:
         name: Name of the engine on the command line.
@@ -168,20 +171,20 @@ class Cluster(ABC):
 
     @abstractmethod
     def run_tasks(self, dataset: Any, work: Work) -> bytes:
-        """Run a task on each part of the data set, and return the sum of the
-        results.
-        """
+        """Run a task on each part of the data set; return the sum of results."""
 
     @abstractmethod
     def numbers(self, count: int) -> Any:
-        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``,
-        one number in each part.
+        """Return a data set of the numbers 0 to ``count - 1``, one in each part.
+
+        The column is named ``id``.
         """
 
     @abstractmethod
     def connect(self) -> int:
-        """Connect to the machines by the engine's own settings, and return how many
-        tasks run at a time.
+        """Connect to the machines; return how many tasks run at a time.
+
+        The engine's own settings say how to connect.
         """
 
     def evaluate(
@@ -202,8 +205,9 @@ class Cluster(ABC):
         intervals: bool = True,
         title: str = "Evaluation",
     ) -> Report:
-        """Return the report on a data set; its values are bit for bit equal to the
-        values of a single process.
+        """Return the report on a data set, with the values of a single process.
+
+        They are equal bit for bit.
 
         One task evaluates each part of the data set and returns states of some
         kilobytes. Further tasks add the states.
@@ -261,8 +265,9 @@ class Cluster(ABC):
     def count_labels(
         self, dataset: Any, num_labels: int, *, target: str = "labels"
     ) -> LabelFrequency:
-        """Return how often each label occurs in training targets; :meth:`evaluate`
-        takes it as ``label_counts``.
+        """Return how often each label occurs in training targets.
+
+        :meth:`evaluate` takes the counts as ``label_counts``.
 
         Args:
             dataset: ``ray.data.Dataset``, or a DataFrame of Spark or Dask.
@@ -275,8 +280,9 @@ class Cluster(ABC):
         return total
 
     def _run(self, caller: str, dataset: Any, work: Work) -> Any:
-        """Return the counter with the states of all parts of a data set, which must
-        have the columns of the work.
+        """Return the counter with the states of all parts of a data set.
+
+        Raises ValueError if the data set lacks a column of the work.
         """
         columns = dataset.columns
         if callable(columns):
@@ -293,8 +299,9 @@ class Cluster(ABC):
 
 
 def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
-    """Return results in groups of :data:`FAN_IN`, one group per task that adds; without
-    results, one empty group.
+    """Return results in groups of :data:`FAN_IN`, one group per task that adds.
+
+    Without results, there is one empty group.
     """
     return [
         results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)
@@ -308,9 +315,7 @@ def results_in(blocks: Iterable[Any]) -> Iterator[bytes]:
 
 
 def _as_arrow(batch: Any) -> Any:
-    """Return a batch as an Arrow table: convert a pandas DataFrame, and return any
-    other batch unchanged.
-    """
+    """Return a batch as an Arrow table: a pandas DataFrame is converted."""
     import pyarrow as pa
 
     if hasattr(batch, "iloc"):
@@ -343,8 +348,9 @@ def _count(frequency: LabelFrequency, batch: Any, *, target: str) -> None:
 
 
 def _lists(rows: Any, name: str) -> Any:
-    """Return a column of lists or numbers; raise if it holds text, to which Dask
-    converts lists by default.
+    """Return a column of lists or numbers; raise ValueError if it holds text.
+
+    Dask converts lists to text by default.
     """
     column = rows[name]
     if str(column.type).endswith("string"):

@@ -1,6 +1,4 @@
-"""Dask: one task evaluates each partition of a DataFrame, and a tree of tasks adds up
-the results.
-"""
+"""Dask: one task per partition of a DataFrame, and a tree of tasks that add results."""
 
 from __future__ import annotations
 
@@ -10,14 +8,13 @@ from typing import Any, Final
 from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
 EXPECTED: Final = 8
-"""Assumed number of threads of a cluster without workers: enough tasks for a few
-workers, not too many for one.
-"""
+"""Assumed threads of a cluster without workers: enough tasks for one or a few."""
 
 
 class DaskCluster(Cluster):
-    """Runs tasks on the scheduler of the current ``Client``; without a client, on
-    threads of this process.
+    """Runs tasks on the scheduler of the current ``Client``.
+
+    Without a client, tasks run on threads of this process.
     """
 
     name = "dask"
@@ -40,8 +37,9 @@ class DaskCluster(Cluster):
         return total
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``,
-        one number per partition.
+        """Return a DataFrame of the numbers 0 to ``count - 1``, one per partition.
+
+        The column is named ``id``.
         """
         import pandas as pd
 

@@ -1,6 +1,4 @@
-"""Ray: one task of Ray Data evaluates each block, and a tree of tasks adds up the
-results.
-"""
+"""Ray: one task of Ray Data per block, and a tree of tasks that add results."""
 
 from __future__ import annotations
 
@@ -10,9 +8,7 @@ from tailmetrics.engines.cluster import Cluster, Work, in_groups, results_in
 
 
 class RayCluster(Cluster):
-    """The Ray cluster: the one of ``ray.init``, else the one that ``RAY_ADDRESS``
-    names, else this machine.
-    """
+    """The Ray cluster of ``ray.init``, or of ``RAY_ADDRESS``, or else this machine."""
 
     name = "ray"
 
@@ -42,17 +38,16 @@ class RayCluster(Cluster):
         return result
 
     def numbers(self, count: int) -> Any:
-        """Return a data set whose column ``id`` holds the numbers 0 to ``count - 1``,
-        one number per block.
+        """Return a data set of the numbers 0 to ``count - 1``, one per block.
+
+        The column is named ``id``.
         """
         import ray
 
         return ray.data.range(count, override_num_blocks=count)
 
     def connect(self) -> int:
-        """Start Ray unless it is running, and return the number of processors of the
-        cluster.
-        """
+        """Start Ray unless it is running; return the cluster's number of processors."""
         import ray
 
         if not ray.is_initialized():

@@ -1,6 +1,4 @@
-"""Spark: one task of ``mapInArrow`` evaluates each partition, and a shuffle sends the
-results to tasks that add.
-"""
+"""Spark: one task of ``mapInArrow`` per partition, then a shuffle to tasks that add."""
 
 from __future__ import annotations
 
@@ -11,9 +9,7 @@ from tailmetrics.engines.cluster import FAN_IN, Cluster, Work, results_in
 
 
 class SparkCluster(Cluster):
-    """The cluster of the current Spark session, such as a session that ``spark-submit``
-    starts.
-    """
+    """The cluster of the current Spark session, such as one from ``spark-submit``."""
 
     name = "spark"
 
@@ -35,8 +31,9 @@ class SparkCluster(Cluster):
         return work.merged(bytes(row["result"]) for row in merged)
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame whose column ``id`` holds the numbers 0 to ``count - 1``,
-        one number per partition.
+        """Return a DataFrame of the numbers 0 to ``count - 1``, one per partition.
+
+        The column is named ``id``.
         """
         return _session().range(0, count, 1, count)
 
@@ -54,8 +51,9 @@ def _session() -> Any:
 def _as_arrow_function(
     function: Callable[[Iterable[Any]], bytes],
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow``: it yields the result of one partition as an
-    Arrow batch.
+    """Return a function for ``mapInArrow`` that yields a result as an Arrow batch.
+
+    The result is that of one partition.
     """
 
     def arrow_function(batches: Iterable[Any]) -> Iterator[Any]:

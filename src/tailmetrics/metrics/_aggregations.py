@@ -611,8 +611,7 @@ class MedianOfRows(Aggregation):
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
         """Warn if rows have one label each: ``min_recall`` then makes no difference.
 
-        Rows without a label are left out, and a report notes how many lists end too
-        early.
+        Rows without a label are left out; a report notes how many lists end too early.
         """
         padded, share = ranking.targets.padded, metric.min_recall
         if padded is not None and padded.shape[1] == 1 and share < 1:

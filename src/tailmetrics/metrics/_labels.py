@@ -415,8 +415,7 @@ class RatioOfEachLabel(_CountAggregation):
         """Return the suffix of a state's name; metrics with equal counts share it.
 
         Buckets change the counts of a label only if each bucket has its own list, or
-        rows are skipped by bucket. ``by_bucket`` is true for counts that are kept by
-        bucket.
+        rows are skipped by bucket. ``by_bucket`` is true for counts kept by bucket.
         """
         action = self.empty_target_action
         suffix = self.reading.key_of_counts(by_bucket or action == "skip")

@@ -242,8 +242,7 @@ class TopKMetric(ExactMetric):
     def check_bound(self, when: str, advice: str = "") -> None:
         """Raise ValueError if the states need a fact that is not known.
 
-        ``when`` says in the message when to call ``bind``; ``advice`` replaces "call
-        bind".
+        The message says ``when`` to call ``bind``, or gives ``advice`` instead.
         """
         if self._defaults:
             return
@@ -741,8 +740,7 @@ class TopKMetric(ExactMetric):
     def shaped(self, group_values: Sequence[Values]) -> Tensor:
         """Return values by row group, cut-off and bucket or label as one tensor.
 
-        :meth:`compute` describes the shape. The value of a bucket without labels is
-        NaN.
+        :meth:`compute` describes the shape. A bucket without labels has the value NaN.
         """
         real, per_label = real_dtype(self.device), self.aggregation.has_value_per_label
         value = torch.stack(
@@ -776,8 +774,7 @@ class TopKMetric(ExactMetric):
 
         Shape (N,), float64, NaN where a row does not count.
 
-        Of a ratio of sums, the numerator and the denominator of each row, two tensors
-        (N,).
+        Of a ratio of sums, two tensors (N,): numerator and denominator of each row.
 
         Args:
             ranking: A ranking that is deep enough, such as

@@ -45,8 +45,7 @@ class FixedPoint:
     A sum of floats depends on the order of its terms, and so on batch size, sampler and
     number of processes. Here a float64 is written as a few whole numbers, its limbs.
     Each limb is worth 2^26 times the next limb. Limbs are added up in int64, where the
-    order does not matter. Every limb of a row is at most 2^26, so 2^37 > 10^11 rows
-    fit.
+    order does not matter. A limb of a row is at most 2^26, so 2^37 > 10^11 rows fit.
 
     Attributes:
         limbs: Number of limbs; 0 for whole numbers, which are added up unchanged.
@@ -135,8 +134,7 @@ class FixedPoint:
     def _limbs(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the limbs as whole floats, (limbs, ...), and a mask of large values.
 
-        The mask is True where a value is too large for the limbs; None for bounded
-        values.
+        The mask is True where the limbs cannot hold a value; None for bounded values.
 
         All limbs of float64 are made at once, in 3 steps instead of 30. With v_i the
         value in units of limb i, limb i is floor(v_i) - 2^26 floor(v_(i-1)). Powers of
@@ -237,8 +235,7 @@ def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
     """Return ``top / bottom`` in float64; 0 where ``bottom``, and so ``top``, is 0.
 
     Raises:
-        TypeError: If an argument is floating but not float64: it has already lost
-            digits.
+        TypeError: If an argument is floating but not float64: it has lost digits.
     """
     for part in (top, bottom):
         if (

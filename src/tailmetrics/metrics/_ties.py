@@ -408,8 +408,7 @@ class AnyOrder(ExpectedRanks):
 
     Args:
         spans: The spans of the relevant labels.
-        every: Whether a label has to be relevant in every order; else some order is
-            enough.
+        every: Whether a label has to be relevant in every order, or in some order.
     """
 
     def __init__(self, spans: Spans, *, every: bool) -> None:

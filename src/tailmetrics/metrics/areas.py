@@ -315,8 +315,7 @@ class LabelAreas(Aggregation):
     def states(self) -> dict[str, State]:
         """Return the histogram of the scores of each label.
 
-        One state counts all rows, the other one the rows to which the label is
-        relevant.
+        One state counts all rows, the other one those where the label is relevant.
         """
         shape = (self.reading.known_num_labels, self.bins)
         is_usual = self.reading.min_gain is None and not self.reading.leaves_out
@@ -391,8 +390,7 @@ class LabelAreas(Aggregation):
     def _areas(self, states: States) -> Tensor:
         """Return the least, middle and largest area, shape (3, G).
 
-        G is the number of buckets, 1 without buckets, or L where each label has a
-        value.
+        G is the number of buckets, 1 without buckets, or L for a value per label.
         """
 
     def _error(self, errors: Tensor) -> float:
@@ -876,8 +874,7 @@ def _scores_and_counts_above(
         ranking: See :func:`_count_pairs`.
         entries: T relevant labels, none of them void.
         num_labels: L.
-        buckets: Where given, a relevant label is compared with the labels of its bucket
-            only.
+        buckets: Where given, a relevant label is compared only within its bucket.
 
     Returns:
         Shape (T,) each.
