@@ -1,6 +1,4 @@
-"""The sections of a comparison: tables of the runs, of their differences, and of what
-is not compared.
-"""
+"""The sections of a comparison: runs, differences, and values that are not compared."""
 
 from __future__ import annotations
 
@@ -49,13 +47,14 @@ SMALLER_GAP = (
     "has one."
 )
 GUTTER, WIDE_GUTTER = 46, 190
-"""Space for the names of the lines of a drawing, in pixels: for buckets and for keys.
-"""
+"""Pixels for the names of the lines of a drawing: for buckets and for keys."""
 
 
 def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each set of unequal lengths; ``lists`` has the lengths of
-    each key in words.
+    """Return a sentence for each set of unequal list lengths.
+
+    Args:
+        lists: The lengths of the lists of each key, in words.
     """
     keys_by_lengths = grouped((lengths, key) for key, lengths in lists.items())
     texts = []
@@ -80,8 +79,9 @@ def headline_section(report: ComparisonData) -> Section:
 
 
 def run_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield a table with a line per run: its values over all labels, with the letters
-    of the runs that are worse.
+    """Yield a table of the values over all labels, with a line for each run.
+
+    Letters behind a value name the runs that are significantly worse.
     """
     caption = (
         "A letter behind a value names a run that is significantly worse, at "
@@ -111,10 +111,10 @@ def run_sections(report: ComparisonData) -> Iterator[Section]:
 
 
 def bucket_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield for each metric by bucket a table with a line per run, and drawings of the
-    runs and their differences.
+    """Yield for each metric by bucket a table with a line for each run, and drawings.
 
-    The drawings of the headline stand first, and the picture has no others by bucket.
+    The drawings show the runs and their differences. Those of the headline stand first,
+    and the picture has no others by bucket.
     """
     for metric, keys in report.by_bucket.items():
         charts = _bucket_charts(report, metric)
@@ -138,9 +138,7 @@ def _short(keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _bucket_charts(report: ComparisonData, metric: str) -> list[Chart]:
-    """Return the drawings of one metric by bucket: of the values of the runs, and of
-    their differences.
-    """
+    """Return the drawings of one metric by bucket: values of runs, and differences."""
     keys = report.by_bucket[metric]
     values = runs_chart(
         report, metric, keys, BUCKET_AXIS, report.captions.get(metric, "")
@@ -149,8 +147,9 @@ def _bucket_charts(report: ComparisonData, metric: str) -> list[Chart]:
 
 
 def group_sections(report: ComparisonData) -> Iterator[Section]:
-    """Yield for each metric by group of rows a table runs × groups, and drawings of the
-    metric that counts most.
+    """Yield for each metric by group of rows a table with a line for each run.
+
+    The table of the headline, or else of the first metric, has drawings.
     """
     about = report.over_all.get(report.headline, report.headline)
     if about not in report.by_group:
@@ -174,8 +173,9 @@ def _run_section(
     keys: Mapping[str, str],
     charts: Sequence[Chart] = (),
 ) -> Section:
-    """Return a table with a line for each run and a column for each key; the best value
-    of a column is bold.
+    """Return a table with a line for each run and a column for each key.
+
+    The best value of a column is bold.
     """
     lines = []
     for run in report.runs:
@@ -199,8 +199,9 @@ def _run_section(
 
 
 def _best_lines(report: ComparisonData, key: str) -> list[int]:
-    """Return the lines of the runs with the best value; none for a gap, or where
-    neither direction is better.
+    """Return the lines of the runs with the best value.
+
+    There are none for a gap, or if neither direction is better.
     """
     values = [report.value(key, run) for run in report.runs]
     measured = list(filterfalse(math.isnan, values))
@@ -213,8 +214,9 @@ def _best_lines(report: ComparisonData, key: str) -> list[int]:
 
 
 def differences_section(report: ComparisonData) -> Section:
-    """Return the differences over all labels: of values up to 1, of larger values, and
-    of gaps, in a drawing each.
+    """Return the differences over all labels: of values up to 1, larger values, gaps.
+
+    Each of the three has a drawing of its own.
     """
     keys_by_kind: dict[str, dict[str, str]] = {
         "over all labels": {},
@@ -340,8 +342,9 @@ def _pair_caption(report: ComparisonData) -> str:
 
 
 def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return why there are no intervals, and which differences are smaller than what
-    bins of scores leave open.
+    """Return why there are no intervals, and which differences are within bin errors.
+
+    A bin error is what bins of scores leave open.
     """
     keys_by_reason = grouped(
         (comparison.interval.reason or "", comparison.key) for comparison in comparisons
@@ -366,8 +369,9 @@ def _what_is_lacking(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def not_compared_section(report: ComparisonData, brief: bool) -> Section:
-    """Return the values over all rows that no comparison reads; in a terminal, only
-    values over all labels.
+    """Return the values over all rows that no comparison reads.
+
+    If ``brief``, as for a terminal, return only values over all labels.
     """
     lines = []
     for key, values in report.not_compared.items():

@@ -1,5 +1,6 @@
-"""Values of single labels as functions of the training count: local means with a band,
-and their drawing.
+"""Values of single labels as functions of the training count, and their drawing.
+
+The values are local means with a band.
 """
 
 from __future__ import annotations
@@ -24,24 +25,23 @@ from tailmetrics.report.document import Section
 from tailmetrics.report.formatting import number, sentences, short_name
 
 POINTS = 60
-"""Points of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that
-the curve looks smooth.
-"""
+"""Points of a curve: 11 pixels apart on a page 660 pixels wide, which looks smooth."""
 FEWEST = 3
-"""The smallest effective number of labels of a mean with a band: with 2.4 labels, a
-band of 95 % held 88 %.
+"""The smallest effective number of labels of a mean with a band.
+
+With 2.4 labels, a band of 95 % held 88 %.
 """
 NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution, for a band of 95 %."""
 UNSEEN_AT, CURVE_END = 0.97, 0.87
-"""The place of the mean of the unseen labels, and the right end of a curve, so that
-names do not overlap.
+"""The place of the unseen labels' mean, and the right end of a curve.
+
+They are so far apart that names do not overlap.
 """
 
 
 class CurvePoint(NamedTuple):
-    """The local mean at one training count; at count 0, the mean over the labels never
-    seen in training.
+    """The local mean at one training count; at count 0, the mean over unseen labels.
 
     ``low`` and ``high`` are the ends of the band, NaN with fewer than three effective
     labels. ``effective_labels`` is the effective number of labels of the mean;
@@ -57,8 +57,7 @@ class CurvePoint(NamedTuple):
 
 
 def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePoint]:
-    r"""Return the mean of values of labels as a function of the training count, with a
-    band of 95 %.
+    r"""Return the local mean of labels' values by training count, with a band of 95 %.
 
     With x the logarithm (base 10) of the count, w the weight (positives) and y the
     value of a label, the mean at x is
@@ -117,8 +116,9 @@ def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePo
 
 
 def _bandwidth(x: Any, w: Any) -> float:
-    """Return h of :func:`local_means`; without a distance between the quartiles, only
-    the deviation counts.
+    """Return h of :func:`local_means`.
+
+    Without a distance between the quartiles, only the deviation counts.
     """
     order = np.argsort(x)
     share = np.cumsum(w[order]) / w.sum()
@@ -133,9 +133,7 @@ def _bandwidth(x: Any, w: Any) -> float:
 
 
 def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, ...]]:
-    """Return mean, ends of the band, effective labels and positives at each point of a
-    descending grid.
-    """
+    """Return mean, band ends, effective labels and positives on a descending grid."""
     # labels with equal counts share a kernel
     places, place_of_label = np.unique(x, return_inverse=True)
     kernel = np.exp(-0.5 * ((grid[:, None] - places) / h) ** 2)
@@ -164,8 +162,9 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
 
 
 def _quantile_of_t(freedom: Any) -> Any:
-    """Return the 97.5 % quantile of Student's t: 2 % too little with 4 degrees of
-    freedom, 10 % with 2.
+    """Return the 97.5 % quantile of Student's t, approximately.
+
+    The quantile is 2 % too small with 4 degrees of freedom, and 10 % with 2.
 
     Source: Abramowitz and Stegun 1964, 26.7.5, the first three terms.
     """
@@ -183,8 +182,9 @@ def curve_section(
     edges: Sequence[tuple[float, str]],
     legend: Sequence[str] = (),
 ) -> Section:
-    """Return the section of values by training count: a drawing for each metric, with a
-    curve for each run.
+    """Return the section of values by training count: a drawing for each metric.
+
+    A drawing has a curve for each run.
 
     Args:
         title: The heading.
@@ -212,8 +212,9 @@ def _curve(
     points_by_run: Mapping[str, Sequence[CurvePoint]],
     edges: Sequence[tuple[float, str]],
 ) -> Chart:
-    """Return the drawing of one metric: a curve for each run, frequent labels on the
-    left, unseen labels last.
+    """Return the drawing of one metric, with a curve for each run.
+
+    Frequent labels are on the left, and unseen labels come last.
     """
     points = list(chain.from_iterable(points_by_run.values()))
     seen_counts = [point.training_count for point in points if point.training_count]
@@ -248,8 +249,9 @@ def _curve(
 
 
 def _across(share: float, end: float) -> float:
-    """Return the place of a share of the scale of counts between 0, the largest count,
-    and ``end``, the smallest.
+    """Return the place on the horizontal axis of a share of the scale of counts.
+
+    The largest count has the place 0, and the smallest count has the place ``end``.
     """
     return end * (1 - share)
 
@@ -268,9 +270,7 @@ def _description(run: str, points: Sequence[CurvePoint]) -> str:
 def _edge_marks(
     edges: Sequence[tuple[float, str]], counts: Scale, end: float
 ) -> list[Mark]:
-    """Return a vertical line at the edge of each bucket, and the name of the bucket
-    where there is room.
-    """
+    """Return a vertical line at each bucket's edge, and its name if there is room."""
     marks = []
     left = 0.0
     for training_count, bucket in edges:
@@ -295,10 +295,9 @@ def _run_marks(
     up: Scale,
     end: float,
 ) -> list[Mark]:
-    """Return the curve of one run with its band, and a dot with its interval for the
-    unseen labels.
+    """Return the curve of one run with its band, and a dot for the unseen labels.
 
-    The band has gaps where its ends are unknown.
+    The dot has an interval. The band has gaps where its ends are unknown.
     """
     colour = run_look(number_of_run)[0]
     seen = [point for point in points if point.training_count]

@@ -1,6 +1,4 @@
-"""``ReportData``: the results of one evaluation, as records that are found by key and
-by place.
-"""
+"""``ReportData``: the results of one evaluation, as records found by key and place."""
 
 from __future__ import annotations
 
@@ -102,10 +100,10 @@ class ReportData:
     def record(
         self, metric: str, bucket: str = "", row_group: str = "", summary: str = ""
     ) -> Record:
-        """Return the record of a metric in a bucket and a group of rows, or a summary
-        of its buckets.
+        """Return the record of a metric in a bucket and a group of rows, or a summary.
 
-        Where there is none, the record has no key, and its value is NaN.
+        A summary is over the buckets. Where there is no such record, the returned
+        record has no key, and its value is NaN.
         """
         return self._by_place.get((metric, bucket, row_group, summary), NO_RECORD)
 
@@ -172,8 +170,9 @@ class ReportData:
 
     @cached_property
     def about(self) -> str:
-        """The metric that the report is about: its headline, or else the first one by
-        bucket, or the first one.
+        """The metric of the report: the headline, or else the first one by bucket.
+
+        Without metrics by bucket, it is the first metric.
         """
         metrics = [
             *self.metrics_by_bucket,
@@ -187,8 +186,9 @@ class ReportData:
         return self.by_key.get(self.facts(metric).overall_key, self.record(metric))
 
     def bucket_record(self, metric: str, bucket: str) -> Record:
-        """Return the record of a metric in a bucket over all rows; an empty name of a
-        bucket stands for all labels.
+        """Return the record of a metric in a bucket over all rows.
+
+        An empty name of a bucket stands for all labels.
         """
         if not bucket:
             return self.whole(metric)
@@ -211,8 +211,7 @@ class ReportData:
         return self._buckets[name]
 
     def bucket_lines(self, metrics: Sequence[str]) -> list[BucketRow]:
-        """Return the lines of a table of metrics by bucket: the buckets with a value,
-        after a line of all labels.
+        """Return the lines of a table by bucket: all labels, then buckets with a value.
 
         The name of the line of all labels is empty; it is left out if no metric has a
         value over all labels.
@@ -251,16 +250,12 @@ class ReportData:
 
     @cached_property
     def scalars(self) -> dict[str, float]:
-        """Values by key, as ``compute()`` returns them: ``precision@5``,
-        ``recall@10/decile_1``.
-        """
+        """The values of ``compute()`` by key, such as ``recall@10/decile_1``."""
         return values_by_key(self.values_alone, "value")
 
     @cached_property
     def summaries(self) -> dict[str, float]:
-        """Gap and spread of each metric by bucket, as ``TopKCollection.summaries()``
-        returns them.
-        """
+        """Gap and spread by key, as ``TopKCollection.summaries()`` returns them."""
         return values_by_key(
             [record for record in self.records if record.summary], "value"
         )
@@ -276,15 +271,17 @@ class ReportData:
 
     @cached_property
     def references(self) -> dict[str, dict[str, float]]:
-        """Values by key of three simple models,
-        ``{"chance": …, "popularity": …, "attainable": …}``.
+        """The values of three simple models: model -> key -> value.
+
+        The models are ``"chance"``, ``"popularity"`` and ``"attainable"``.
         """
         return self._mappings(REFERENCES)
 
     @cached_property
     def tie_bounds(self) -> dict[str, dict[str, float]]:
-        """Values by key over all orders of equal scores,
-        ``{"worst": …, "expected": …, "best": …}``.
+        """The values over all orders of equal scores: kind -> key -> value.
+
+        The kinds are ``"worst"``, ``"expected"`` and ``"best"``.
         """
         return self._mappings(ORDERS)
 
@@ -298,8 +295,9 @@ class ReportData:
 
     @cached_property
     def at_half_the_rows(self) -> dict[str, float]:
-        """Averages over labels by key, at half of the rows: they depend on the number
-        of rows.
+        """Averages over labels at half of the rows, by key.
+
+        These averages depend on the number of rows.
         """
         return values_by_key(self.records, "at_half_the_rows")
 
@@ -329,14 +327,16 @@ class ReportData:
         return values
 
     def to_frame(self) -> Any:
-        """Return the records as a pandas DataFrame: a line for each value, with the
-        counts of its bucket.
+        """Return the records as a pandas DataFrame, with the counts of buckets.
+
+        There is a line for each value.
         """
         return to_frame(self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the records as lines of one table, which JSON, CSV and
-        :meth:`to_frame` hold.
+        """Return the records as lines of one table.
+
+        JSON, CSV and :meth:`to_frame` hold these lines.
 
         ``labels``, ``occurrences`` and ``positives`` are those of the bucket;
         ``occurrences`` are counted in training.
@@ -357,17 +357,16 @@ class ReportData:
 
     @cached_property
     def curves(self) -> dict[str, list[CurvePoint]]:
-        """Values of single labels as functions of the training count; empty without
-        labels or counts.
-        """
+        """Local means of labels by training count; empty without labels or counts."""
         if self.labels is None:
             return {}
         return self.labels.curves(self.label_counts)
 
     @property
     def blind_spots(self) -> Sequence[BlindSpot]:
-        """Labels that are found significantly less often than the others of their
-        bucket; empty without labels.
+        """Labels that are found significantly less often than others of their bucket.
+
+        There are none without a table of labels.
         """
         return () if self.labels is None else self.labels.blind_spots
 
@@ -385,9 +384,7 @@ class ReportData:
 
 
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:
-    """Return a short summary of training counts; different counts have different
-    summaries.
-    """
+    """Return a short summary of training counts that differs for different counts."""
     digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
     return {
         "labels": counts.numel(),

@@ -1,5 +1,6 @@
-"""The content that every renderer shows, of a report or a comparison: sections with a
-table, drawings, or both.
+"""The content that every renderer shows, of a report or a comparison.
+
+It consists of sections with a table, drawings, or both.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _WORDS = re.compile(r"(?<=[_/])(?=.)|(?=@)|\s+")
 
 
 def value_and_interval(text: str) -> tuple[str, str]:
-    """Return the value and the interval of a cell, such as ``0.5`` and ``±.1``; without
-    an interval, the text and "".
+    """Return the value and the interval of a cell, such as ``0.5`` and ``±.1``.
+
+    Without an interval, return the text and "".
 
     >>> value_and_interval("0.5000 [.4000, .6500]"), value_and_interval("a name")
     (('0.5000', '[.4000, .6500]'), ('a name', ''))
@@ -42,8 +44,9 @@ def value_and_interval(text: str) -> tuple[str, str]:
 
 
 def _width(text: str) -> float:
-    """Return about how wide a cell of a page is, in pixels; an interval stands below
-    its value.
+    """Return about how wide a cell of a page is, in pixels.
+
+    An interval stands below its value.
     """
     value, interval = value_and_interval(text)
     return 8.2 * max(len(value), 0.85 * len(interval)) + 14
@@ -60,11 +63,10 @@ def side_by_side(
     page_width: float,
     widths: Sequence[float],
 ) -> list[list[int]]:
-    """Return columns, of which the first are ``naming``, as the parts of a table; each
-    part begins with ``naming``.
+    """Return the columns of each part of a table; each part begins with ``naming``.
 
-    ``widths`` holds the width of each column. No part is wider than the page, unless it
-    has one column beside ``naming``.
+    The first of ``columns`` are ``naming``. ``widths`` holds the width of each column.
+    No part is wider than the page, unless it has one column beside ``naming``.
     """
     parts = [list[int]()]
     for column in columns:
@@ -121,16 +123,20 @@ class Section:
 
     @property
     def parts(self) -> list[Section]:
-        """The table as tables that are as wide as a page at most; each begins with the
-        columns that name the line.
+        """The table as parts that are at most as wide as a page.
+
+        Each part begins with the columns that name the line.
         """
         return self.within(PAGE_WIDTH, self.widths(_width, _name_width))
 
     def widths(
         self, cell_width: Callable[[str], float], name_width: Callable[[str], float]
     ) -> list[float]:
-        """Return the width of each column, given the width of a cell and that of a
-        column's name.
+        """Return the width of each column.
+
+        Args:
+            cell_width: Function that returns the width of a cell.
+            name_width: Function that returns the width of a column's name.
         """
         widths = []
         for name, *cells in zip(self.header, *self.lines, strict=True):
@@ -138,8 +144,11 @@ class Section:
         return widths
 
     def within(self, page_width: float, widths: Sequence[float]) -> list[Section]:
-        """Return the table as tables of at most this width, given the widths of its
-        columns.
+        """Return the table as tables of at most this width.
+
+        Args:
+            page_width: The largest width of a table.
+            widths: The width of each column.
         """
         naming = [0]
         if self.texts <= 2:
@@ -167,8 +176,9 @@ class Section:
         )
 
     def translated(self, translate: Translate) -> Section:
-        """Return the section in the words of a field; cells stay, but for those that
-        say what values count.
+        """Return the section in the words of a field.
+
+        Cells stay, unless they say what values count.
         """
         lines = self.lines
         if self.name == "overall":
@@ -234,8 +244,9 @@ class Document:
         return charts
 
     def translated(self, translate: Translate) -> Document:
-        """Return the document in the words of a field; how files were read stays in the
-        words of the files.
+        """Return the document in the words of a field.
+
+        How files were read stays in the words of the files.
         """
         return replace(
             self,
@@ -249,8 +260,9 @@ class Document:
 
 
 def today() -> str:
-    """Return the date in UTC: today's, or the date of ``SOURCE_DATE_EPOCH``, which
-    makes a build reproducible.
+    """Return today's date in UTC, or the date of ``SOURCE_DATE_EPOCH``.
+
+    This variable makes a build reproducible.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch is None:
@@ -266,8 +278,7 @@ def csv_table(lines: Sequence[Mapping[str, object]]) -> CsvTable:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as strict JSON can hold it: dicts, lists, NaN as None, infinity as
-    text.
+    """Return a value for strict JSON: dicts, lists, NaN as None, infinity as text.
 
     >>> plain({"value": float("nan"), "places": (1, float("inf"))})
     {'value': None, 'places': [1, 'inf']}

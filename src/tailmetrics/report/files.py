@@ -1,6 +1,4 @@
-"""``Rendered``: a report or a comparison that is written to files, printed, and shown
-in a notebook.
-"""
+"""``Rendered``: a report or a comparison as files, as text, and in a notebook."""
 
 from __future__ import annotations
 
@@ -31,8 +29,9 @@ TABLES = ("labels", "curve")
 
 
 def check_replaceable(goal: Path) -> None:
-    """Raise unless a path holds nothing, or a regular file: a folder, link, device,
-    pipe or socket is not replaced.
+    """Raise FileExistsError unless a path holds nothing, or a regular file.
+
+    A folder, link, device, pipe or socket is not replaced.
     """
     if os.path.lexists(goal) and not S_ISREG(os.lstat(goal).st_mode):
         kind = "a folder" if goal.is_dir() else "a link, device, pipe or socket"
@@ -42,8 +41,9 @@ def check_replaceable(goal: Path) -> None:
 
 
 def file_names(stem: str, tables: Sequence[str]) -> list[str]:
-    """Return the names of the files that a report or a comparison may write, but for
-    drawings alone.
+    """Return the names of the files that a report may write, except separate drawings.
+
+    They are the same for a comparison.
     """
     return [
         *(f"{stem}.{form}" for form in FORMS),
@@ -52,8 +52,10 @@ def file_names(stem: str, tables: Sequence[str]) -> list[str]:
 
 
 def check_goal(goal: Path, stem: str) -> None:
-    """Raise if a file of a report must not be replaced: ``report.csv`` is ours by its
-    name, ``labels.csv`` is not.
+    """Raise FileExistsError if a file of a report must not be replaced.
+
+    The name of ``report.csv`` says that it is a report's, but ``labels.csv`` may be of
+    another program.
     """
     check_replaceable(goal)
     is_table = goal.name in [_table_file(name, stem) for name in TABLES]
@@ -66,8 +68,9 @@ def check_goal(goal: Path, stem: str) -> None:
 
 
 def _table_file(name: str, stem: str) -> str:
-    """Return the file name of a table: ``labels_val.csv`` for ``report_val``,
-    ``mine_labels.csv`` for ``mine``.
+    """Return the file name of a table, such as ``labels_val.csv`` for ``report_val``.
+
+    For the stem ``mine``, the name is ``mine_labels.csv``.
     """
     if not name:
         return f"{stem}.csv"
@@ -77,9 +80,7 @@ def _table_file(name: str, stem: str) -> str:
 
 
 class Rendered(Shown):
-    """A report or a comparison that can be written to files, printed, and shown in a
-    notebook.
-    """
+    """A report or a comparison to write to files, print, or show in a notebook."""
 
     stem: ClassVar[str]
     """The name of the files, without their suffix."""
@@ -93,8 +94,7 @@ class Rendered(Shown):
         stem: str | None = None,
         figures: Figures | None = None,
     ) -> list[Path]:
-        """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``;
-        return their paths.
+        """Write JSON, Markdown, LaTeX, CSV, a page and a picture; return their paths.
 
         If the process is interrupted, no file is incomplete. If there is nothing to
         draw, there is no picture. Values of single labels go to ``labels.csv`` and
@@ -165,8 +165,9 @@ class Rendered(Shown):
 
     @names_missing_extra
     def __str__(self) -> str:
-        """Return the text that a terminal shows, 80 columns wide; Markdown if rich is
-        not installed.
+        """Return the text that a terminal shows, 80 columns wide.
+
+        Return Markdown if rich is not installed.
         """
         try:
             from rich.console import Console

@@ -1,5 +1,6 @@
-"""The tables that a terminal shows first: the headline by bucket and by group, and the
-values over all labels.
+"""The tables that a terminal shows first.
+
+They are the headline by bucket and by group, and the values over all labels.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from tailmetrics.report.records import Record
 BLOCKS = " ▏▎▍▌▋▊▉█"
 """An eighth of a letter more each."""
 BAR_LETTERS = 20
-"""Letters of the longest bar: beside names, counts, value and interval it fits into 80
-columns.
+"""Letters of the longest bar.
+
+Beside names, counts, value and interval, the bar fits into 80 columns.
 """
 
 
 def first_tables(report: ReportData, overall: Section) -> list[Section]:
-    """Return the headline by bucket and by group of rows, with bars, and the table over
-    all labels.
+    """Return the tables of the headline, with bars, and of values over all labels.
+
+    The headline has a table by bucket and a table by group of rows.
     """
     sections = [_by_bucket(report), _by_group(report), replace(overall, caption="")]
     return [section for section in sections if section.lines]
@@ -71,8 +74,9 @@ def _with_bars(
     first_cells: Iterable[list[str]],
     records: Sequence[Record],
 ) -> Section:
-    """Return the table of records with their values and bars; the longest bar is 1, or
-    the highest of values above 1.
+    """Return the table of records with their values and bars.
+
+    The longest bar is 1, or the highest of values above 1.
 
     Args:
         title: The title.
