@@ -1,6 +1,4 @@
-"""Areas over labels from bins of the scores of all labels: influences, and what each
-row adds to a difference.
-"""
+"""Areas over labels from bins of scores: influences, and shares in differences."""
 
 from __future__ import annotations
 
@@ -30,8 +28,9 @@ from tailmetrics.significance.interval import FEW, unit_names
 BLOCK = 2**22
 """How many cells of labels and bins are in memory at a time: 32 MB."""
 FEW_CELLS = 50
-"""With fewer relevant cells, intervals of the average precision of all cells together
-hold the truth in .79 to .84.
+"""The fewest relevant cells for intervals of the micro-averaged average precision.
+
+With fewer cells these intervals hold the truth in .79 to .84.
 """
 
 
@@ -92,9 +91,7 @@ class AreaRows:
         return replace(self, inside=self.inside & rows)
 
     def content(self) -> tuple[Ints, Ints]:
-        """Return the row of each cell, and a number that says what the cell adds, shape
-        (N * L,) each.
-        """
+        """Return the row of each cell and a number for what it adds, (N * L,) each."""
         num_rows, num_labels = self.bins.shape
         bins, labels = np.asarray(self.bins, np.int64), np.arange(num_labels)
         rows = np.repeat(np.arange(num_rows), num_labels)
@@ -116,9 +113,7 @@ class AreaRows:
 
     @property
     def num_averaged(self) -> int:
-        """The number of labels that are averaged; 1 for ``"micro"``, which takes all
-        cells as one label.
-        """
+        """The number of averaged labels; 1 for ``"micro"``, one label of all cells."""
         if self.is_micro:
             return 1
         return int(self.bins.shape[1])
@@ -225,11 +220,11 @@ class AreaRows:
         )
 
     def _areas_and_changes(self, relevant: Flags) -> tuple[Array, Array, Array]:
-        """Return the area of each label, its largest error, and the change of areas by
-        each cell, shape (rows, L).
+        """Return areas, their largest errors, and the change of areas by each cell.
 
-        The change is the slope of the area in the number of rows with the bin and
-        relevance of the cell.
+        Areas and errors are of averaged labels; changes have the shape (rows, L). A
+        change is the slope of the area in the number of rows with the bin and relevance
+        of the cell.
         """
         areas, errors = np.full(self.num_averaged, np.nan), np.zeros(self.num_averaged)
         changes = np.zeros(relevant.shape)
@@ -244,11 +239,11 @@ class AreaRows:
         return areas, errors, changes
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
-        """Whether the expected value changes with more rows, or clusters: labels may
-        come, or have few rows.
+        """Whether the expected value changes with more rows, or clusters.
 
-        The ROC area of a label, and the average precision of all cells together, have
-        about one expectation for any number of rows.
+        Labels may come, or have few rows. The ROC area of a label, and the average
+        precision of all cells together, have about the same expectation for any number
+        of rows.
         """
         unit_of_row = units_of_rows(self.inside.size, clusters)
         _, (num_relevant,) = _sums_of_units(
@@ -266,14 +261,11 @@ class AreaRows:
 
     @property
     def trend(self) -> int:
-        """0: more rows may raise or lower the expected value; see
-        :attr:`LabelRows.trend`.
-        """
+        """0: more rows may raise or lower the value; see :attr:`LabelRows.trend`."""
         return 0
 
     def shares_of_difference(self, other: AreaRows) -> Array:
-        """Return a number u for each row, shape (N,): swapping the row changes the
-        difference of areas by -2 u.
+        """Return u, shape (N,): swapping a row changes the difference of areas by -2 u.
 
         The difference of ROC areas of two models, after some rows are swapped, is
         exactly linear in the swaps. With z = 1 for a row, and -1 if it is swapped, T(z)
@@ -324,9 +316,7 @@ class AreaRows:
         return np.arange(num_labels)
 
     def _sums_of_labels(self, table: Array | Flags) -> Array:
-        """Return the sum of a table of shape (rows or units, L) for each averaged
-        label.
-        """
+        """Return the sum of a table of shape (rows or units, L) by averaged label."""
         column_sums = table.sum(axis=0)
         sums = np.bincount(
             self._label_of_column(), weights=column_sums, minlength=self.num_averaged
@@ -334,9 +324,7 @@ class AreaRows:
         return sums.astype(np.float64)
 
     def _weights(self, areas: Array, support: Counts) -> Array:
-        """Return the weights of the labels, shape (L,); 0 for a label without an
-        area.
-        """
+        """Return the weights of the labels, shape (L,); 0 without an area."""
         weights = np.ones(areas.shape)
         if self.average == "weighted":
             weights = np.asarray(support, dtype=np.float64)
@@ -350,9 +338,7 @@ class AreaRows:
         return float((weights * np.nan_to_num(areas)).sum() / total)
 
     def _areas(self, block: LabelBlock) -> Any:
-        """Return the least, the computed and the largest area of each label of a
-        block.
-        """
+        """Return the least, computed and largest area of each label of a block."""
         num_cells = block.relevant.size
         marks = np.zeros(block.cells.shape, np.int64)
         if self.marks is not None:
@@ -372,8 +358,7 @@ class AreaRows:
     def _slopes(
         self, relevant: Counts, others: Counts, areas: Array | float = 0.0
     ) -> tuple[Array, Array]:
-        """Return the slopes of each area in the number of relevant rows, and of other
-        rows, of each bin.
+        """Return the slopes of areas in the numbers of relevant and other rows of bins.
 
         One more row also makes the number of rows larger by which the area is divided.
         With ``areas`` of shape (labels, 1), the slopes are the changes of the areas;
@@ -388,8 +373,9 @@ class AreaRows:
 
 
 def _factors(num_units: Array) -> Array:
-    """Return the factor sqrt(m / (m - 1)) of changes by m units, which makes the
-    variance of an area unbiased.
+    """Return the factors sqrt(m / (m - 1)) of changes by m units.
+
+    With them the variance of an area is unbiased.
     """
     return np.sqrt(num_units / np.maximum(num_units - 1, 1))
 
@@ -397,8 +383,9 @@ def _factors(num_units: Array) -> Array:
 def _sums_of_units(
     unit_of_row: Ints, *tables: Array | Flags
 ) -> tuple[Ints, list[Array]]:
-    """Return the units, ascending, and the sums of tables, shape (rows, L), over the
-    rows of each unit.
+    """Return the units, ascending, and the sums of tables over the rows of each unit.
+
+    Tables have the shape (rows, L).
     """
     order = np.argsort(unit_of_row, kind="stable")
     units, starts = np.unique(unit_of_row[order], return_index=True)
@@ -412,8 +399,9 @@ def _sums_of_units(
 
 
 def _at_cells(slopes: tuple[Array, Array], cells: Ints, is_relevant: Flags) -> Array:
-    """Return the slope of each cell, shape (rows, labels), in relevant rows or in other
-    rows of its bin.
+    """Return the slope of each cell, shape (rows, labels).
+
+    For relevant cells it is the slope in relevant rows of the bin, else in other rows.
     """
     relevant_slopes, other_slopes = slopes
     return np.where(
@@ -422,8 +410,9 @@ def _at_cells(slopes: tuple[Array, Array], cells: Ints, is_relevant: Flags) -> A
 
 
 def _roc_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
-    """Return the share of other rows below each bin, and of relevant rows above it;
-    rows in the bin count half.
+    """Return the shares of other rows below each bin, and of relevant rows above it.
+
+    Rows in the bin count half.
 
     A = sum_b R_b (O_<b + O_b / 2) / (m n), with R_b relevant rows and O_b other rows in
     bin b, m and n in all bins. So the shares are m and n times the slopes of A in R_b
@@ -437,8 +426,9 @@ def _roc_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
 
 
 def _precision_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
-    """Return m times the slopes of each label's average precision for the relevant
-    rows, and other rows, of each bin.
+    """Return the slopes of average precision, times m, in the rows of each bin.
+
+    The first slopes are in relevant rows, the second in other rows.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows
     in bin b or above. Counts and slopes have shape (labels, bins). The slopes take m as
@@ -463,6 +453,7 @@ def _sums_from_above(counts: Counts) -> Counts:
 
 
 SLOPES = {"roc": _roc_slopes, "precision": _precision_slopes}
-"""Functions of the relevant and other rows of bins. They return the slopes of each
-area, times the numbers of rows.
+"""The function of the slopes of each area.
+
+It takes the relevant and other rows of bins, and returns slopes times numbers of rows.
 """

@@ -1,5 +1,6 @@
-"""Blind spots: labels that are found significantly less often than the other labels of
-their bucket.
+"""Blind spots: labels that are found significantly less often than others like them.
+
+The others are the other labels of their bucket.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from tailmetrics.significance.influence import Array, Flags, Ints
 
 CALLER = "blind_spots"
 FEWEST_HITS = 5
-"""A label counts in the median rate of its bucket if so many hits are expected of it:
-few rows give no rate.
+"""The fewest expected hits with which a label counts in the median rate of its bucket.
+
+Few rows give no rate.
 """
 FEWEST_LABELS = 3
 """A bucket has a median rate if so many labels count in it."""
@@ -53,8 +55,7 @@ def blind_spots(
     buckets: ArrayLike | None = None,
     level: float = 0.05,
 ) -> BlindSpots:
-    """Return the labels that are found significantly less often than the other labels
-    of their bucket.
+    """Return labels found significantly less often than the others of their bucket.
 
     A blind spot is found less often than two rates: that of the rows of all other
     labels of its bucket, and the median rate of these labels. One frequent label that
@@ -148,8 +149,9 @@ def _read(
 
 
 def _median_rates(hits: Ints, rows: Ints, buckets: Ints, other_rate: Array) -> Array:
-    """Return for each label the median rate of the other labels of its bucket, shape
-    (L,); NaN where too few count.
+    """Return for each label the median rate of its bucket's others, shape (L,).
+
+    NaN where too few labels count.
     """
     is_measured = (rows > 0) & (rows * np.nan_to_num(other_rate) >= FEWEST_HITS)
     rates = np.zeros(hits.shape)

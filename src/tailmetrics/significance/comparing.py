@@ -1,6 +1,4 @@
-"""Comparisons of models on the same rows: differences, intervals, tests and effect
-sizes.
-"""
+"""Comparisons of models on the same rows: differences, intervals, tests and effects."""
 
 from __future__ import annotations
 
@@ -53,8 +51,7 @@ Correction: TypeAlias = Literal["max-t", "holm", "bonferroni", "bh", "none"]
 
 @dataclass(frozen=True)
 class PValues:
-    """Two-sided p-values of the hypothesis "no difference", in [0, 1]; NaN where a test
-    does not apply.
+    """Two-sided p-values of "no difference", in [0, 1]; NaN where no test applies.
 
     Attributes:
         randomisation: Of the test that swaps rows or clusters between the models. It is
@@ -72,9 +69,7 @@ class PValues:
 
     @property
     def decisive(self) -> float:
-        """The p-value that decides: ``total`` if there is one, else
-        ``randomisation``.
-        """
+        """The p-value that decides: ``total``, or ``randomisation`` without it."""
         if isnan(self.total):
             return self.randomisation
         return self.total
@@ -88,8 +83,7 @@ class PValues:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of a model with a baseline by one key, on the rows that count in
-    both models.
+    """The comparison of a model with a baseline by one key, on rows that count in both.
 
     Attributes:
         key: The key, as in the values of rows.
@@ -157,8 +151,9 @@ class Comparison:
 
     @property
     def p_is_upper_bound(self) -> bool:
-        """Whether more swaps could lower the p-value, because no random swap differs as
-        much as the models.
+        """Whether more swaps could lower the p-value.
+
+        That is so if no random swap differs as much as the models.
         """
         # without such a swap the p-value is 1 / (swaps + 1); with one it is at least
         # 1.5 times as large (mid-p)
@@ -170,8 +165,7 @@ class Comparison:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals of the values and their difference that hold, at least
-        1.
+        """The number of decimals of values and difference that hold, at least 1.
 
         A significant difference has as many as it takes not to be rounded to 0.
         """
@@ -182,8 +176,9 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Whether the corrected decisive p-value is at most 1 - confidence, and bins
-        leave the sign certain.
+        """Whether the corrected decisive p-value is at most 1 - confidence.
+
+        False where bins leave the sign uncertain.
         """
         return (
             self.p_corrected.decisive <= 1 - self.interval.confidence
@@ -222,9 +217,7 @@ class Contrast(Estimate):
         return float(np.mean(model.runs)), float(np.mean(baseline.runs))
 
     def p_of_student(self) -> float:
-        """Return the p-value of Student's t test; NaN if neither runs nor labels
-        vary.
-        """
+        """Return the p-value of Student's t test; NaN if no runs or labels vary."""
         error, degrees = self.error()
         if not self.extra_variances or isnan(error):
             return nan
@@ -253,9 +246,7 @@ class Contrast(Estimate):
         return 0.0
 
     def precision(self, draws: Array | None) -> Precision:
-        """Return how exactly the rows tell the difference, given the values of
-        resamples.
-        """
+        """Return how exactly the rows tell the difference, given resampled values."""
         error, degrees = self.error(draws)
         if self.facts.refusal is not None:
             error = nan
@@ -269,9 +260,7 @@ class Contrast(Estimate):
         )
 
     def outcomes(self, lower_is_better: bool) -> tuple[int, int, int]:
-        """Return the number of rows, or labels, in which the model is better, equal and
-        worse.
-        """
+        """Return in how many rows, or labels, the model is better, equal and worse."""
         if self.kind == "gap":
             return 0, 0, 0
         if self.influences:
@@ -314,8 +303,9 @@ class Precision:
     by_student: bool
 
     def least_difference(self, level: float) -> float:
-        """Return the smallest true difference that a test at this level finds with the
-        probability ``POWER``.
+        """Return the smallest true difference that a test at this level finds.
+
+        The test finds it with the probability ``POWER``.
         """
         # a mid-p of rows that all differ in one direction is 2^-units: no difference
         # makes it smaller
@@ -491,8 +481,7 @@ def compare(
 def _tested_keys(
     only: Collection[str] | None, keys: Sequence[str], untested_gaps: Collection[str]
 ) -> frozenset[str]:
-    """Return the keys that are tested: those that a pattern of ``only`` matches, or all
-    without ``only``.
+    """Return the keys that a pattern of ``only`` matches; all keys without ``only``.
 
     Args:
         only: Keys or patterns.
@@ -533,8 +522,9 @@ def _tested_keys(
 def matches_pattern(
     key: str, pattern: str, untested_gaps: Collection[str] = ()
 ) -> bool:
-    """Whether a pattern names a key; a gap in ``untested_gaps`` is named by its whole
-    name alone.
+    """Whether a pattern names a key.
+
+    Only its whole name names a gap in ``untested_gaps``.
     """
     return key == pattern or (key not in untested_gaps and fnmatchcase(key, pattern))
 
@@ -578,8 +568,9 @@ def _corrected(
     tests: Sequence[PairTest],
     correction: Correction,
 ) -> list[Comparison]:
-    """Return the comparisons with corrected p-values, and the least differences of the
-    corrected level.
+    """Return the comparisons with corrected p-values and least differences.
+
+    The least differences are of the corrected level.
     """
     level = 1 - comparisons[0].interval.confidence
     if correction == "max-t" and all(
@@ -611,8 +602,9 @@ def _corrected(
 def _corrected_by_swaps(
     comparisons: Sequence[Comparison], tests: Sequence[PairTest], level: float
 ) -> tuple[list[float], list[float]]:
-    """Return p-values that the swaps of each pair correct, times the number of pairs,
-    and the level of each.
+    """Return p-values corrected by swaps, and the level of each.
+
+    The swaps of each pair correct them; they are multiplied by the number of pairs.
     """
     corrected: list[float] = []
     levels: list[float] = []
@@ -695,11 +687,10 @@ def correct(
 
 
 def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
-    """Return groups of models; within a group, no two models differ significantly by
-    one key.
+    """Return groups of models in which no two models differ significantly by one key.
 
-    A model can be in several groups. Two models differ significantly if no group holds
-    both.
+    A model can be in several groups. Two models differ significantly if no group has
+    both of them.
 
     Args:
         comparisons: The result of :func:`compare` for all pairs of models.
@@ -750,8 +741,9 @@ def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
 def _split(
     model_groups: Sequence[frozenset[str]], first: str, second: str
 ) -> list[frozenset[str]]:
-    """Return the groups; one that holds both models is split into one without the
-    first, and one without the second.
+    """Return the groups, with each group that holds both models split into two.
+
+    One part is without the first model, the other without the second.
     """
     parts: dict[frozenset[str], None] = {}
     for group in model_groups:

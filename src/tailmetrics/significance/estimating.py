@@ -1,8 +1,7 @@
-"""Estimates from the values of rows: a statistic, its standard error, and its
-confidence interval.
+"""Estimates from the values of rows: a statistic, its error and its interval.
 
-The module ``tailmetrics.significance.interval`` lists the rules that choose the method
-of an interval.
+The error is the standard error. The module ``tailmetrics.significance.interval`` lists
+the rules that choose the method of an interval.
 """
 
 from __future__ import annotations
@@ -53,25 +52,23 @@ from tailmetrics.significance.rows import (
 )
 
 TWO_RUNS = "two runs do not tell how much runs vary; train one more"
-"""Why a value has neither interval nor p: with two runs of a model beside one of
-another, tests at .05 reject .08 to .11; the interval of one model of two runs holds the
-truth in .88.
+"""Why a value has neither interval nor p.
+
+With two runs of a model beside one of another, tests at .05 reject .08 to .11; the
+interval of one model of two runs holds the truth in .88.
 """
 
 ONE_LABEL = "one label does not tell how much labels vary"
 """Why an average over drawn labels has neither interval nor p."""
 
 MAX_VALUES_IN_MEMORY = 2**26
-"""The largest number of values of columns, or of their sums, in memory at a time: 512
-MB.
-"""
+"""The most values of columns, or of their sums, in memory at a time: 512 MB."""
 
 Resample: TypeAlias = Literal["rows", "rows,labels"]
 
 
 class Estimate:
-    """The statistic of one model, or the difference of two models, over the rows that
-    count in every model.
+    """The statistic of one model, or a difference of two, on rows that count in each.
 
     Args:
         models: The values of one key, of one model or two.
@@ -191,10 +188,10 @@ class Estimate:
         return None
 
     def _num_contributing(self) -> int:
-        """Return the number of rows or clusters that contribute; in a gap, the smaller
-        number of its two ends.
+        """Return the number of rows or clusters that contribute.
 
-        A row with the denominator 0 contributes nothing to a ratio.
+        In a gap, it is the smaller number of its two ends. A row with the denominator 0
+        contributes nothing to a ratio.
         """
         numbers = [self._num_units(self.rows)]
         if self.moments is not None:
@@ -209,16 +206,15 @@ class Estimate:
         return min(numbers)
 
     def _num_units(self, rows: Flags) -> int:
-        """Return the number of units that are drawn: of these rows, or of the clusters
-        that hold one of them.
-        """
+        """Return the number of drawn units: rows, or clusters that hold one of them."""
         if self._clusters is None:
             return int(rows.sum())
         return int(np.unique(self._clusters.codes[rows]).size)
 
     def _num_ones(self) -> int | None:
-        """Return the number of rows that are 1, if the value is a mean of independent
-        rows of 0 and 1; else None.
+        """Return the number of rows that are 1; None unless rows are 0 and 1.
+
+        None too unless the value is a mean of independent rows of one model.
         """
         if (
             len(self.models) > 1
@@ -229,8 +225,9 @@ class Estimate:
         return round(float(self.row_values.sum()))
 
     def _hits_and_misses(self) -> tuple[PoissonSums | None, PoissonSums | None]:
-        """Return sums of the units, and of their denominators less the units; None
-        unless one model has shares.
+        """Return sums of the units, and of their denominators less the units.
+
+        Both are None unless one model has shares.
         """
         is_share = (
             self.kind in ("mean", "ratio") and self.has_row_values and self._are_shares
@@ -241,8 +238,9 @@ class Estimate:
         return ratio.rare_sums
 
     def _statistic_to_resample(self) -> Summed | None:
-        """Return the statistic of each resample: a distance in standard errors, or a
-        median; None for other methods.
+        """Return the statistic of each resample; None if nothing is resampled.
+
+        It is a distance in standard errors, or a median.
         """
         facts = self.facts
         if (
@@ -260,8 +258,9 @@ class Estimate:
 
     @property
     def _is_mean_of_shares(self) -> bool:
-        """Whether the value is a mean of independent rows in [0, 1], or the difference
-        of two such means.
+        """Whether the value is a mean of independent rows in [0, 1].
+
+        The difference of two such means counts, too.
         """
         return (
             self.kind == "mean"
@@ -272,9 +271,7 @@ class Estimate:
 
     @cached_property
     def row_values(self) -> Array:
-        """The values of the rows that count, or their differences between two
-        models.
-        """
+        """The values of the rows that count, or the differences of two models."""
         values = self.models[0].values[self.rows]
         if len(self.models) == 1:
             return values
@@ -282,8 +279,9 @@ class Estimate:
 
     @property
     def _largest_residual(self) -> float | None:
-        """The largest distance of a row, or of the sum of a cluster, above its
-        expectation; None unless of a mean.
+        """The largest distance of a row, or cluster sum, above its expectation.
+
+        None unless the value is a mean.
         """
         if self.kind != "mean":
             return None
@@ -292,12 +290,11 @@ class Estimate:
 
     @property
     def size_of_change(self) -> float:
-        """The typical difference of a row's value between two models, if the models
-        differ in it; 0 if it is unknown.
+        """The typical difference of a row's value between two models that differ in it.
 
-        A row of 0 and 1 changes by 1. Other changes x have the size (sum of x^2) / (sum
-        of absolute x), if the values of both models are known. The unit is the
-        contribution of a row to the mean.
+        It is 0 if it is unknown. A row of 0 and 1 changes by 1. Other changes x have
+        the size (sum of x^2) / (sum of absolute x), if the values of both models are
+        known. The unit is the contribution of a row to the mean.
         """
         if (
             self.kind not in ("mean", "ratio")
@@ -323,8 +320,9 @@ class Estimate:
 
     @cached_property
     def _drawn(self) -> Influence | None:
-        """The influences on the value, or the difference, if labels are drawn of which
-        it is an average; else None.
+        """The influences on an average over drawn labels, or on a difference of two.
+
+        None for any other value.
         """
         if not self._draws_labels or not self.influences:
             return None
@@ -337,8 +335,7 @@ class Estimate:
 
     @cached_property
     def extra_variances(self) -> list[tuple[float, float]]:
-        """The variances between runs of a model and between labels, each with its
-        degrees of freedom.
+        """The variances between runs and labels, each with its degrees of freedom.
 
         If only one of two models has several runs, the other model is assumed to vary
         as much from run to run.
@@ -357,8 +354,9 @@ class Estimate:
         return variances
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
-        """Return the standard error and its degrees of freedom; for a median, the
-        standard deviation of resamples.
+        """Return the standard error and its degrees of freedom.
+
+        For a median, it is the standard deviation of resamples.
         """
         units = self.facts.units
         if units < 2:
@@ -412,9 +410,7 @@ class Estimate:
 
     @property
     def _may_be_negative(self) -> bool:
-        """Whether the value is the ratio of one run whose numerators are at most their
-        denominators, and no shares.
-        """
+        """Whether the value is a ratio of one run with rows below 0 and up to 1."""
         if self.kind != "ratio" or self.moments is None or not self._has_unbounded_rows:
             return False
         return self.models[0].are_shares and self.moments.ratios[0].high <= 1
@@ -425,11 +421,10 @@ class Estimate:
         return len(self.models) == 1 and self.has_row_values and not self._are_shares
 
     def _ends_beyond_chance(self, confidence: float) -> Ends | None:
-        """Return the ends of a ratio such as values less chance, if few rows decide it;
-        else None.
+        """Return the ends of a ratio such as values less chance, if few rows decide it.
 
-        If no row is above chance, so few rows are above it that none is among these,
-        and each may have the value 1.
+        The result is None otherwise. If no row is above chance, so few rows are above
+        it that none is among these, and each may have the value 1.
         """
         top, bottom = self._statistic.columns
         if top.max() <= 0:
@@ -444,8 +439,9 @@ class Estimate:
         return rare_ends(hits, misses, confidence)
 
     def widened(self, interval: Interval, low: float, high: float) -> Interval:
-        """Return an interval that also reaches from ``low`` to ``high``, but not beyond
-        the bounds of the value.
+        """Return an interval that also reaches from ``low`` to ``high``.
+
+        It does not reach beyond the bounds of the value.
         """
         if isnan(interval.low):
             return interval
@@ -491,8 +487,9 @@ SomeEstimate = TypeVar("SomeEstimate", bound=Estimate)
 def with_draws(
     estimates: Iterable[SomeEstimate], num_rows: int, resamples: int, seed: int
 ) -> Iterator[tuple[SomeEstimate, Array | None]]:
-    """Yield each estimate with its statistic of each resample, None if nothing is
-    resampled; all get the same draws.
+    """Yield each estimate with its statistic of each resample, None if not resampled.
+
+    All estimates get the same draws.
 
     Args:
         estimates: The estimates. An iterator can make each of them late: only those
@@ -537,8 +534,9 @@ def rows_of_terms(models: Sequence[KeyRows]) -> list[Flags]:
 
 
 def rows_are_shares(models: Sequence[KeyRows], rows_of_terms: Sequence[Flags]) -> bool:
-    """Whether every numerator lies between 0 and its denominator, so that each row has
-    a value in [0, 1].
+    """Whether all numerators lie between 0 and their denominators.
+
+    Each row then has a value in [0, 1].
     """
     if not models[0].are_shares:
         return False
@@ -578,8 +576,7 @@ def weakness_of_clusters(kind: Kind, effective_clusters: float) -> str | None:
 def _interval_around_median(
     values: Array, bounds: tuple[float, float], confidence: float
 ) -> tuple[float, float]:
-    """Return an interval of the mean of rows, most of which have the same value, the
-    median.
+    """Return an interval of the mean of rows, most of which equal the median.
 
     The share of rows above the median is at most the upper end of Clopper and Pearson's
     interval, and each of these rows may lie at the upper bound. Rows below the median
@@ -609,8 +606,7 @@ def _interval_around_median(
 def resamples_needed(
     caller: str, resamples: int, confidence: float, comparisons: int = 1
 ) -> int:
-    """Return the number of resamples to draw: ``resamples``, or more if the level needs
-    more.
+    """Return ``resamples``, or the larger number of resamples that the level needs.
 
     With m draws no p-value is below 1 / (m + 1), which must be at most half the level.
     The ends of an interval need as many resamples.

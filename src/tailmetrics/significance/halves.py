@@ -1,5 +1,6 @@
-"""Averages over labels at half of the rows: they depend on the number of rows, because
-labels come and go.
+"""Averages over labels at half of the rows.
+
+They depend on the number of rows, because labels come and go.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from tailmetrics.significance.influence import Ints, units_of_rows
 from tailmetrics.significance.labels import OverLabels
 
 SPLITS = 8
-"""How often the rows are split: the halves of one split differ by chance as much as an
-interval is wide.
+"""How often the rows are split.
+
+The halves of one split differ by chance as much as an interval is wide.
 """
 
 
 def at_half_the_rows(label_rows: OverLabels, clusters: Ints | None = None) -> float:
-    """Return the value at half of the rows, or of the clusters: the mean over the
-    halves of eight splits.
+    """Return the value at half of the rows, or of the clusters.
 
-    The half of a unit, a row or a cluster, does not depend on its value: units with
-    equal values are divided as by chance. So that the order of rows changes nothing,
-    units are sorted by a hash of what they add. A hash of the place in this order tells
-    the half.
+    It is the mean over the halves of eight splits. The half of a unit, a row or a
+    cluster, does not depend on its value: units with equal values are divided as by
+    chance. So that the order of rows changes nothing, units are sorted by a hash of
+    what they add. A hash of the place in this order tells the half.
 
     Args:
         label_rows: The contributions of rows.

@@ -1,6 +1,4 @@
-"""The identity of runs: what their values depend on, and which runs must not be
-compared.
-"""
+"""The identity of runs: what their values depend on, and which not to compare."""
 
 from __future__ import annotations
 
@@ -11,9 +9,7 @@ from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Run -> entries on which its values depend. ``tailmetrics.evaluation.digest`` makes
-the entries.
-"""
+"""Run -> entries that its values depend on, from ``tailmetrics.evaluation.digest``."""
 
 VERSION: Final = "versions of their digests"
 ENTRIES: Final = {
@@ -32,8 +28,9 @@ def check_identities(
     runs: Collection[str],
     keys: Collection[str],
 ) -> None:
-    """Refuse runs whose targets, buckets, training counts, options or arguments of keys
-    differ.
+    """Raise ValueError if runs differ in what the values of keys depend on.
+
+    That is targets, buckets, training counts, options and arguments of keys.
 
     An entry that is None or missing is not compared. Models may have different
     thresholds, each tuned on other rows: a warning names the thresholds.
@@ -76,9 +73,7 @@ def check_identities(
 
 
 def _without_none(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that are compared; those of keys are empty rather than
-    missing.
-    """
+    """Return the entries to compare; those of keys are empty rather than missing."""
     compared: dict[str, Any] = {"cuts": {}, "keys": {}, "labels": {}}
     for entry, value in entries.items():
         if value is not None:
@@ -114,8 +109,9 @@ def _warn_of_thresholds(
 def _differences(
     entries: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]
 ) -> list[str]:
-    """Return the entries that differ, in words; only the version if it differs, because
-    the rest depends on it.
+    """Return the entries that differ, in words.
+
+    It is only the version if that differs, because the rest depends on it.
     """
     differences = []
     for entry, words in ENTRIES.items():
@@ -144,9 +140,7 @@ def _differ(entry: Any, other: Any) -> bool:
 
 
 def _differing_options(options: Any, other: Any) -> list[str]:
-    """Return the names of the options that differ; none if the options have no
-    names.
-    """
+    """Return the names of the options that differ; none if options have no names."""
     if not (isinstance(options, Mapping) and isinstance(other, Mapping)):
         return []
     names = []
@@ -175,9 +169,7 @@ def _differing_keys(
 def _differing_labels(
     labels: Mapping[str, int], other: Mapping[str, int], keys: Collection[str]
 ) -> str:
-    """Return the keys that depend on the number of labels, where it differs, in
-    words.
-    """
+    """Return the keys that depend on a number of labels that differs, in words."""
     texts = []
     for key in keys:
         if _differ(labels.get(key), other.get(key)):

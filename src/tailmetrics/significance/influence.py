@@ -1,5 +1,4 @@
-"""The influence of rows and labels on an average over labels, from which its variance
-follows.
+"""The influence of rows and labels on an average over labels, and so its variance.
 
 An average over labels is a smooth function of counts of labels, and these are sums over
 units, which are rows, or clusters of rows that are drawn together. So the delta method
@@ -37,8 +36,9 @@ Counts: TypeAlias = "Array | Ints"
 
 
 def effective_number(weights: Counts) -> float:
-    """Return the effective number of units of these weights w, (sum w)^2 / (sum w^2); 0
-    without weight (Kish).
+    """Return the effective number of units of weights w (Kish), 0 without weight.
+
+    The number is (sum w)^2 / (sum w^2).
     """
     if not weights.any():
         return 0.0
@@ -93,8 +93,9 @@ class Influence:
     def plus(
         self, other: Influence, factor: float = 1.0, other_factor: float = 1.0
     ) -> Influence:
-        """Return the influences on ``factor`` * this value + ``other_factor`` * the
-        other value.
+        """Return the influences on a weighted sum of this value and the other value.
+
+        The weights are ``factor`` and ``other_factor``.
         """
         numbers, places = np.unique(
             np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True
@@ -115,8 +116,9 @@ class Influence:
         )
 
     def minus(self, other: Influence) -> Influence:
-        """Return the influences on the difference of two averages over different
-        labels, such as of two buckets.
+        """Return the influences on the difference of averages over different labels.
+
+        The averages are, for example, of two buckets.
         """
         num_labels, other_num_labels = (
             max(self.labels.size, 1),
@@ -153,18 +155,15 @@ class Influence:
 
     @property
     def fewest_labels(self) -> int:
-        """The number of labels that are averaged; in a gap, the smaller number of its
-        two ends.
-        """
+        """The number of averaged labels; in a gap, the smaller one of its two ends."""
         return min(int((self.label_weights[end] > 0).sum()) for end in self.ends)
 
     def variances_of_labels(self) -> list[tuple[float, float]]:
-        """Return the variance between the labels of each average, and its degrees of
-        freedom.
+        """Return the variances between the labels of each average.
 
-        The values of labels differ from one another also because each is of few cells.
-        So the variance between labels includes the variance between cells, and is no
-        less. There are two labels or more.
+        Each comes with its degrees of freedom. The values of labels also differ because
+        each is of few cells. So the variance between labels includes the variance
+        between cells, and is no less. There are two labels or more.
         """
         between_cells = self._squares_by_label()
         variances = []
@@ -181,15 +180,14 @@ class Influence:
         return variances
 
     def variance_between_cells(self) -> float:
-        """Return the variance between cells, which the variances between units and
-        between labels both include.
+        """Return the variance between cells.
+
+        The variances between units and between labels both include it.
         """
         return float(self._squares_by_label().sum())
 
     def _squares_by_label(self) -> Array:
-        """Return the sum of the squared influences of the cells of each label, shape
-        (L,).
-        """
+        """Return the sum of squared influences of each label's cells, shape (L,)."""
         numbers, influences = self.cells
         num_labels = self.labels.size
         squares = np.bincount(
@@ -233,8 +231,9 @@ def check_array(
 
 
 def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
-    """Return the number of the unit of each row, shape (N,): of its cluster, or of the
-    row without clusters.
+    """Return the number of the unit of each row, shape (N,).
+
+    The unit is the cluster of the row, or the row itself without clusters.
     """
     if clusters is None:
         return np.arange(num_rows)
@@ -242,8 +241,9 @@ def units_of_rows(num_rows: int, clusters: Ints | None) -> Ints:
 
 
 def labels_may_come(units_of_label: Counts, num_labels: int) -> bool:
-    """Whether more rows may bring labels: some labels are in no unit, and some are in a
-    single one.
+    """Whether more rows may bring labels.
+
+    They may if some labels are in no unit, and some are in a single one.
 
     A new unit brings a new label about as often as a unit has a label that no other
     has.
@@ -271,8 +271,9 @@ def influence_of_cells(
     label_weights: Array,
     weights: Array,
 ) -> Influence:
-    """Return an average with its influences; the influence of a unit is the sum over
-    its cells.
+    """Return an average with its influences.
+
+    The influence of a unit is the sum over its cells.
 
     Args:
         value: The average.

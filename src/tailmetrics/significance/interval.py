@@ -7,23 +7,26 @@ two rules.
    one label where labels are drawn: no interval, because they do not tell how much runs
    or labels vary.
 2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of
-  rows.
+   rows.
 3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval
-  where values have no bounds.
+   where values have no bounds.
 4. Fewer than 10 rows, or clusters, or clusters of such unequal sizes w that (Σw)² / Σw²
    is below 10 (Kish, Survey sampling, 1965): no interval. Averages over labels count
    the rows that hold a label. Each end of a gap needs 10. If all rows of one end agree,
    the gap has the interval of both ends (Zou and Donner 2008). Averages over labels
    whose rows do not tell the variance: no interval.
-5. A mean or ratio of sums of values x in [0, 1], of one run, where (Σx)² / Σx² is below 20 and below a quarter of the
-   rows: the limits of Fay and Feuer; the same of 1 - x. Of a mean, x stands above its least value. Much larger rows may
-   still come where one row has most of Σx² but little of Σx, as among values of 1 / rank
+5. A mean or ratio of sums of values x in [0, 1], of one run, where (Σx)² / Σx² is below
+   20 and below a quarter of the rows: the limits of Fay and Feuer; the same of 1 - x.
+   Of a mean, x stands above its least value. Much larger rows may still come where one
+   row has most of Σx² but little of Σx, as among values of 1 / rank
    (:attr:`PoissonSums.largest_expected`). Quick intervals under the same condition:
-   a. Values x >= 0 without an upper bound, such as DCG: the same limits; no interval if (Σx)² / Σx² is below 2, which
-      says that one row has more than half of the sum. Of a mean also the limits of a Poisson number of events with
-      the variance of the rows, each as large as the largest distance of a row above the mean.
-   b. Ratios that may be negative, such as values less chance: the limits of a Poisson number of events with the
-      variance and skewness of the ratio. If no row is above chance, those of no event.
+   a. Values x >= 0 without an upper bound, such as DCG: the same limits; no interval if
+      (Σx)² / Σx² is below 2, which says that one row has more than half of the sum. Of
+      a mean also the limits of a Poisson number of events with the variance of the
+      rows, each as large as the largest distance of a row above the mean.
+   b. Ratios that may be negative, such as values less chance: the limits of a Poisson
+      number of events with the variance and skewness of the ratio. If no row is above
+      chance, those of no event.
 6. Several runs of a model, or labels drawn too: Student's t with the sum of the
    variances (Satterthwaite's degrees of freedom). What rows and labels both include,
    the variance between cells, counts once (Cameron, Gelbach and Miller, Robust
@@ -55,26 +58,31 @@ import numpy as np
 from tailmetrics.significance.influence import Array
 
 FEW = 10
-"""The fewest rows or clusters for rules 5 to 8: with 3 skewed rows, 95 % intervals held
-the true value in 74 %.
+"""The fewest rows or clusters for rules 5 to 8.
+
+With 3 skewed rows, 95 % intervals held the true value in 74 %.
 """
 RARE = 20
-"""Values are rare if (Σx)² / Σx² is smaller: Student's t then held the true value in
-.77 to .87, of 10,000 rows too.
+"""Values are rare if (Σx)² / Σx² is smaller.
+
+Student's t then held the true value in .77 to .87, of 10,000 rows too.
 """
 FEW_LARGE = 4
-"""Values are also rare if Σx² is that of fewer than so many rows of the largest size,
-and Σx is that of at least twice as many: of 250 to 1,000 values 1 / rank, Student's t
-held the true value in .77 to .86.
+"""Values are also rare if fewer rows of the largest size have the same Σx².
+
+At least twice as many must then have the same Σx. Of 250 to 1,000 values 1 / rank,
+Student's t held the true value in .77 to .86.
 """
 GROWTH = 6
-"""How fast the largest expected row grows with the inequality of rows. Intervals of 60
-to 1,000 values 1 / rank then hold the true value in .90 to .98. Those of rows of equal
-size do not change, those of 25 exponential values by 7 %.
+"""How fast the largest expected row grows with the inequality of rows.
+
+Intervals of 60 to 1,000 values 1 / rank then hold the true value in .90 to .98. Those
+of rows of equal size do not change, those of 25 exponential values by 7 %.
 """
 ONE_ROW_DECIDES = "one row or cluster has more than half of the sum"
-"""Why a value without an upper bound has no interval: nothing tells how large such rows
-can be.
+"""Why a value without an upper bound has no interval.
+
+Nothing tells how large such rows can be.
 """
 
 
@@ -89,9 +97,7 @@ Gaps: TypeAlias = Mapping[str, Sequence[str]]
 
 
 class Method(str, Enum):
-    """How an interval was computed; the module ``tailmetrics.significance.interval``
-    says when.
-    """
+    """How an interval was computed; see ``tailmetrics.significance.interval``."""
 
     NONE = "none"
     WILSON = "Wilson"
@@ -149,15 +155,17 @@ class Interval:
 
     @property
     def agrees(self) -> bool:
-        """Whether all rows have the same value. The interval then says only how many
-        other rows may differ.
+        """Whether all rows have the same value.
+
+        The interval then says only how many other rows may differ.
         """
         return self.method is Method.ALL_AGREE
 
     @property
     def share_of_others(self) -> float:
-        """Upper bound of the share of rows with other values, if all rows have the same
-        value in [0, 1]; else NaN.
+        """Upper bound of the share of rows with other values, if all rows agree.
+
+        NaN unless all rows have the same value in [0, 1].
         """
         if self.method is Method.WILSON and self.value in (0, 1):
             return largest_unseen_share(self.n, self.confidence)
@@ -178,11 +186,10 @@ class Interval:
         return replace(self, low=nan, high=nan, method=Method.NONE, reason=reason)
 
     def moves(self, at_half: float) -> bool:
-        """Whether the value differs from that at half of the rows by more than a
-        quarter of half the interval's width.
+        """Whether the value at half of the rows differs by over 1/8 of the width.
 
-        False without an interval. Whether the expectation differs, too, the labels of
-        the rows tell.
+        The width is that of the interval; False without an interval. The labels of the
+        rows tell whether the expectation differs, too.
         """
         return abs(at_half - self.value) > (self.high - self.low) / 8
 
@@ -214,8 +221,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends of an interval with their method; without an interval, the ends are
-    NaN, and there is a reason.
+    """Both ends of an interval with their method.
+
+    Without an interval, the ends are NaN, and there is a reason.
     """
 
     low: float
@@ -231,8 +239,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class PoissonSums:
-    """Sums of numerators x >= 0 and denominators d, from which the limits of rare
-    values follow.
+    """Sums of numerators x >= 0 and denominators d, for the limits of rare values.
 
     Attributes:
         top: The sum of x.
@@ -279,8 +286,7 @@ class PoissonSums:
         units: int,
         bound: float = 1.0,
     ) -> PoissonSums:
-        """Return the sums of a Poisson number of events of one size that vary as much
-        as the rows do.
+        """Return the sums of a Poisson number of equal events that vary as the rows do.
 
         Args:
             value: The ratio Σx / Σd.
@@ -304,12 +310,12 @@ class PoissonSums:
 
     @classmethod
     def of_residuals(cls, value: float, residuals: Array, bottom: Array) -> PoissonSums:
-        """Return the sums for a ratio whose numerators may be negative, such as of
-        values less chance.
+        """Return the sums for a ratio whose numerators may be negative.
 
-        A Poisson number of equal events has the variance and the skewness of the
-        residuals e = x - value * d if the size of one is Σe³ / Σe². The limits are
-        those of these events. No value is rare without positive skewness.
+        Such are values less chance. A Poisson number of equal events has the
+        variance and the skewness of the residuals e = x - value * d if the size of one
+        is Σe³ / Σe². The limits are those of these events. No value is rare without
+        positive skewness.
 
         Args:
             value: The ratio.
@@ -349,8 +355,9 @@ class PoissonSums:
 
     @property
     def effective_number(self) -> float:
-        """The effective number of rows above 0, (Σx)² / Σx²; of n equal rows n. If it
-        is below 2, one row has most.
+        """The effective number of rows above 0, (Σx)² / Σx²; n for n equal rows.
+
+        If it is below 2, one row has most of the sum.
         """
         if not self.squares:
             return 0.0
@@ -363,20 +370,18 @@ class PoissonSums:
 
     @property
     def rows_of_squares(self) -> float:
-        """Σx² / w²: how many rows as large as the largest one, w, have the same sum of
-        squares.
-        """
+        """Σx² / w²: how many rows of the largest size w have the same sum of x²."""
         return self.squares / self.largest**2
 
     @property
     def largest_expected(self) -> float:
-        """The largest x that is expected in other rows: w · (1 + 6 (a - b) / b²), but
-        at most ``most``.
+        """The largest x that is expected in other rows.
 
-        Here w is the largest x of these rows, a = Σx / w and b = Σx² / w². Rows of
-        equal size have a = b. If b is near 1 and a is not, one row has most of the
-        squares, but little of the sum, as among 1 / rank: the rows are a sample of many
-        sizes, the largest of which are rare, and mostly still to come.
+        It is w · (1 + 6 (a - b) / b²), but at most ``most``. Here w is the largest x of
+        these rows, a = Σx / w and b = Σx² / w². Rows of equal size have a = b. If b is
+        near 1 and a is not, one row has most of the squares, but little of the sum, as
+        among 1 / rank: the rows are a sample of many sizes, the largest of which are
+        rare, and mostly still to come.
         """
         if self.most is None:
             return self.largest
@@ -390,11 +395,11 @@ class PoissonSums:
 
     @property
     def are_rare(self) -> bool:
-        """Whether few rows decide the value: (Σx)² / Σx² is below 20, and below a
-        quarter of the rows.
+        """Whether few rows decide the value.
 
-        If a larger row is expected, it is counted among them. Values are also rare if a
-        few large rows have most of the squares, but not of the sum.
+        (Σx)² / Σx² is then below 20, and below a quarter of the rows. If a larger row
+        is expected, it is counted among them. Values are also rare if a few large rows
+        have most of the squares, but not of the sum.
         """
         if self.effective_number == 0:
             return False
@@ -412,8 +417,7 @@ class PoissonSums:
         return effective < min(RARE, self.units / 4)
 
     def limits(self, confidence: float) -> tuple[float, float]:
-        """Return the ends of the interval of Σx / Σd + offset, as of a weighted sum of
-        Poisson counts.
+        """Return the ends of Σx / Σd + offset, as of a weighted sum of Poisson counts.
 
         With y = Σx, v = Σx², w = ``largest_expected``, χ(d, p) the quantile of
         chi-square with d degrees of freedom: low = v/(2y) · χ(2y²/v, α/2) / Σd, and
@@ -484,9 +488,7 @@ class IntervalFacts:
 def choose(
     facts: IntervalFacts, confidence: float, spread: Callable[[], Ends]
 ) -> Interval:
-    """Return the interval by rules 1 to 5 of the module's docstring, else the interval
-    that ``spread`` returns.
-    """
+    """Return the interval by rules 1 to 5 of the module, else that of ``spread``."""
     ends = _ends(facts, confidence) or spread()
     return Interval(
         facts.value,
@@ -528,8 +530,9 @@ def _ends(facts: IntervalFacts, confidence: float) -> Ends | None:
 def rare_ends(
     hits: PoissonSums | None, misses: PoissonSums | None, confidence: float
 ) -> Ends | None:
-    """Return the ends for a value that few rows decide, given the sums of x and of d -
-    x; None for other values.
+    """Return the ends for a value that few rows decide; None for other values.
+
+    ``hits`` are the sums of x, ``misses`` those of d - x.
     """
     if hits is not None and hits.are_rare:
         return Ends(*hits.limits(confidence), Method.FAY_FEUER)
@@ -540,10 +543,10 @@ def rare_ends(
 
 
 def decimals_that_hold(error: float) -> int:
-    """Return how many decimals hold where a value may be off by ``error``: half of the
-    last one is at least the error.
+    """Return how many decimals hold where a value may be off by ``error``.
 
-    It is at least 1, and at most :data:`DECIMALS`, also without an error (0 or NaN).
+    Half of the last one is at least the error. The result is at least 1, and at most
+    :data:`DECIMALS`, also without an error (0 or NaN).
 
     >>> decimals_that_hold(0.0018), decimals_that_hold(0.3), decimals_that_hold(0.0)
     (2, 1, 4)
@@ -554,8 +557,7 @@ def decimals_that_hold(error: float) -> int:
 
 
 def first_decimal(value: float) -> int:
-    """Return the number of decimals with which a value is not rounded to 0; 0 for a
-    value of .5 or more.
+    """Return how many decimals keep a value from rounding to 0; 0 from .5 on.
 
     >>> first_decimal(0.0004), first_decimal(-0.04), first_decimal(3.0), first_decimal(0.0)
     (4, 2, 0, 0)
@@ -576,15 +578,17 @@ def reason_of_few(clusters: object) -> str:
 
 
 def largest_unseen_share(rows: float, confidence: float) -> float:
-    """Return the upper bound of the share of rows with other values, if none of
-    ``rows`` rows has one.
+    """Return the largest share of rows with other values, if ``rows`` rows have none.
+
+    It is the upper end of a two-sided interval.
     """
     return 1.0 - float(((1 - confidence) / 2) ** (1 / rows))
 
 
 def wilson(num_ones: int, rows: int, confidence: float) -> tuple[float, float]:
-    """Return the ends of Wilson's interval of a share; SciPy's ``binomtest`` takes 500
-    times as long for its p-value.
+    """Return the ends of Wilson's interval of a share.
+
+    SciPy's ``binomtest`` takes 500 times as long for its p-value.
 
     >>> wilson(0, 10, 0.95)
     (0.0, 0.27753279...)
@@ -610,9 +614,7 @@ def student(
     bounds: tuple[float, float],
     confidence: float,
 ) -> Ends:
-    """Return the ends of the interval value ± t · standard error, kept within the
-    bounds.
-    """
+    """Return the ends value ± t · standard error, kept within the bounds."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(degrees, (1 + confidence) / 2)) * error
@@ -634,9 +636,9 @@ def first_and_last(measured: Sequence[Bucket]) -> list[Bucket]:
 def with_gaps_of_ends(
     intervals: Mapping[str, Interval], gaps: Gaps
 ) -> dict[str, Interval]:
-    """Return the intervals; a gap gets the interval of its two ends if all rows of one
-    end agree, or few decide it.
+    """Return the intervals, with those of gaps taken from their two ends where needed.
 
+    A gap needs the interval of its ends if all rows of one end agree, or few decide it.
     Rows that agree have no spread, so that the gap would take the value of that end as
     exact. If the rows of both ends agree, the gap has no spread at all, and keeps the
     interval of such a value. Where few rows decide the value of an end, Student's t
@@ -678,9 +680,7 @@ class AdjustedEnd:
     span: float
 
     def beyond_chance(self) -> Interval:
-        """Return the interval of (value - chance) / span, with both as they are in
-        these rows.
-        """
+        """Return the interval of (value - chance) / span, both as in these rows."""
         value, low, high = (
             (number - self.chance) / self.span
             for number in (self.interval.value, self.interval.low, self.interval.high)
@@ -691,11 +691,11 @@ class AdjustedEnd:
 def adjusted_gap(
     adjusted: Interval, gap: Interval, first: AdjustedEnd, last: AdjustedEnd
 ) -> Interval:
-    """Return the interval of an adjusted gap; if all rows of an end agree, or few
-    decide it, from both ends.
+    """Return the interval of an adjusted gap.
 
-    It has no interval if an end has fewer than 10 rows or clusters, whatever interval
-    that end alone has.
+    It is from the intervals of both ends if all rows of an end agree, or few decide it.
+    There is none if an end has fewer than 10 rows or clusters, whatever interval that
+    end alone has.
 
     The value beyond chance of rows that agree differs only because chance does, which
     says nothing about other rows. Where all rows of both ends agree, the adjusted gap
