@@ -266,8 +266,7 @@ class OtherOrders(Alternatives):
         Args:
             addition: The addition of the batch.
             ranking: The batch.
-            increments_by_member: The increments of those members for which they were
-                computed.
+            increments_by_member: The increments that members have computed already.
         """
         if not self:
             return []

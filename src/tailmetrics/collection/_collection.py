@@ -85,8 +85,7 @@ class TopKCollection(MemberCollection):
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
-        ValueError: If two metrics have the same key, or read repeated ids in different
-            ways.
+        ValueError: If two metrics have the same key, or treat repeated ids differently.
 
     >>> import torch
     >>> from tailmetrics import PrecisionAtK, RecallAtK

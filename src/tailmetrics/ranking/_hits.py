@@ -150,8 +150,7 @@ class ListCheck(NamedTuple):
         lowest: The lowest id; 0 if there are no ids.
         highest: The highest id; -1 if there are no ids.
         gap_row: The first row with an id behind a -1; None if there is no such row.
-        repeat_row: The first row that holds an id >= 0 twice; None if there is no such
-            row.
+        repeat_row: The first row that holds an id >= 0 twice; None if no row does.
     """
 
     lowest: int

@@ -90,8 +90,7 @@ class Targets:
         flat: The relevant labels as entries, if ``dense`` and ``padded`` are None.
         judgments: All labels that the target has an entry for, those of gain 0
             included; None if it has no others than the relevant ones.
-        gain_dtype: The floating type in which gains were given; entries hold them as
-            float64.
+        gain_dtype: The floating type of the gains that were passed; entries hold float64.
     """
 
     num_rows: int
@@ -354,8 +353,7 @@ class Places:
 class Kernels(ScoreKernels):
     """The steps of a ranking.
 
-    If ``can_read_values`` is False, no step reads a value and no size depends on a
-    value.
+    If ``can_read_values`` is False, no step reads a value, and no size depends on one.
     """
 
     def padding(

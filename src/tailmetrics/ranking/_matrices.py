@@ -1,5 +1,6 @@
-"""Steps on whole matrices on a device, where no size may depend on a value: rank
-scores, count labels by bucket.
+"""Rank scores and count labels by bucket, in whole matrices on a device.
+
+No size may depend on a value there.
 """
 
 from __future__ import annotations
@@ -21,26 +22,29 @@ from tailmetrics.ranking._orders import in_blocks, order_by_key, rows_at_once
 # the order of scores: compare and sort whole rows
 
 WIDTH_OF_ONE_SORT = 2**12
-"""A device sorts a row of up to this width in one pass. A wider row takes a pass for
-each byte of a score, and more.
+"""A device sorts a row of up to this width in one pass.
+
+A wider row takes a pass for each byte of a score, and more.
 """
 
 SCORES_COMPARED_AT_ONCE = 2**26
-"""This many scores are compared at a time. On a device the flag of each score takes a
-byte: 64 MB.
+"""This many scores are compared at a time.
+
+On a device the flag of each score takes a byte: 64 MB.
 """
 
 SCORES_SORTED_AT_ONCE = 2**23
-"""This many scores are copied or sorted at a time. A copy takes 32 MB, a sort a quarter
-of a gigabyte.
+"""This many scores are copied or sorted at a time.
+
+A copy takes 32 MB, a sort a quarter of a gigabyte.
 """
 
 
 def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the counts of :meth:`Kernels.counts_above`, shape (3, N, W): sort the
-    scores, which is faster for large W.
+    """Return the counts of :meth:`Kernels.counts_above`, by sorting the scores.
 
-    ``own`` and ``labels`` are tables (N, W).
+    The counts have the shape (3, N, W); ``own`` and ``labels`` are tables (N, W).
+    Sorting is faster for large W.
     """
     num_columns = scores.shape[1]
     wide = torch.promote_types(scores.dtype, torch.float32)
@@ -68,8 +72,9 @@ def counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
 
 
 def above(scores: Tensor, limit: float | Tensor) -> Tensor:
-    """Return a mask of the scores (N, L) above a limit, one number or one per label
-    (L,); decisions are the mask.
+    """Return which scores (N, L) are above a limit; decisions are returned unchanged.
+
+    The limit is one number, or one per label (L,).
     """
     if scores.dtype == torch.bool:
         return scores
@@ -88,8 +93,9 @@ def plain_top_k(scores: Tensor, k: int) -> BestLabels:
 
 
 def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best values and their places in the row, both (N, k); they may
-    be views of wider tables.
+    """Return the ``k`` best values and their places in the row, both (N, k).
+
+    They may be views of wider tables.
 
     The ``k`` best chunks are the chunks with the largest maxima, of equal maxima the
     first. They hold the ``k`` best values of all chunks: a value in another chunk has
@@ -125,8 +131,9 @@ def tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _columns_of_candidates(places: Tensor, chunks: Tensor, size: int) -> Tensor:
-    """Return the columns (N, k) of candidates, which stand at ``places`` (N, k) in the
-    row of chosen chunks (N, k).
+    """Return the columns (N, k) of candidates at ``places`` in the chosen chunks.
+
+    ``places`` (N, k) are places in the row of the chosen chunks (N, k).
     """
     chunk = chunks.gather(1, places // size)
     return torch.add(places % size, chunk, alpha=size)
@@ -134,8 +141,7 @@ def _columns_of_candidates(places: Tensor, chunks: Tensor, size: int) -> Tensor:
 
 @cache
 def _chunk_size(width: int, k: int, at_once: int) -> int:
-    """Return the size of the chunks of a row; less than 2 if the row is sorted without
-    chunks.
+    """Return the size of the chunks of a row; less than 2 to sort without chunks.
 
     With the best size, the number of chunks about equals the number of labels in the
     ``k`` chosen chunks. There are at most ``at_once`` chunks, and at least 4 * k. A
@@ -155,8 +161,9 @@ def _chunk_size(width: int, k: int, at_once: int) -> int:
 
 
 def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
-    """Return whether some flag (T,) of each row is set, shape (N,), bool; ``rows`` (T,)
-    holds the row of each flag.
+    """Return whether some flag of each row is set, shape (N,), bool.
+
+    ``rows`` (T,) holds the row of each of the ``flags`` (T,).
     """
     num_flags = torch.zeros(num_rows, dtype=torch.int64, device=flags.device)
     num_flags.scatter_add_(0, rows, flags.to(torch.int64))
@@ -164,8 +171,9 @@ def any_by_row(flags: Tensor, rows: Tensor, num_rows: int) -> Tensor:
 
 
 def ranks_of_all(scores: Tensor) -> Tensor:
-    """Return the rank of each label in its row, shape (N, L), int32; a few rows are
-    sorted at a time.
+    """Return the rank of each label in its row, shape (N, L), int32.
+
+    A few rows are sorted at a time.
     """
     num_labels = scores.shape[1]
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
@@ -184,22 +192,23 @@ def ranks_of_all(scores: Tensor) -> Tensor:
 # entry for each cell
 
 CHUNK = 64
-"""A chunk has this many columns of one bucket. The sum of their flags fits in a byte.
-"""
+"""A chunk has this many columns of one bucket; a byte holds the sum of their flags."""
 
 BYTES_COPIED_AT_ONCE = 3 * 2**26
 """This many bytes of a matrix are put in the order of the buckets at a time: 200 MB."""
 
 CELLS_SORTED_AT_ONCE = 2**23
-"""This many cells of chosen chunks are sorted at a time: 200 MB with the memory of the
-sort.
+"""This many cells of chosen chunks are sorted at a time.
+
+Cells and sort take 200 MB together.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnChunks:
-    """The columns of a matrix (N, L) in C chunks of one bucket each, and behind them a
-    chunk without columns.
+    """The columns of a matrix (N, L) in C chunks of one bucket each.
+
+    Behind them stands a chunk without columns.
 
     Attributes:
         columns: Shape (C + 1, CHUNK), int64: columns by bucket; 0 as padding behind the
@@ -218,8 +227,9 @@ class ColumnChunks:
     def of(
         cls, buckets: LabelBuckets | None, num_labels: int, device: torch.device
     ) -> ColumnChunks:
-        """Return the chunks, made once for each device. If ``buckets`` is None, one
-        bucket holds all labels.
+        """Return the chunks, made once for each device.
+
+        If ``buckets`` is None, one bucket holds all labels.
         """
         if buckets is None:
             return _one_bucket(num_labels, device)
@@ -233,8 +243,9 @@ class ColumnChunks:
     def counts_and_maxima(
         self, matrix: Tensor, weights: LabelWeights | None, maxima: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Count the cells above 0 of a matrix (N, L) by bucket, and find the maximum of
-        each chunk, in one reading.
+        """Count cells above 0 by bucket and find the maximum of each chunk.
+
+        The matrix (N, L) is read once.
 
         Args:
             matrix: Bool or gains.
@@ -269,8 +280,9 @@ class ColumnChunks:
     def _counts_and_maxima_of_rows(
         self, rows: Tensor, weights: LabelWeights | None, maxima: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the number of cells above 0 of each chunk of rows (R, L), uint8, and
-        the maxima, both (R, C).
+        """Return the counts of cells above 0 and the maxima by chunk, both (R, C).
+
+        Rows have the shape (R, L); the counts are uint8.
         """
         columns = self.columns[:-1]  # without the chunk that has no columns
         cells = rows.index_select(1, columns.view(-1)).view(len(rows), *columns.shape)
@@ -290,8 +302,9 @@ class ColumnChunks:
     def best(
         self, matrix: Tensor, maxima: Tensor, k: int, weights: LabelWeights | None
     ) -> Tensor:
-        """Return the ``k`` largest cells of each row and bucket, or weights of cells
-        above 0, descending, then 0.
+        """Return the ``k`` largest cells of each row and bucket, descending, then 0.
+
+        With ``weights``, the values are the weights of the cells above 0.
 
         Only the ``k`` chunks of a bucket with the largest maxima are read, because they
         contain its ``k`` largest values. Ties do not matter, because only values are
@@ -322,8 +335,9 @@ class ColumnChunks:
     def _best_of_rows(
         self, rows: Tensor, chunks: Tensor, k: int, weights: LabelWeights | None
     ) -> Tensor:
-        """Return the ``k`` largest cells of rows (R, L) in the chosen chunks (R, G *
-        k), shape (R, G, k).
+        """Return the ``k`` largest cells of rows (R, L) by bucket, shape (R, G, k).
+
+        Only the chosen chunks (R, G * k) are read.
         """
         columns = self.columns[chunks].flatten(1)
         cells = rows.gather(1, columns)
@@ -387,8 +401,9 @@ def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
 
 @made_once
 def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
-    """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k); C, the
-    empty chunk, as padding.
+    """Return the indexes of the first ``k`` chunks of each bucket, shape (G, k).
+
+    The padding is C, the empty chunk.
     """
     chunks_of_bucket = _chunks_by_bucket(sizes)
     empty_chunk = sum(map(len, chunks_of_bucket))

@@ -19,8 +19,7 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
     """A property that is computed once, like ``functools.cached_property``.
 
     Unlike ``cached_property`` before Python 3.12, this class has no lock.
-    ``torch.compile`` cannot trace a lock. No lock is needed, because one thread reads a
-    batch.
+    ``torch.compile`` cannot trace a lock. One thread reads a batch, so none is needed.
     """
 
     def __init__(self, make: Callable[[Any], Value]) -> None:
@@ -57,8 +56,7 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     The table is made on the CPU and copied to each device with equal bits.
 
-    The decorated function takes one argument more, the device, behind the arguments of
-    ``make``.
+    The decorated function takes the device behind the arguments of ``make``.
     """
     tables: dict[tuple[Any, ...], Tensor] = {}
 

@@ -41,8 +41,9 @@ from tailmetrics.ranking._threads import one_thread
 from tailmetrics.ranking._warnings import warn_of_first_batch
 
 LARGEST_OF_LABELS = "scores are the largest of the labels of an ancestor"
-"""The key under which a ranking of a level of a tree remembers that no softmax can be
-taken of its scores.
+"""The key under which a ranking remembers that its scores allow no softmax.
+
+Such a ranking belongs to a level of a tree.
 """
 DEFAULT_DEPTH = 500
 """The default depth to which scores are ranked."""
@@ -52,8 +53,9 @@ Scope: TypeAlias = Literal["bucket", "global"]
 
 @dataclass(frozen=True, eq=False)
 class Ranking(TargetRanks):
-    """A batch of N rows, ranked once, with the relevant labels; made by :func:`rank` or
-    the ``from_`` methods.
+    """A batch of N rows, ranked once, with the relevant labels.
+
+    It is made by :func:`rank` or the ``from_`` methods.
 
     Attributes:
         ids: Shape (N, K), int64: label ids, best first, -1 behind the end of a list.
@@ -202,8 +204,9 @@ class Ranking(TargetRanks):
         ignore_index: int | None = None,
         validate_args: bool = True,
     ) -> Ranking:
-        """Rank the documents of many queries in flat vectors, the form of
-        ``torchmetrics.retrieval``.
+        """Rank the documents of many queries in flat vectors.
+
+        This is the form of ``torchmetrics.retrieval``.
 
         Args:
             preds: Shape (n,), floating: the score of each document; ``-inf`` for a
@@ -258,9 +261,7 @@ class Ranking(TargetRanks):
 
     @once
     def gains(self) -> Tensor:
-        """Gain of each listed label, 0 if the label is not relevant, shape (N, K),
-        float64.
-        """
+        """Gain of each listed label, shape (N, K), float64; 0 if not relevant."""
         hits = self.hits
         gains = torch.zeros(
             self.num_rows,
@@ -288,8 +289,9 @@ class Ranking(TargetRanks):
         return partial(_first_labels, self.ids)
 
     def _places(self, kernels: Kernels) -> Any:
-        """Return the result of ``kernels.find_hits``; on the CPU, the hits. Only the
-        first place of an id is a hit.
+        """Return the result of ``kernels.find_hits``; on the CPU, the hits.
+
+        Only the first place of an id is a hit.
         """
         memo = self._memo
         if ("places", kernels) not in memo:
@@ -317,16 +319,18 @@ class Ranking(TargetRanks):
 
     @property
     def exact(self) -> TargetRanks:
-        """The target ranks among all retrieved labels; needs scores of all labels or
-        complete lists.
+        """The target ranks among all retrieved labels.
+
+        This needs scores of all labels, or complete lists.
         """
         if self.complete or not self.scores_all:
             return self
         return self.remembered("exact", lambda: ExactRanks(self))
 
     def at_least(self, min_gain: float | None) -> Ranking:
-        """Return a ranking whose relevant labels have a gain of at least ``min_gain``;
-        None for the same ranking.
+        """Return a ranking whose relevant labels have a gain >= ``min_gain``.
+
+        None returns the same ranking.
         """
         if min_gain is None:
             return self
@@ -340,8 +344,9 @@ class Ranking(TargetRanks):
 
     @property
     def judged(self) -> Ranking:
-        """The ranking with all judged labels as relevant ones: those with an entry in
-        the target, of gain 0 too.
+        """The ranking in which all judged labels are relevant.
+
+        Judged labels have an entry in the target, even one of gain 0.
         """
         if self.targets.judgments is None:
             return self
@@ -350,8 +355,9 @@ class Ranking(TargetRanks):
         )
 
     def up_to(self, k: int) -> TargetRanks:
-        """Return ranks that answer cut-offs up to ``k``; on a device, much deeper
-        places are left out.
+        """Return ranks that answer cut-offs up to ``k``.
+
+        On a device, much deeper places are left out.
         """
         if k >= self.depth:
             return self
@@ -375,8 +381,7 @@ class Ranking(TargetRanks):
         exact: bool = False,
         up_to: int = EVERYTHING,
     ) -> TargetRanks:
-        """Return the target ranks of each row and bucket, with a bucket axis behind the
-        row axis.
+        """Return target ranks by row and bucket, the bucket axis behind the row axis.
 
         Args:
             buckets: G buckets.
@@ -463,8 +468,9 @@ class Ranking(TargetRanks):
     def listed_ranks(
         self, buckets: LabelBuckets | None, scope: Scope, depth: int
     ) -> Tensor:
-        """Return the rank that ``scope`` gives to each listed label, shape (N, K) or
-        (N, depth), int64.
+        """Return the rank of each listed label in its ``scope``, int64.
+
+        Shape (N, K), or (N, depth) within a bucket.
         """
         if buckets is None or scope == "global":
             return torch.arange(1, self.depth + 1, device=self.ids.device).expand(
@@ -475,8 +481,9 @@ class Ranking(TargetRanks):
         ]
 
     def log_probabilities(self, scores: Tensor, rows: Tensor) -> Tensor:
-        """Return log-probabilities of given scores, by the softmax over all labels,
-        float64; needs all scores.
+        """Return log-probabilities of scores by the softmax over all labels, float64.
+
+        This needs all scores.
 
         Args:
             scores: Shape (...).
@@ -490,17 +497,16 @@ class Ranking(TargetRanks):
 
     @once
     def scores_of_targets(self) -> Tensor:
-        """The score of each relevant label, in the order of ``targets.entries``; needs
-        scores of all labels.
+        """The score of each relevant label, in the order of ``targets.entries``.
+
+        This needs scores of all labels.
         """
         entries = self.targets.entries
         assert self.scores is not None
         return self.scores[entries.rows, entries.ids.clamp(min=0)]
 
     def context(self, caller: str) -> Context:
-        """Return a context for checks and warnings that read the values of the
-        batch.
-        """
+        """Return a context for checks and warnings that read the batch."""
         return Context(
             caller,
             self.num_labels,
@@ -510,12 +516,10 @@ class Ranking(TargetRanks):
         )
 
     def tied_at(self, k: int) -> Tensor:
-        """Whether the label at rank ``k`` and the label behind it have equal scores,
-        shape (N,), bool.
+        """Return whether ranks ``k`` and ``k + 1`` have equal scores, (N,), bool.
 
         Then only the ids decide which of the two labels is in the top ``k``. Ties in
-        many rows mean that the model tells labels apart badly, whatever its metrics
-        are.
+        many rows mean that the model tells labels apart badly, whatever its metrics.
 
         Raises:
             ValueError: If the list was cut above the label behind rank ``k``.
@@ -534,9 +538,7 @@ class Ranking(TargetRanks):
         return self.in_counted_rows(tied)
 
     def in_counted_rows(self, flags: Tensor) -> Tensor:
-        """Return flags of rows, shape (N, ...), bool, which are False in the rows that
-        do not count.
-        """
+        """Return ``flags`` (N, ...), bool, with False in rows that do not count."""
         if self.row_mask is None:
             return flags
         return flags & along_rows(self.row_mask, flags.ndim)
@@ -552,8 +554,9 @@ def _first_labels_by_bucket(ids: Tensor, k: int) -> Tensor:
 
 
 class ExactRanks(TargetRanks):
-    """Exact ranks among all scores, for a ranking that was cut. The first hits are
-    found faster than all hits.
+    """Exact ranks among all scores, for a ranking that was cut.
+
+    The first hits are found faster than all hits.
     """
 
     def __init__(self, ranking: Ranking) -> None:
@@ -572,9 +575,7 @@ class ExactRanks(TargetRanks):
 
     @property
     def with_hits(self) -> None:
-        """None: to select the rows with hits would take all hits, not only the first
-        ones.
-        """
+        """None: selecting rows with hits would need all hits, not only the first."""
 
     @once
     def hits(self) -> Hits:
@@ -586,9 +587,7 @@ class ExactRanks(TargetRanks):
 
     @once
     def first_rank(self) -> Tensor:
-        """Rank of the best relevant label of each row, ``NOT_RANKED`` if there is
-        none.
-        """
+        """Rank of the best relevant label of each row; ``NOT_RANKED`` for none."""
         targets, (entries, (ranks, _)) = self._targets, self._best
         if len(ranks) == targets.num_rows and entries.width == 1:
             return ranks
@@ -601,9 +600,7 @@ class ExactRanks(TargetRanks):
 
     @once
     def _best(self) -> tuple[Entries, tuple[Tensor, Tensor | None]]:
-        """The best relevant label of each row where it is faster to find, else all
-        relevant labels.
-        """
+        """The best relevant label of each row, or all if they are found faster."""
         targets = self._targets
         if targets.dense is None or targets.kernels.can_read_values:
             return targets.entries, self._found
@@ -611,15 +608,17 @@ class ExactRanks(TargetRanks):
         return best, self._find(best)
 
     def _find(self, entries: Entries) -> tuple[Tensor, Tensor | None]:
-        """Return the ranks of relevant labels, and the numbers of labels with their
-        scores where they are counted.
+        """Return the ranks of relevant labels, and how many labels equal their scores.
+
+        The second is None where equal scores are not counted.
         """
         own = self._scores[entries.rows, entries.ids.clamp(min=0)]
         return self._targets.kernels.exact_ranks(self._scores, entries, own)
 
     def tied(self, first: bool) -> Tensor | None:
-        """Return True for each row, and whether it has a relevant label with the score
-        of another label, (N, 2), bool.
+        """Return True for each row, and whether it has a tied relevant label.
+
+        The result is bool, shape (N, 2). A tied label has the score of another label.
 
         None for a matrix of relevant labels on a device, unless only the best label of
         a row matters: to look at each cell would take longer than all else.
@@ -712,16 +711,18 @@ def depth_of_scores(caller: str, depth: int | None, complete: bool) -> Depth:
 
 
 def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
-    """Read the arguments of an update and rank them; see :func:`rank`. Within, torch
-    runs on one thread.
+    """Read the arguments of an update and rank them; see :func:`rank`.
+
+    Meanwhile torch runs on one thread.
     """
     with one_thread():
         return rank_rows(context, batch, depth)
 
 
 def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
-    """Return the ranking of a batch of rows or of flat queries. If ``preds`` is a
-    ranking, return it unchanged.
+    """Return the ranking of a batch of rows or of flat queries.
+
+    If ``preds`` is a ranking, return it unchanged.
     """
     if isinstance(batch.preds, Ranking):
         return _only_ranking(context, batch)
@@ -750,8 +751,10 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
 
 
 def _only_ranking(context: Context, batch: Batch) -> Ranking:
-    """Return the ranking that was passed as ``preds``; raise if other arguments were
-    passed with it.
+    """Return the ranking passed as ``preds``; raise if there are other arguments.
+
+    Raise TypeError for a target or row arguments, and ValueError for an
+    ``ignore_index`` that the ranking was not made with.
     """
     ranking: Ranking = batch.preds
     if any(

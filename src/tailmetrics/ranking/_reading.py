@@ -1,5 +1,6 @@
-"""Read the tensors of a batch, in all their forms: ranked lists, relevant labels, row
-groups and row weights.
+"""Read the tensors of a batch, in all their forms.
+
+They become ranked lists, relevant labels, row groups and row weights.
 
 The checks of values stand behind; each reads values, so that a device waits.
 """
@@ -24,12 +25,12 @@ from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._once import constant
 
 LARGEST_WEIGHT = 2.0**40
-"""The largest row weight. Weights up to it add up exactly in the states of the metrics.
-"""
+"""The largest row weight. The states of metrics add up weights up to this exactly."""
 
 SMALLEST_WEIGHT = 2.0**-40
-"""The smallest row weight above 0. With it, states with digits down to 2^-78 keep 38
-binary digits of a value.
+"""The smallest row weight above 0.
+
+With this limit, states with digits down to 2^-78 keep 38 binary digits of a value.
 """
 
 
@@ -98,8 +99,9 @@ PLAIN_ROWS = BatchRows()
 def read_batch(
     context: Context, batch: Batch, depth: Depth
 ) -> tuple[Lists, Targets, BatchRows]:
-    """Read and rank tensors with one axis of rows. If L was unknown, set
-    ``context.num_labels`` where they tell it.
+    """Read and rank tensors with one axis of rows.
+
+    If ``context.num_labels`` was unknown and the tensors tell L, set it.
 
     Args:
         context: The settings of the batch.
@@ -169,8 +171,9 @@ def _read_rows(
 
 
 def _are_ids(context: Context, batch: Batch, decisions: bool) -> bool:
-    """Return whether ``preds`` are ids rather than one column per label; raise if type
-    or shape fits neither.
+    """Return whether ``preds`` are ids rather than one column per label.
+
+    Raise TypeError or ValueError if type or shape fits neither.
     """
     caller = context.caller
     preds = batch.preds
@@ -275,8 +278,9 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
 
 
 def _unranked(context: Context, scores: Tensor) -> Lists:
-    """Return empty lists, for metrics that read scores only; the first label behind an
-    empty list is the best one.
+    """Return empty lists, for metrics that read only scores.
+
+    The value behind an empty list is the score of the best label.
     """
     values = None
     if context.validate and scores.dtype != torch.bool:
@@ -309,8 +313,9 @@ def _lists_from_ids(context: Context, ids: Tensor, depth: Depth) -> Lists:
 def _lists_from_candidates(
     context: Context, scores: Tensor, ids: Tensor, depth: Depth
 ) -> Lists:
-    """Rank scored candidates, scores (N, C) and ids (N, C), in any order; id -1 or
-    score -inf is no candidate.
+    """Rank scored candidates in any order: scores (N, C) and ids (N, C).
+
+    An entry with id -1 or score -inf is no candidate.
     """
     kernels, row_mask = context.kernels, context.row_mask
     ids, lowest = ids.to(torch.int64), -1
@@ -348,9 +353,7 @@ def _lists_from_candidates(
 
 
 def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
-    """Rank the stored entries of a CSR matrix (N, L); a stored zero is a score like any
-    other.
-    """
+    """Rank the stored entries of a CSR matrix (N, L); a stored zero is a score."""
     stored = _csr_entries(context, "preds", matrix)
     ids, scores = stored.columns, stored.values
     if not scores.is_floating_point():
@@ -374,8 +377,9 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: Depth) -> Lists:
 
 
 def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
-    """Return ``ids`` with -1 where the score is -inf (not retrieved), and in rows that
-    do not count.
+    """Return ``ids`` with -1 for labels not retrieved and rows that do not count.
+
+    A label with score -inf is not retrieved.
     """
     is_retrieved = values > -torch.inf
     if context.row_mask is not None:
@@ -393,8 +397,9 @@ def read_target(
     scores_shape: torch.Size | None,
     device: torch.device,
 ) -> Targets:
-    """Tell the form of the target of a batch, check it against ``preds``, and return
-    the relevant labels.
+    """Return the relevant labels of a batch, after checks against ``preds``.
+
+    The form of the target follows from ``batch.form``, or from its type and shape.
 
     Args:
         context: The settings of the batch.
@@ -444,8 +449,9 @@ def read_target(
 def _targets_from_ids(
     context: Context, form: str, ids: Tensor, gains: Tensor | None
 ) -> Targets:
-    """Return the targets of label ids: shape (N,), one per row, -1 for none; or (N, M),
-    padded with -1.
+    """Return the targets of label ids.
+
+    One id per row has shape (N,), -1 for none; several are (N, M), padded with -1.
     """
     row_mask = context.row_mask
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
@@ -515,8 +521,9 @@ def _targets_from_entries(
     ids: Tensor,
     values: Tensor,
 ) -> Targets:
-    """Return the targets of entries with a gain each; a gain of 0 is judged, but not
-    relevant.
+    """Return the targets of entries with a gain each.
+
+    A gain of 0 is judged, but not relevant.
 
     Args:
         context: The settings of the batch.
@@ -542,8 +549,9 @@ def _targets_from_entries(
 
 
 def _floating_type(gains: Tensor) -> torch.dtype:
-    """Return the type of gains; float64 of whole numbers and flags, which it holds
-    without rounding.
+    """Return the type of gains; float64 for whole numbers and flags.
+
+    Float64 holds them without rounding.
     """
     if gains.is_floating_point():
         return gains.dtype
@@ -551,9 +559,7 @@ def _floating_type(gains: Tensor) -> torch.dtype:
 
 
 def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
-    """Return the error for a target that holds neither label ids nor a column for each
-    label.
-    """
+    """Return the error for a target without label ids or a column for each label."""
     if target.dtype == torch.bool and target.ndim == 1:
         return TypeError(
             f"{caller}: {form} is {shape_of(target)}, one column of a multi-hot "
@@ -567,8 +573,9 @@ def _no_label_ids(caller: str, form: str, target: Tensor) -> TypeError:
 
 
 def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets:
-    """Return the targets of a dense matrix (N, L): bool multi-hot, or gains of any
-    number type.
+    """Return the targets of a dense matrix (N, L).
+
+    The matrix is bool multi-hot, or holds gains of any number type.
     """
     targets = Targets(
         len(matrix), matrix.shape[1], context.row_mask, context.kernels, dense=matrix
@@ -585,9 +592,7 @@ def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets
 
 
 def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
-    """Return the targets of a CSR matrix (N, L) of gains; a stored zero is not
-    relevant.
-    """
+    """Return the targets of a CSR matrix (N, L) of gains; 0 is not relevant."""
     stored = _csr_entries(context, form, matrix)
     ids, is_counted = stored.columns, None
     if context.row_mask is not None:
@@ -619,9 +624,7 @@ REMEDIES = {
 
 
 class StoredEntries(NamedTuple):
-    """The stored entries of a CSR matrix: their rows, columns and values, shape (nnz,)
-    each.
-    """
+    """The rows, columns and values of CSR entries, shape (nnz,) each."""
 
     rows: Tensor
     columns: Tensor
@@ -649,9 +652,7 @@ def _csr_entries(context: Context, argument: str, matrix: Tensor) -> StoredEntri
 
 
 def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
-    """Raise unless the row pointers of a CSR matrix ascend from 0 to the number of its
-    entries.
-    """
+    """Raise unless CSR row pointers ascend from 0 to the number of entries."""
     pointers, values = matrix.crow_indices(), matrix.values()
     stored = values.numel()
     if (
@@ -672,9 +673,7 @@ def _check_row_pointers(caller: str, argument: str, matrix: Tensor) -> None:
 def _check_columns(
     caller: str, argument: str, rows: Tensor, columns: Tensor, num_columns: int
 ) -> None:
-    """Raise if a column of the entries of a CSR matrix is out of range, or stored twice
-    in a row.
-    """
+    """Raise if a column of CSR entries is out of range, or stored twice in a row."""
     if not len(columns):
         return
     lowest, highest = map(int, torch.aminmax(columns))
@@ -701,8 +700,9 @@ def _check_columns(
 def _check_not_nan(
     context: Context, scores: Tensor, rows: Tensor | None = None
 ) -> None:
-    """Raise if a row that counts has a score NaN. If ``scores`` (N, ...) are entries,
-    ``rows`` (N,) are their rows.
+    """Raise if a row that counts has a score NaN.
+
+    If ``scores`` (N, ...) are entries, ``rows`` (N,) are their rows.
     """
     # amax passes NaN on, and is 30 times as fast as isnan
     if not scores.numel() or not bool(scores.amax().isnan()):
@@ -795,8 +795,9 @@ def _check_lists(
     padded_behind: bool = False,
     one_per_row: bool = False,
 ) -> int:
-    """Raise unless lists of ids (N, K) hold only labels and -1; return the lowest id,
-    or 0 if there are no ids.
+    """Raise unless lists of ids (N, K) hold only labels and -1; return the lowest id.
+
+    Return 0 if there are no ids.
 
     Args:
         context: The settings of the batch.

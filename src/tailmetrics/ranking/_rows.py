@@ -1,7 +1,7 @@
 """Give the tensors of a batch one axis of rows.
 
-The batch may hold sequences of tokens, or flat queries, the form of
-``torchmetrics.retrieval``.
+A batch may hold sequences of tokens, or the flat queries of
+``torchmetrics.retrieval``, which become rows.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ def enter_stage(owner: Any, stage: Stage) -> None:
     Args:
         owner: The metric or collection; ``_stage`` is the stage that was noted,
             ``_warns_of_stages`` whether to warn.
-        stage: The stage of the batch. Call this only where it differs from the one
-            noted.
+        stage: The stage of the batch. Call this only where it differs from ``_stage``.
     """
     earlier = owner._stage
     vars(owner)["_stage"] = stage

@@ -23,16 +23,15 @@ from tailmetrics.ranking._orders import looked_up
 from tailmetrics.ranking._sums import ordered_prefix_sums
 
 Cutoff: TypeAlias = int | tuple[int, ...]
-"""A cut-off, or several cut-offs. With several, values have an axis of cut-offs in
-front.
-"""
+"""A cut-off, or several. Values for several have an axis of cut-offs in front."""
 
 Value = TypeVar("Value")
 
 
 def by_cutoff(make: Callable[[Any, Cutoff], Tensor]) -> Callable[[Any, Cutoff], Tensor]:
-    """Decorate a method of a cut-off: its value is computed once for each cut-off, as
-    that of ``once`` is.
+    """Decorate a method of a cut-off, so that each cut-off is computed once.
+
+    Values are kept in the object, as ``once`` keeps them.
     """
     name = make.__name__
 
@@ -48,8 +47,9 @@ def by_cutoff(make: Callable[[Any, Cutoff], Tensor]) -> Callable[[Any, Cutoff], 
 
 
 class TargetRanks:
-    """The ranks of the relevant labels of each row, shape (N,), or of each row and
-    bucket, shape (N, G).
+    """The ranks of the relevant labels of each row, or of each row and bucket.
+
+    Shape (N,) or (N, G).
 
     A formula reads only these ranks, so the same formula works for whole rows and for
     the labels of a bucket. A relevant label that is not in the list has the rank
@@ -69,8 +69,7 @@ class TargetRanks:
         deepest: An upper bound of all ranks but ``NOT_RANKED``.
         documents: Shape (N,), int64: the number of documents of each row, for flat
             queries without ids; else None.
-        listed: Returns what :func:`listed_ids` returns; None if the lists are not
-            known.
+        listed: Returns what :func:`listed_ids` returns; None for unknown lists.
 
     Attributes:
         target_ranks: Shape (..., W), int64: the ranks, from 1, of the relevant labels
@@ -148,14 +147,16 @@ class TargetRanks:
 
     @property
     def exact(self) -> TargetRanks:
-        """The ranks for metrics without a cut-off: these ranks, or exact ranks among
-        all scores if the list was cut.
+        """The ranks for metrics without a cut-off.
+
+        They are these ranks, or exact ranks among all scores if the list was cut.
         """
         return self
 
     def first(self, depth: int) -> TargetRanks:
-        """Return the ranks that a list of this ``depth`` would give: larger ranks
-        become ``NOT_RANKED``.
+        """Return the ranks that a list of this ``depth`` would give.
+
+        Larger ranks become ``NOT_RANKED``.
         """
 
         def ranks_of_first() -> TargetRanks:
@@ -187,8 +188,9 @@ class TargetRanks:
 
     @once
     def with_hits(self) -> TargetRanks | None:
-        """The target ranks of the rows with a hit, if few rows have one, else None;
-        formulas are 0 for other rows.
+        """The target ranks of the rows with a hit, or None if many rows have one.
+
+        Formulas are 0 for other rows.
         """
         rows = self.relevant.rows_with_hits(self.hits)
         if rows is None:
@@ -198,8 +200,9 @@ class TargetRanks:
     # methods for one cut-off, or for several cut-offs along an axis in front
 
     def cutoffs(self, k: Cutoff, axes: int = 0) -> int | Tensor:
-        """Return ``k`` in a form that broadcasts with values of shape (...): a number,
-        or shape (len(k), 1, ...).
+        """Return ``k`` in a form that broadcasts with values of shape (...).
+
+        The form is a number, or a tensor of shape (len(k), 1, ...).
 
         The values may have further ``axes``, such as one of ``target_ranks``.
         """
@@ -211,8 +214,7 @@ class TargetRanks:
 
     @by_cutoff
     def within(self, k: Cutoff) -> Tensor:
-        """Return a mask of the ``target_ranks`` within the top ``k``, shape (..., W),
-        bool.
+        """Return which ``target_ranks`` are in the top ``k``, shape (..., W), bool.
 
         Raises:
             ValueError: If the list was cut above ``k``. Labels behind the cut would
@@ -224,24 +226,21 @@ class TargetRanks:
 
     @by_cutoff
     def first_within(self, k: Cutoff) -> Tensor:
-        """Return whether the first hit is within the top ``k``, shape (...), bool. It
-        raises like :meth:`within`.
+        """Return whether the first hit is in the top ``k``, shape (...), bool.
+
+        Raise ValueError like :meth:`within`.
         """
         if (k if isinstance(k, int) else max(k)) > self.max_k:
             check_deep_enough(k, self.max_k)
         return self.first_rank <= (k if isinstance(k, int) else self.cutoffs(k))
 
     def at(self, k: Cutoff) -> Tensor:
-        """Return a mask of the ``target_ranks`` that equal ``k``, shape (..., W),
-        bool.
-        """
+        """Return which ``target_ranks`` equal ``k``, shape (..., W), bool."""
         return self.within(k) & (self.target_ranks == self.cutoffs(k, 1))
 
     @by_cutoff
     def hits_at(self, k: Cutoff) -> Tensor:
-        """Return the number of relevant labels among the first ``k``, h_k, shape (...),
-        int64.
-        """
+        """Return h_k, the number of hits in the top ``k``, shape (...), int64."""
         return self.real_hits_at(k).to(torch.int64)
 
     @by_cutoff
@@ -251,24 +250,21 @@ class TargetRanks:
 
     @by_cutoff
     def real_within(self, k: Cutoff) -> Tensor:
-        """Return :meth:`within` as float64. A product with it takes a third of the time
-        of a product with bools.
+        """Return :meth:`within` as float64.
+
+        A product with float64 takes a third of the time of a product with bools.
         """
         within = self.within(k)
         return within.to(real_dtype(within.device))
 
     @by_cutoff
     def length_at(self, k: Cutoff) -> Tensor:
-        """Return the number of labels among the first ``k``, m_k, shape (...),
-        int64.
-        """
+        """Return m_k, the number of labels in the top ``k``, shape (...), int64."""
         return self.length.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
 
     @by_cutoff
     def attainable_at(self, k: Cutoff) -> Tensor:
-        """Return the largest possible number of hits among the first ``k``, min(k, n),
-        shape (...), int64.
-        """
+        """Return min(k, n), the most hits in the top ``k``, shape (...), int64."""
         return self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
 
     @once
@@ -278,23 +274,26 @@ class TargetRanks:
 
     @once
     def discounts(self) -> Tensor:
-        """1 / log2(rank + 1) for each of ``target_ranks``, 0 for ``NOT_RANKED``, shape
-        (..., W), float64.
+        """1 / log2(rank + 1) for ``target_ranks``, shape (..., W), float64.
+
+        The discount of ``NOT_RANKED`` is 0.
         """
         ranks, size = self.hits.ranks, 1 << self.deepest.bit_length()
         return looked_up(_by_rank(size, ranks.device), ranks.clamp(max=size))
 
     def ideal_discount(self, k: Cutoff) -> Tensor:
-        """Return the ideal DCG for binary relevance: the sum of the first min(k, n)
-        discounts, shape (...), float64.
+        """Return the ideal DCG for binary relevance, shape (...), float64.
+
+        This is the sum of the first min(k, n) discounts.
         """
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
         attainable = self.attainable_at(k)
         return looked_up(_sums(1 << most.bit_length(), attainable.device), attainable)
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
-        """Return the ``k`` largest gains of the relevant labels of each row, found or
-        not, descending, then zeros.
+        """Return the ``k`` largest gains of relevant labels, descending, then zeros.
+
+        The labels of each row count whether they were found or not.
 
         Args:
             k: The number of gains, or several numbers.
@@ -323,8 +322,9 @@ def check_deep_enough(k: Cutoff, max_k: int) -> None:
 
 
 def listed_ids(ranks: TargetRanks, k: int) -> Tensor:
-    """Return the first ``k`` labels of each list, -1 behind its end, shape (..., k) or
-    less, int64.
+    """Return the first ``k`` labels of each list, -1 behind its end, int64.
+
+    The shape is (..., k) or less.
 
     The axis of buckets is 1 if each row has one list, with ``scope="global"``.
 
@@ -343,8 +343,9 @@ def listed_ids(ranks: TargetRanks, k: int) -> Tensor:
 
 
 def n_or_one(ranks: TargetRanks) -> Tensor:
-    """Return ``n_relevant``, but 1 for 0: the denominator of shares of the relevant
-    labels.
+    """Return ``n_relevant``, but 1 for 0.
+
+    This is the denominator of shares of the relevant labels.
     """
     return ranks.remembered("n or one", lambda: ranks.n_relevant.clamp(min=1))
 
@@ -430,7 +431,8 @@ def _by_rank(size: int) -> Tensor:
 
 @made_once
 def _sums(size: int) -> Tensor:
-    """Return the sums of the first 0 to ``size`` - 1 discounts, added in the same order
-    as the discounts of hits.
+    """Return the sums of the first 0 to ``size`` - 1 discounts.
+
+    They are added in the same order as the discounts of hits.
     """
     return ordered_prefix_sums(_by_rank(size, torch.device("cpu"))[1:size])

@@ -1,5 +1,6 @@
-"""Turn the arguments of an update into tensors, whatever holds their numbers: tensors,
-arrays, sparse matrices, columns of Arrow and pandas.
+"""Turn the arguments of an update into tensors.
+
+The numbers are in tensors, arrays, sparse matrices, or columns of Arrow or pandas.
 """
 
 from __future__ import annotations
@@ -42,9 +43,7 @@ STACKED = (
     "if it is the predict_proba of one binary output for each label, pass "
     "np.stack([p[:, 1] for p in preds], 1), one column per label"
 )
-"""The remedy for the list of arrays that scikit-learn returns for several binary
-outputs.
-"""
+"""The remedy for the arrays that scikit-learn returns for several binary outputs."""
 
 
 def as_tensors(caller: str, batch: Batch) -> None:
@@ -90,8 +89,9 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
 def _explicit_target(
     caller: str, target: ExplicitTarget
 ) -> tuple[str, Tensor, Tensor | None]:
-    """Return ``form``, ``target`` and ``gains`` of :class:`Batch` of a target in an
-    explicit form.
+    """Return ``form``, ``target``, ``gains`` of :class:`Batch` for an explicit target.
+
+    Raise TypeError unless exactly one explicit form is passed, or ids with gains.
     """
     target_ids, target_gains = pair_of_arrays(
         caller, "target_ids", target.ids, "target_gains", target.gains
@@ -131,8 +131,10 @@ def _explicit_target(
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
-    """Return a tensor, an array, a column or a scipy sparse matrix as a tensor without
-    a gradient; refuse others.
+    """Return a value as a tensor without a gradient.
+
+    The value is a tensor, an array, a column or a scipy sparse matrix; raise TypeError
+    for others.
     """
     if (
         type(value) is Tensor
@@ -157,9 +159,7 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
 
 
 def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
-    """Return a tensor without a gradient; raise if its layout or type is not
-    supported.
-    """
+    """Return a tensor without a gradient; raise for unsupported layouts or types."""
     if hasattr(value, "full_tensor"):
         raise TypeError(
             f"{caller}: {argument} is a DTensor; pass {argument}.full_tensor(), or "
@@ -193,8 +193,9 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
 
 
 def _from_numpy(caller: str, argument: str, array: Array) -> Tensor:
-    """Return an array as a tensor. They share their memory if torch can read it;
-    otherwise it is copied.
+    """Return an array as a tensor that shares its memory, or a copy.
+
+    The array is copied if torch cannot read its memory.
     """
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
@@ -325,8 +326,7 @@ def is_column(value: Any) -> bool:
 
 
 def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
-    """Return a column as an array: a column of numbers as (N,), a column of lists as
-    (N, longest list), padded.
+    """Return a column as an array: numbers as (N,), lists as (N, longest list).
 
     Ids are padded with -1, scores of candidates with minus infinity, gains of ids with
     0. A missing list is empty.
@@ -349,8 +349,9 @@ def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
 def pair_of_arrays(
     caller: str, name: str, column: Any, other_name: str, other_column: Any
 ) -> tuple[Any, Any]:
-    """Return two columns of lists, of ids and of a number for each, as arrays; return
-    other values unchanged.
+    """Return two columns of lists as arrays, and other values unchanged.
+
+    One column holds ids, the other a number for each id.
 
     Raises:
         ValueError: If one of them has more entries in a row.
@@ -434,8 +435,9 @@ def _array_of(caller: str, argument: str, content: ColumnContent) -> Array:
 
 
 def _padded(caller: str, argument: str, numbers: Array, lengths: Array) -> Array:
-    """Return a matrix (N, longest list) of lists that stand one behind the other;
-    shorter lists are padded.
+    """Return lists that stand one behind the other as a matrix (N, longest list).
+
+    Shorter lists are padded.
     """
     are_ids = argument not in ("target_gains", "preds[0]")
     if not len(numbers):  # the type of an empty column says nothing
@@ -477,9 +479,7 @@ def _check_lengths(
     other_name: str,
     other_lengths: Array | None,
 ) -> None:
-    """Raise if a list has another length than the list of the other column in its
-    row.
-    """
+    """Raise ValueError if the lists of a row have two lengths in the two columns."""
     if lengths is None or other_lengths is None or len(lengths) != len(other_lengths):
         return  # the shapes are checked later
     differs = lengths != other_lengths
@@ -499,8 +499,7 @@ def check_indexes(caller: str, arguments: Mapping[str, Any]) -> None:
     may have one weight per document or one per query.
 
     Raises:
-        ValueError: If two indexes differ. The message names the first row where they
-            differ.
+        ValueError: If two indexes differ. The message names the first such row.
     """
     first_of_length: dict[int, tuple[str, Any]] = {}
     for there, value in _single_arguments(arguments).items():
@@ -523,9 +522,7 @@ def check_indexes(caller: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _single_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by name, with the parts of an explicit target and of a pair by
-    names of their own.
-    """
+    """Return arguments by name, each part of a pair or explicit target by itself."""
     single: dict[str, Any] = {}
     for argument, value in arguments.items():
         if isinstance(value, ExplicitTarget):

@@ -1,7 +1,6 @@
 """The threads of the CPU.
 
-Torch runs on one thread, and steps that read many values divide their rows among
-several.
+Torch runs on one thread. Steps that read many values divide their rows among several.
 """
 
 from __future__ import annotations

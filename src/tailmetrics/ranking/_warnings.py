@@ -1,5 +1,6 @@
-"""Warnings that point at the caller's code: of the speed of batches, and of what is
-probably a mistake in a first one.
+"""Warnings that point at the caller's code.
+
+They are about the speed of batches, and about probable mistakes in a first batch.
 
 Each ``warning_of_`` function looks at values for one likely mistake, and returns the
 sentence of a warning, or None. It reads a sample of the rows, and nothing where reading
@@ -27,14 +28,16 @@ INSIDE = ("tailmetrics.", "torch", "functools")
 
 
 class SpeedWarning(UserWarning):
-    """Batches are read more slowly than they could be. The values are the same, so
-    reports do not repeat it.
+    """Batches are read more slowly than they could be.
+
+    The values are the same, so reports do not repeat this warning.
     """
 
 
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points at the first caller outside of the library, torch and
-    functools.
+    """Issue a warning that points at the first caller outside of the library.
+
+    Frames of torch and functools are passed over too.
     """
     frame, levels = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
@@ -45,8 +48,9 @@ def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 def warn_of_batch(notes: list[str], text: str) -> None:
-    """Issue a warning about a batch, and add it to the ``notes`` of the batch, which a
-    report shows.
+    """Issue a warning about a batch, and add it to the ``notes`` of the batch.
+
+    A report shows the notes.
     """
     notes.append(text)
     warn_outside(text)
@@ -54,9 +58,7 @@ def warn_of_batch(notes: list[str], text: str) -> None:
 
 @cache
 def warn_of_speed() -> None:
-    """Warn, once in a process, if torch reads batches on the CPU although nobody asked
-    for it.
-    """
+    """Warn once in a process if torch reads CPU batches, but nobody asked for it."""
     if native.is_missing():
         warn_outside(
             f"tailmetrics: batches on the CPU are read in {native.description()}. The "
@@ -74,41 +76,42 @@ def warn_of_speed() -> None:
 PADDED = "make the metrics with ignore_index={label}"
 """The remedy for target lists that seem to be padded by a label."""
 PADDED_BY_NAME = "take the name of this label out of the lists"
-"""The remedy where labels have names: the number of a label is its place among the
-names.
-"""
+"""The remedy where labels have names: a label is a place among the names."""
 
 SAMPLED_CELLS = 2**16
-"""At most this many cells are read, in whole rows, but at least one row. This takes a
-tenth of a millisecond.
+"""At most this many cells are read, in whole rows, but at least one row.
+
+This takes a tenth of a millisecond.
 """
 
 FEWEST_ROWS, CANDIDATES = 20, range(20, 1002)
-"""Sampled negatives are 19 to 1,000. Of 20 shuffled rows of so many classes hardly all
-have one and the same class.
+"""Sampled negatives are 19 to 1,000.
+
+Of 20 shuffled rows of so many classes, hardly all have the same class.
 """
 
 FEWEST_RISES = 16
-"""Steps of scores that all go up say that rows are in ascending order; by chance, once
-in 65,536.
+"""So many rising steps of scores, and no falling one, mean ascending rows.
+
+By chance this happens once in 65,536.
 """
 
 FEWEST_QUERIES = 5
 """Of so many rows hardly all have the label of their own number first."""
 
 SAME_PLACE = 0.8
-"""The share of equal ids that stand at the same place of preds and target where both
-are tokens.
-"""
+"""The share of equal ids at the same place of preds and target if both are tokens."""
 
 LEAST_ODDS = 1000
-"""In rankings of K places, n equal ids all stand at the same place in one of K ** n
-batches; so rare is no chance.
+"""The least odds against chance at which equal ids at the same place are tokens.
+
+In rankings of K places, n equal ids share all places in one of K ** n batches.
 """
 
 FIRST_TRY = 4
-"""A batch of so few rows is probably a first try: there more than half of the equal ids
-are enough.
+"""A batch of so few rows is probably a first try.
+
+Then more than half of the equal ids at the same place are enough.
 """
 
 SWAPPED = (
@@ -117,8 +120,9 @@ SWAPPED = (
 
 
 def first_rows(context: Context, value: Tensor) -> Tensor | None:
-    """Return the first rows that count, as a sample for checks of values. A vector is
-    one row.
+    """Return the first rows that count, as a sample for checks of values.
+
+    A vector is one row.
 
     The sample is None if no row counts, if the value is not dense, or if reading it
     would make a device wait.
@@ -141,8 +145,7 @@ def first_rows(context: Context, value: Tensor) -> Tensor | None:
 def warn_of_first_batch(
     context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth
 ) -> None:
-    """Warn of what a first batch looks like, where it is probably a mistake, and of
-    slow steps.
+    """Warn of probable mistakes in a first batch, and of slow steps.
 
     Args:
         context: The settings of the batch.
@@ -177,9 +180,7 @@ def warn_of_first_batch(
 def _warnings_of_preds(
     context: Context, batch: Batch, are_ids: bool
 ) -> list[str | None]:
-    """Return what ``preds`` look like, where they are probably something else than they
-    are taken for.
-    """
+    """Return warnings of ``preds`` that probably hold something else."""
     preds, target = batch.preds, batch.target
     if isinstance(preds, tuple):
         return [warning_of_distances(context, *preds)]
@@ -201,8 +202,9 @@ def _warnings_of_preds(
 
 
 def _layout(values: Tensor) -> str:
-    """Return the type and the width of a batch; its number of rows would make another
-    text of other batches.
+    """Return the type and the width of a batch.
+
+    The number of rows is left out, because it would give each batch another text.
     """
     axes = ", ".join(["N", *map(str, values.shape[1:])])
     return f"{str(values.dtype).removeprefix('torch.')} [{axes}]"
@@ -212,8 +214,9 @@ def _layout(values: Tensor) -> str:
 
 
 def warning_of_scores(context: Context, scores: Tensor, target: Tensor) -> str | None:
-    """Say that dense scores look like decisions or a target (only 0 and 1), or like
-    ranks (0 to L - 1 or 1 to L).
+    """Say that dense scores look like decisions, a target, or ranks.
+
+    Decisions and targets hold only 0 and 1; ranks go from 0 to L - 1 or from 1 to L.
 
     Args:
         context: The settings of the batch.
@@ -254,8 +257,9 @@ def warning_of_scores(context: Context, scores: Tensor, target: Tensor) -> str |
 def warning_of_sampled_negatives(
     context: Context, scores: Tensor, target: Tensor
 ) -> str | None:
-    """Say that the relevant label of every row is the first or the last of few columns,
-    as beside sampled negatives.
+    """Say that the relevant label of every row is the first or the last column.
+
+    This is so beside sampled negatives, in batches of few columns.
 
     Args:
         context: The settings of the batch.
@@ -300,8 +304,9 @@ def warning_of_sampled_negatives(
 
 
 def warning_of_ids(context: Context, ids: Tensor) -> str | None:
-    """Say that each row of ids holds the numbers 0 to K - 1 or 1 to K, as the ranks of
-    all labels would.
+    """Say that each row of ids holds the numbers 0 to K - 1 or 1 to K.
+
+    The ranks of all labels would look like this.
     """
     if ids.shape[1] < 2 or context.num_labels not in (None, ids.shape[1]):
         return None
@@ -322,8 +327,9 @@ def warning_of_ids(context: Context, ids: Tensor) -> str | None:
 def warning_of_ids_on_both_sides(
     context: Context, ids: Tensor, target: Tensor
 ) -> str | None:
-    """Say that whole numbers of one shape (N, K) look like labels of tokens, or like
-    scores and grades.
+    """Say that ids of one shape (N, K) look like labels of tokens, or like grades.
+
+    Grades are the whole numbers of a target beside whole scores of all labels.
 
     Of labels of tokens nearly all ids that a row of both sides has in common stand at
     the same place. In ranked lists beside sets of K labels, one in K does. Where all
@@ -362,9 +368,7 @@ def warning_of_ids_on_both_sides(
 
 
 def _are_tokens(ids: Tensor, other_ids: Tensor, num_common: int) -> bool:
-    """Whether so many of the common ids of two tables (N, K) stand at the same place
-    that it is hardly chance.
-    """
+    """Return whether common ids of two tables (N, K) share places beyond chance."""
     num_rows, width = ids.shape
     same_place = int(((ids == other_ids) & (ids >= 0)).sum())
     if width < 3 or same_place < 3 or torch.equal(ids, other_ids):
@@ -375,8 +379,9 @@ def _are_tokens(ids: Tensor, other_ids: Tensor, num_common: int) -> bool:
 
 
 def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
-    """Return the number of ids that a row of both tables (N, K) has in common; each
-    holds an id once in a row.
+    """Return how many ids the same rows of two tables (N, K) have in common.
+
+    Each table holds an id once in a row.
     """
     ordered = torch.cat([ids, other_ids], dim=1).sort(dim=1).values
     return int(repeats_previous(ordered).sum())
@@ -385,8 +390,7 @@ def _ids_in_common(ids: Tensor, other_ids: Tensor) -> int:
 def warning_of_distances(
     context: Context, scores: Tensor, ids: Tensor | None
 ) -> str | None:
-    """Say that the scores of each row are in ascending order and its ids are not, as in
-    the result of a search.
+    """Say that the scores of each row ascend but its ids do not, as in a search.
 
     Args:
         context: The settings of the batch.
@@ -425,8 +429,9 @@ def warning_of_distances(
 def warning_of_self_retrieval(
     context: Context, ids: Tensor, targets: Targets
 ) -> str | None:
-    """Say that the best label of each row is the row itself, as where embeddings are
-    searched in themselves.
+    """Say that the best label of each row is the row itself.
+
+    This is so if embeddings are searched in themselves.
 
     Rows whose only relevant label is their own number are pairs, such as images and
     their captions.
@@ -460,8 +465,9 @@ def warning_of_self_retrieval(
 
 
 def warning_of_gains(context: Context, scores: Tensor, target: Tensor) -> str | None:
-    """Say that integer gains of all labels may be lists of ids: padded by 0, or with
-    every label once.
+    """Say that integer gains of all labels may be lists of ids.
+
+    They look like ids if rows are padded by 0, or hold every label once.
 
     Args:
         context: The settings of the batch.
@@ -503,8 +509,9 @@ def warning_of_gains(context: Context, scores: Tensor, target: Tensor) -> str | 
 def warning_of_padding(
     caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None
 ) -> str | None:
-    """Say that a label looks like padding: most sequences end in a run of it, and it is
-    rare elsewhere.
+    """Say that a label looks like padding of sequences.
+
+    Most sequences end in a run of the label, and it is rare elsewhere.
 
     Args:
         caller: The name that the warning begins with.
@@ -539,8 +546,9 @@ def warning_of_padding(
 
 
 def warning_of_padded_lists(caller: str, lists: Tensor, remedy: str) -> str | None:
-    """Say that a label looks like padding of lists (N, M): most lists end in it, and it
-    is rare elsewhere.
+    """Say that a label looks like padding of lists (N, M).
+
+    Most lists end in the label, and it is rare elsewhere.
 
     Args:
         caller: The name that the warning begins with.
@@ -571,8 +579,7 @@ def warning_of_padded_lists(caller: str, lists: Tensor, remedy: str) -> str | No
 
 
 def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
-    """Return the label of which most sequences end in a run, if it is rare elsewhere;
-    None if there is none.
+    """Return the label in which most sequences end if it is rare elsewhere, or None.
 
     Args:
         sequences: Shape (N, T), whole numbers.
@@ -598,9 +605,7 @@ def _label_at_ends(sequences: Tensor, shortest: int) -> int | None:
 
 
 def _is_permutation(sample: Tensor) -> bool:
-    """Whether there are two columns or more, and all rows hold the numbers 0 to L - 1,
-    or all rows 1 to L.
-    """
+    """Return whether all rows hold 0 to L - 1, or all rows 1 to L, with L >= 2."""
     if sample.shape[1] < 2:
         return False
     ordered = sample.sort(dim=1).values.to(torch.int64)

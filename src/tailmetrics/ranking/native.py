@@ -1,5 +1,6 @@
-"""The steps of a ranking on the CPU that read many values, in C: each call runs on
-threads, without Python's lock.
+"""The steps of a ranking on the CPU that read many values, in C.
+
+Each call runs on several threads, without Python's lock.
 
 ``_native.c`` is compiled when the package is installed, if there is a C compiler.
 Without it, or with ``TAILMETRICS_NATIVE=0`` in the environment, steps in torch give the
@@ -27,13 +28,12 @@ from tailmetrics.ranking._threads import PROGRAM_THREADS
 
 SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
 SCORE_TYPES |= {torch.float32: (2, "float"), torch.float64: (3, "double")}
-"""For each type of scores, its number in the C file, and the C type in which scores are
-compared.
-"""
+"""For each type of scores: its number in C, and the C type that compares scores."""
 
 NO_MEMORY = 1
-"""The return code of a C function if a thread gets no memory. The code 2 says that an
-id is no label.
+"""The return code of a C function if a thread gets no memory.
+
+The code 2 says that an id is no label.
 """
 
 NONE = 2**63 - 1
@@ -63,14 +63,16 @@ FUNCTIONS = (
     "within_buckets",
     "add_up",
 )
-"""The functions of the C file; each takes the address of a task and a number of
-threads.
+"""The functions of the C file.
+
+Each takes the address of a task and a number of threads.
 """
 
 
 def load(path: Path) -> tuple[CDLL | None, str]:
-    """Return the library at ``path``, or None if it cannot be used, and a description
-    of the code that runs.
+    """Return the library at ``path``, or None, and a description of the code that runs.
+
+    The library is None if it cannot be used.
 
     The build has left a digest of the library and its source beside it: half a library
     would end the process.
@@ -106,22 +108,20 @@ def available() -> bool:
 
 
 def is_missing() -> bool:
-    """Whether the compiled library cannot be used, although the environment does not
-    ask for torch.
+    """Return whether the C library cannot be used, and the user did not choose torch.
+
+    ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
     """
     return not available() and os.environ.get("TAILMETRICS_NATIVE") != "0"
 
 
 def description() -> str:
-    """Return a description of the code that runs on the CPU, C or torch, and the reason
-    for torch.
-    """
+    """Return which code runs on the CPU, C or torch, and the reason for torch."""
     return _loaded()[1]
 
 
 def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
-    """Call a C function, which takes up to as many threads as the program gave to
-    torch.
+    """Call a C function on up to as many threads as the program gave to torch.
 
     Args:
         name: The function.
@@ -163,8 +163,9 @@ def _run(name: str, *task: int | Tensor | array[int] | None) -> None:
 
 
 def top_k(scores: Tensor, k: int) -> BestLabels:
-    """Return the ``k`` best labels of each row, in about one reading of the scores;
-    ties go to the lower id.
+    """Return the ``k`` best labels of each row; ties go to the lower id.
+
+    The scores are read about once.
 
     NaN counts as the largest score. Labels with -inf are behind all others, by id.
 
@@ -215,8 +216,7 @@ def hits(
         Columns are contiguous.
 
     Raises:
-        IndexError: If an id is no column of the mask, or a row has more than ``most``
-            labels.
+        IndexError: If an id is no column of the mask, or a row has over ``most`` labels.
     """
     ids, target = ids.contiguous(), target.contiguous()
     num_rows, length = ids.shape
@@ -243,8 +243,9 @@ def _written_hits(
     with_gains: bool,
     *task: int | Tensor | None,
 ) -> Hits:
-    """Call a C function that writes hits, and return them, cut to the largest number of
-    hits of a row, at least 1.
+    """Call a C function that writes hits, and return them as a narrow table.
+
+    The table is as wide as the largest number of hits of a row, and at least 1.
 
     Args:
         name: The function.
@@ -272,8 +273,7 @@ def _written_hits(
 
 
 def check_lists(ids: Tensor) -> ListCheck:
-    """Find the lowest and highest id of lists, and the first rows with a gap and with a
-    repeated id.
+    """Find the lowest and highest id, and the first rows with a gap and a repeated id.
 
     Args:
         ids: Shape (N, K), int64: the lists.
@@ -292,8 +292,9 @@ def check_lists(ids: Tensor) -> ListCheck:
 def within_buckets(
     ids: Tensor | None, bucket_of: Tensor, num_buckets: int, hits: Hits
 ) -> tuple[Hits, Tensor]:
-    """Return the hits of each row and bucket, with their ranks among the listed labels
-    of their bucket.
+    """Return the hits of each row and bucket, with ranks within their bucket.
+
+    A rank counts the listed labels of the bucket.
 
     Args:
         ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label.
@@ -336,8 +337,9 @@ def within_buckets(
 
 
 def largest(scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
-    """Return the largest score of each group of labels, shape (N, num_groups); NaN if
-    one is NaN, -inf without a label.
+    """Return the largest score of each group of labels, shape (N, num_groups).
+
+    NaN if a score of the group is NaN, -inf for a group without a label.
 
     Args:
         scores: Shape (N, L), float32 or float64.
@@ -363,8 +365,10 @@ def largest(scores: Tensor, groups: Tensor, num_groups: int) -> Tensor:
 
 
 def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> Tensor:
-    """Count, for each given label, the scores of the row that are higher, equal, and
-    equal in a lower column.
+    """Count, for each given label, higher scores, equal ones, and equal ones before.
+
+    Equal scores are before the given label if their column is lower. Only scores of the
+    same row count.
 
     Args:
         scores: Shape (N, C), the types of :func:`top_k`; NaN never counts.
@@ -372,8 +376,7 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> 
             given label of each row.
         labels: Shape (T,), int64: columns. Below 0, the label is lower than all
             columns; from C on, it is higher.
-        own: Shape (T,), float64: the scores of the given labels. For NaN all counts are
-            0.
+        own: Shape (T,), float64: the scores of the given labels. All counts of NaN are 0.
 
     Returns:
         The three counts, shape (3, T), int64. A given label that is one of the columns
@@ -391,8 +394,9 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> 
 
 
 def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor:
-    """Add up real numbers over an axis as whole numbers; see
-    :class:`tailmetrics.metrics._states.FixedPoint`.
+    """Add up real numbers over an axis as whole numbers.
+
+    See :class:`tailmetrics.metrics._states.FixedPoint`.
 
     Args:
         values: Shape (..., N, ...), float64.
