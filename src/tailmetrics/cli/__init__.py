@@ -62,8 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _handle_signals() -> None:
-    """Let signals end the process at once, except a signal that the shell ignores, as
-    for processes in background.
+    """Let signals end the process at once.
+
+    A signal that the shell ignores, as for processes in background, stays ignored.
     """
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP"):  # not on Windows
@@ -90,8 +91,9 @@ def _leave(number: int, _: Any) -> None:
 
 
 def _print_help(words: Sequence[str]) -> int:
-    """Print the help or the version at once, without torch, which takes seconds to
-    load, and leave.
+    """Print the help or the version, and leave.
+
+    torch, which takes seconds to load, is not imported.
     """
     from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
@@ -111,8 +113,9 @@ def _print_help(words: Sequence[str]) -> int:
 
 
 def _run(words: Sequence[str], is_program: bool) -> int:
-    """Run a command, and return the exit status; print an error that the user can do
-    something about.
+    """Run a command, and return the exit status.
+
+    An error that the user can do something about is printed.
     """
     request = None
     try:

@@ -23,8 +23,9 @@ NEEDS_OF_COUNTS = frozenset({"buckets", "label_counts"})
 
 
 def chosen_metrics(request: Request) -> list[TopKMetric]:
-    """Return the metrics of the config, except the metrics that ``--without`` names by
-    class or key.
+    """Return the metrics of the config, except those that ``--without`` names.
+
+    ``--without`` names metrics by class or key.
 
     Raises:
         CommandError: If there are no metrics, or if ``--without`` names an unknown
@@ -52,15 +53,14 @@ def chosen_metrics(request: Request) -> list[TopKMetric]:
 
 
 def _names_of(metric: TopKMetric) -> list[str]:
-    """Return the names by which ``--without`` leaves a metric out: its class and its
-    stems.
-    """
+    """Return the names by which ``--without`` names a metric: class and stems."""
     return [type(metric).__name__.lower(), *_stems([metric])]
 
 
 def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
-    """Return the keys of metrics without cut-off and bucket; of a metric with one key,
-    also with its cut-off.
+    """Return the keys of metrics without cut-off and bucket.
+
+    A metric with a single key is also listed with its cut-off.
     """
     stems: dict[str, None] = {}
     for metric in metrics:
@@ -74,8 +74,9 @@ def _stems(metrics: Sequence[TopKMetric]) -> list[str]:
 def metrics_for(
     metrics: Sequence[TopKMetric], inputs: Inputs, request: Request, messages: Messages
 ) -> Sequence[TopKMetric]:
-    """Return the metrics of which all runs have values; values by label, such as
-    thresholds, are by label id.
+    """Return the metrics for which all runs have values.
+
+    Values by label, such as thresholds, are put in the order of label ids.
 
     Raises:
         ValueError: If a metric has values by label, but labels are names, which no file
@@ -97,8 +98,7 @@ def _answered(
     request: Request,
     messages: Messages,
 ) -> list[TopKMetric]:
-    """Return the metrics of a preset that can be computed from the files, and warn of
-    the others.
+    """Return the metrics of a preset that the files answer, and warn of the others.
 
     A preset is made for a field, not for one form of its data. No metric of the user's
     own config is left out.
@@ -123,8 +123,9 @@ def _answered(
 def _without_counts(
     metrics: Sequence[TopKMetric], messages: Messages
 ) -> list[TopKMetric]:
-    """Return the metrics that need no training counts, and warn of the others; return
-    all if all need them.
+    """Return the metrics that need no training counts, and warn of the others.
+
+    If all metrics need training counts, return all.
     """
     others = []
     overall = []
@@ -172,8 +173,9 @@ def _problem_with(metric: TopKMetric, dataset: Dataset) -> str | None:
 
 
 def _have_scores(dataset: Dataset) -> bool:
-    """Whether lists hold scores. Ranks, which are read as whole numbers below 0, are no
-    scores.
+    """Whether lists hold scores.
+
+    Ranks, which are read as whole numbers below 0, are no scores.
     """
     values = dataset.preds.first_values()
     return bool(((values >= 0) | (values != values.round())).any())

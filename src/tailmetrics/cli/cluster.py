@@ -1,5 +1,6 @@
-"""Evaluates shares of the files on a cluster of Ray, Spark or Dask: each task opens the
-files and reads its share.
+"""Evaluates shares of the files on a cluster of Ray, Spark or Dask.
+
+Each task opens the files and reads its share.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from tailmetrics.io.opening import open_input
 ERROR_LENGTH = 300
 """The most characters that are shown of an engine's error."""
 SHARES_PER_CORE = 2
-"""With two shares per core, a share that is repeated delays the result half as much as
-with one.
+"""Default number of shares per core.
+
+A repeated share delays the result half as much as with one share per core.
 """
 PACKAGES = {"ray": "ray", "spark": "pyspark", "dask": "distributed"}
 """The package that each engine needs."""
@@ -91,8 +93,9 @@ class Engine:
 
 
 def _check_options(options: EvaluateOptions) -> None:
-    """Raise if an option needs values of rows or a GPU: tasks return sums, and compute
-    on CPUs.
+    """Raise if an option needs values of rows or a GPU.
+
+    Tasks return sums, and compute on CPUs.
     """
     impossible = {
         "--per-row": options.per_row,
@@ -110,8 +113,9 @@ def _check_options(options: EvaluateOptions) -> None:
 
 
 def _check_rows_are_numbered(preds: str, data: DataOptions) -> None:
-    """Raise if the lines of the predictions name their query: rows of one query may
-    then be in several shares.
+    """Raise if the lines of the predictions name their query.
+
+    Rows of one query could then be in several shares.
     """
     if open_input("--engine", "preds", preds, forms_of(data)).lines is not None:
         problem = (

@@ -47,9 +47,7 @@ SAME_CONFIG = (
     "with --only."
 )
 Tables: TypeAlias = Mapping[str, Sequence[RowTable]]
-"""The tables of values per row of the runs of each model, such as its seeds, by the
-name of the model.
-"""
+"""Name of a model -> the tables of values per row of its runs, such as seeds."""
 
 
 def compare_runs(request: Request, messages: Messages) -> None:
@@ -100,9 +98,7 @@ def compare_runs(request: Request, messages: Messages) -> None:
 
 
 def _check_reports(models: Tables, paths: Iterable[Path]) -> None:
-    """Raise if a folder that is compared holds a report and a table of rows of two
-    evaluations.
-    """
+    """Raise if a compared folder holds a report and rows of two evaluations."""
     folders = {path for path in paths if path.is_dir()}
     for table in _all_tables(models):
         if table.path.parent in folders:
@@ -132,8 +128,9 @@ def _notes_of(tables: Sequence[RowTable]) -> list[str]:
 
 
 def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
-    """Return the files of each model: commas separate the runs of one model, unless the
-    whole word names a file.
+    """Return the files of each model; commas separate the runs of one model.
+
+    A word that names a file is not split at its commas.
     """
     models = []
     for word in words:
@@ -145,8 +142,9 @@ def _files_of_models(words: Sequence[str]) -> list[list[Path]]:
 
 
 def _names(names: Sequence[str] | None, models: Sequence[Sequence[Path]]) -> list[str]:
-    """Return the name of each model: the given name, or its file's name, with the
-    folder if file names are equal.
+    """Return the name of each model: the given name, or the name of its file.
+
+    The folder is added to equal file names.
     """
     if len(models) < 2:
         raise CommandError(
@@ -187,9 +185,7 @@ def _short_name(path: Path) -> str:
 
 
 def _where_paths_differ(files: Sequence[Path]) -> list[str]:
-    """Return the parts of paths between those with which all begin, and those with
-    which all end.
-    """
+    """Return the parts of paths between their common beginning and common end."""
     parts = [file.parts for file in files]
     start = _num_equal(parts)
     end = _num_equal([path[::-1] for path in parts])
@@ -207,8 +203,9 @@ def _num_equal(paths: Sequence[Sequence[str]]) -> int:
 
 
 def _check_only_tables(request: Request) -> None:
-    """Raise if an option of the evaluation is given beside tables: they hold computed
-    values.
+    """Raise if an option of the evaluation is given beside tables.
+
+    Tables hold computed values.
     """
     default = DataOptions()
     needed_by_clusters = ("target", "format", "columns")
@@ -233,8 +230,9 @@ def _check_only_tables(request: Request) -> None:
 
 
 def _names_of_options(request: Request, options: Sequence[str]) -> list[str]:
-    """Return options as they are given: on the command line, in a config, or by a
-    preset, which is named once.
+    """Return options as they are given: by command line, config or preset.
+
+    A preset is named once.
     """
     names: list[str] = []
     for option in options:
@@ -256,9 +254,7 @@ def _names_of_options(request: Request, options: Sequence[str]) -> list[str]:
 def _written_tables(
     request: Request, names: Sequence[str], scratch: Path, messages: Messages
 ) -> list[Path]:
-    """Evaluate each run of ``--preds``, and return the paths of the tables of values
-    per row.
-    """
+    """Evaluate each run of ``--preds``, and return the paths of the row tables."""
     preds = request.comparison.preds or []
     inputs = open_inputs(preds, request.data, messages, request.comparison.clusters)
     first_rows = _rows_of(inputs.runs[0])
@@ -357,8 +353,9 @@ def _first_table(models: Tables) -> RowTable:
 
 
 def _compared_keys(models: Tables, options: CompareOptions) -> list[str]:
-    """Return the keys of the values that are compared; with ``--only`` those that all
-    tables have alike.
+    """Return the keys of the values that are compared.
+
+    With ``--only``, these are the keys that all tables have alike.
     """
     first = _first_table(models)
     keys = []
@@ -375,8 +372,9 @@ def _compared_keys(models: Tables, options: CompareOptions) -> list[str]:
 
 
 def _check_keys(models: Tables, keys: Sequence[str]) -> None:
-    """Raise if a table has a value that the first table lacks, and that would be left
-    out without a word.
+    """Raise if a table has a value that the first table lacks.
+
+    Such a value would be left out silently.
     """
     for table in _all_tables(models):
         for key in table.pairs:
@@ -404,8 +402,9 @@ def _clusters(models: Tables, request: Request) -> list[Any] | None:
 
 
 def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
-    """Return the clusters that tables keep, whose rows are in one order; None if no
-    table keeps any.
+    """Return the clusters that tables keep; None if no table keeps any.
+
+    The rows of the tables are in one order.
 
     Raises:
         CommandError: If two tables keep different clusters.
@@ -425,9 +424,7 @@ def _clusters_in(tables: Iterable[RowTable]) -> list[Any] | None:
 
 
 def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
-    """Return the metric of the first question that is by bucket, or else of the first
-    question.
-    """
+    """Return the metric of the first question by bucket, else of the first question."""
     questions = []
     for pattern in only:
         for key in keys:
@@ -441,9 +438,7 @@ def _headline(only: Sequence[str], keys: Sequence[str], facts: RowFacts) -> str:
 
 
 def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:
-    """Return the keys that are used only for gaps between the buckets of compared
-    metrics.
-    """
+    """Return the keys used only for gaps between buckets of compared metrics."""
     stems = {key.rpartition("/")[0] for key in keys}
     needed = []
     for gap, bucket_keys in facts.gaps.items():
@@ -455,8 +450,9 @@ def _parts_of_gaps(keys: Sequence[str], facts: RowFacts) -> list[str]:
 
 
 def _check_tables(models: Tables, name: str, keys: Sequence[str]) -> None:
-    """Raise if a table of a model does not fit the first table: by rows, groups, keys,
-    targets or options.
+    """Raise if a table of a model does not fit the first table.
+
+    Rows, groups, keys, targets and options must fit.
     """
     first = _first_table(models)
     first_name = next(iter(models))

@@ -1,6 +1,4 @@
-"""Reads configs: YAML files with metrics and options, and the presets that come with
-the library.
-"""
+"""Reads configs, YAML files with metrics and options, and the library's presets."""
 
 from __future__ import annotations
 
@@ -23,8 +21,9 @@ class _RepeatedKeyError(Exception):
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
-    """Reads plain values, and refuses keys that stand twice in a mapping, of which YAML
-    would drop the first.
+    """Reads plain values, and refuses keys that stand twice in a mapping.
+
+    YAML would drop the first value of such a key.
     """
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -45,8 +44,9 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
 
 
 def preset_paths() -> dict[str, Path]:
-    """Return the presets by name. A preset is a config of the library that has a list
-    ``metrics:``.
+    """Return the presets by name.
+
+    A preset is a config of the library that has a list ``metrics:``.
     """
     package = Path(tailmetrics.__file__).parent
     # inside the package when installed, beside src in a checkout
@@ -130,8 +130,9 @@ def _too_large(source: str) -> CommandError:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether a text in YAML is nested deeper than :data:`DEEPEST`; it is read no
-    further than that.
+    """Whether a text in YAML is nested deeper than :data:`DEEPEST`.
+
+    The text is read only up to that depth.
     """
     depth = 0
     for event in yaml.parse(text):
@@ -145,9 +146,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 def _is_too_large(value: Any) -> bool:
-    """Whether a value of YAML holds more than :data:`MOST_VALUES` once its aliases are
-    written out.
-    """
+    """Whether YAML with aliases written out exceeds :data:`MOST_VALUES` values."""
     num_values = 0
     waiting = [value]
     while waiting:

@@ -43,8 +43,9 @@ from tailmetrics.report.files import file_names
 from tailmetrics.significance import Interval, intervals
 
 READ_VALUES = 2**25
-"""The most values read at once (256 MB). All sets of keys get the same draws, because
-they have the same seed.
+"""The most values read at once (256 MB).
+
+All sets of keys get the same draws, because they have the same seed.
 """
 
 
@@ -66,17 +67,16 @@ class Run:
 
     @property
     def note_on_sequences(self) -> list[str]:
-        """The note on scores (B, T, L), for intervals and comparisons without
-        clusters.
-        """
+        """The note on scores (B, T, L) without clusters; empty for other runs."""
         if self.dataset.tokens == 1 or self.clusters is not None:
             return []
         return [ON_SEQUENCES]
 
 
 def evaluate(request: Request, messages: Messages) -> None:
-    """Evaluate, then write and print the results that the options ask for; after an
-    error nothing is written.
+    """Evaluate, then write and print the results that the options ask for.
+
+    After an error nothing is written.
 
     Args:
         request: The command line.
@@ -180,8 +180,9 @@ def computing_device(name: str) -> torch.device:
 def report_of(
     evaluation: Evaluation, run: Run, data: DataOptions, messages: Messages
 ) -> Report:
-    """Return the report of a run, with notes on its rows; warn of queries that are left
-    out.
+    """Return the report of a run, with notes on its rows.
+
+    Warn of likely mistakes, and of queries that are left out.
     """
     dataset = run.dataset
     preds, target = Path(run.preds).name, Path(str(data.target)).name
@@ -205,8 +206,9 @@ def report_of(
 
 
 def notes_for_comparisons(report: Report, run: Run) -> list[str]:
-    """Return the notes that a table of rows keeps. A comparison shows no values of
-    other orders of equal scores.
+    """Return the notes that a table of rows keeps.
+
+    A comparison shows no values of other orders of equal scores.
     """
     warnings_of_values = report.warnings_of_rows
     return list(dict.fromkeys([*warnings_of_values, *run.note_on_sequences]))
@@ -244,9 +246,7 @@ def _check_options(request: Request, options: EvaluateOptions) -> None:
 
 
 def _check_row_table(path: Path) -> None:
-    """Raise if the name of the table of rows ends in the suffix of another format than
-    Parquet.
-    """
+    """Raise if the table of rows has the suffix of another format than Parquet."""
     for form in FORMATS.values():
         if suffix_of(path) in form.suffixes and form.name != "parquet":
             raise CommandError(
@@ -256,8 +256,9 @@ def _check_row_table(path: Path) -> None:
 
 
 def _keeps_rows(options: EvaluateOptions, output_options: OutputOptions) -> bool:
-    """Whether a table of rows is kept, by default in the folder of the report; engines
-    send no values of rows.
+    """Whether a table of rows is kept.
+
+    By default, the folder of the report keeps one; engines send no values of rows.
     """
     if options.per_row is not None:
         return True
@@ -269,8 +270,9 @@ def _keeps_rows(options: EvaluateOptions, output_options: OutputOptions) -> bool
 
 
 def _draws_intervals(options: EvaluateOptions) -> bool:
-    """Whether intervals are computed from the table of rows, by resampling or from
-    clusters.
+    """Whether intervals are computed from the table of rows.
+
+    They are computed by resampling or from clusters.
     """
     if options.no_intervals:
         return False
@@ -318,8 +320,9 @@ def _run(options: EvaluateOptions, inputs: Inputs) -> Run:
 def _notes_on_filter(
     dataset: Dataset, data: DataOptions, messages: Messages
 ) -> list[str]:
-    """Return the note on the pairs that ``--filter`` leaves out; warn if positives are
-    among them.
+    """Return the note on the pairs that ``--filter`` leaves out.
+
+    Warn if positives are among the pairs.
 
     Such positives may be those that were held out.
     """
@@ -342,8 +345,9 @@ def _notes_on_filter(
 def _with_note_on_catalogue(
     report: Report, evaluation: Evaluation, run: Run, data: DataOptions
 ) -> Report:
-    """Return the report of one run with a note on its catalogue; comparisons refuse
-    runs of other catalogues.
+    """Return the report of one run with a note on its catalogue.
+
+    Comparisons refuse runs of other catalogues.
     """
     names = run.dataset.label_names
     if names is None or data.num_labels is not None or data.label_names is not None:
@@ -358,9 +362,7 @@ def _with_note_on_catalogue(
 def _with_facts_of_the_command(
     report: Report, request: Request, inputs: Inputs, run: Run, messages: Messages
 ) -> Report:
-    """Return the report with its title, its words, how files were read, and the
-    warnings that were printed.
-    """
+    """Return the report with its title, words, readings and printed warnings."""
     notes = list(report.notes)
     if not request.evaluation.no_intervals:
         notes += run.note_on_sequences
@@ -381,9 +383,7 @@ def _with_facts_of_the_command(
 def _with_drawn_intervals(
     report: Report, path: Path, request: Request, run: Run
 ) -> Report:
-    """Return the report with the interval of each key from a table of values per
-    row.
-    """
+    """Return the report with intervals of all keys from a table of values per row."""
     resampling = request.resampling
     if not request.evaluation.intervals:
         resampling = replace(resampling, resamples=0)

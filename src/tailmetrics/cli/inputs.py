@@ -1,5 +1,6 @@
-"""Opens the files that the options name, with the same label ids and number of labels
-for all files.
+"""Opens the files that the options name.
+
+All files get the same label ids and number of labels.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ from tailmetrics.tree import LabelTree
 
 
 class Share(NamedTuple):
-    """One of several equal parts of the rows, which a task of a cluster reads; by
-    default all rows.
+    """One of several equal parts of the rows; by default all rows.
+
+    A task of a cluster reads one share.
     """
 
     number: int = 0
@@ -59,9 +61,7 @@ ALL_ROWS = Share()
 
 
 SHARED_OPTIONS = ("columns", "string_ids", "batch_rows", "memory")
-"""Options that read all files alike, by the names of the arguments of ``read`` and
-``read_target``.
-"""
+"""Options that read all files alike: arguments of ``read`` and ``read_target``."""
 RUN_OPTIONS = (
     *(
         "format",
@@ -85,8 +85,7 @@ RUN_OPTIONS = (
 
 @dataclass(frozen=True)
 class Files:
-    """The facts with which any machine that sees the files can open a share of the
-    rows.
+    """The facts that open a share of the rows on any machine that sees the files.
 
     Attributes:
         options: The options that name the files, except the predictions.
@@ -120,8 +119,9 @@ class Files:
         )
 
     def open_train(self, share: Share = ALL_ROWS) -> TargetDataset | None:
-        """Open training targets, if there are any. They are only counted, so that their
-        rows need no names.
+        """Open training targets; None without any.
+
+        The targets are only counted, so that their rows need no names.
         """
         options = self.options
         if options.train_target is None:
@@ -138,9 +138,7 @@ class Files:
         )
 
     def _arguments(self, names: Sequence[str], share: Share) -> dict[str, Any]:
-        """Return the arguments that both functions share, and the options of these
-        names.
-        """
+        """Return the arguments that both functions share, and the named options."""
         arguments: dict[str, Any] = {
             "extra_columns": self.extra_columns,
             "label_names": self.names,
@@ -164,9 +162,7 @@ class Files:
 
 
 def absolute_path(path: str) -> str:
-    """Return the absolute path of a file; return an address on the network
-    unchanged.
-    """
+    """Return the absolute path of a file, or a network address unchanged."""
     if is_address(path):
         return path
     return str(Path(path).absolute())
@@ -184,9 +180,7 @@ def show_readings(preds: str, options: DataOptions) -> list[str]:
 
 
 def _by_role(options: DataOptions, name: str) -> dict[str, Any]:
-    """Return the values of an option of all files, under ``""``, and of its siblings
-    for one kind of file.
-    """
+    """Return the values of an option for all files (``""``) and for each kind."""
     values = {"": getattr(options, name)}
     for role in ("preds", "target", "train"):
         values[role] = getattr(options, f"{role}_{name}")
@@ -210,8 +204,9 @@ def forms_of(options: DataOptions, extra_columns: tuple[str, ...] = ()) -> Forms
 def _extra_columns(
     options: DataOptions, clusters: str | None = None
 ) -> tuple[str, ...]:
-    """Return the columns of the targets that options read as groups or clusters, so
-    that they are no gains.
+    """Return the columns of the targets that options read as groups or clusters.
+
+    These columns are no gains.
     """
     return tuple(name for name in (options.row_groups, clusters) if name is not None)
 
@@ -312,9 +307,7 @@ def open_inputs(
 
 
 def _check_options(options: DataOptions) -> None:
-    """Raise if there are no targets, or if options of training counts contradict each
-    other.
-    """
+    """Raise if there are no targets, or if options of training counts conflict."""
     if options.target is None:
         raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
@@ -334,9 +327,7 @@ def _opened(
     extra_columns: tuple[str, ...],
     on_progress: Any,
 ) -> Inputs:
-    """Open all files; those that come first tell the number of labels for the
-    others.
-    """
+    """Open all files; the first ones tell the number of labels for the others."""
     label_names = None
     if options.label_names is not None:
         label_names = read_lines(options.label_names)
@@ -375,9 +366,7 @@ def _opened(
 def _stated_number(
     options: DataOptions, label_names: Sequence[str] | None, counts: Tensor | None
 ) -> tuple[int | None, NumberSource]:
-    """Return the number of labels that options state, and the first option that states
-    it.
-    """
+    """Return the number of labels that options state, and the first such option."""
     numbers = {}
     if label_names is not None:
         numbers["label_names"] = len(label_names)
@@ -398,8 +387,9 @@ def _label_facts(
     extra_columns: tuple[str, ...],
     label_names: Sequence[str] | None,
 ) -> LabelFacts:
-    """Return the training counts, if a file gives them, and the labels, if more files
-    name some than a run and targets.
+    """Return what files tell of training counts and labels before runs are opened.
+
+    Labels are gathered only if more files name some than a run and targets.
 
     Raises:
         CommandError: If labels are names, but nothing puts counts or names in the order
@@ -455,8 +445,9 @@ def _counts_by_id(
     places: Tensor | None,
     num_labels: int | None,
 ) -> Tensor:
-    """Return counts without names in the order of label ids; those of named labels
-    stand in that of --label-names.
+    """Return counts without names in the order of label ids.
+
+    Counts of named labels follow the order of ``--label-names``.
     """
     counts = counted.by_id(num_labels, None)
     if places is not None:
@@ -481,9 +472,7 @@ def _counts_of_names(
     label_names: Sequence[str] | None,
     num_labels: int | None,
 ) -> Tensor:
-    """Return the counts of a file that names labels, or the ids of labels, in the order
-    of label ids.
-    """
+    """Return the counts of a file with names or ids, in the order of label ids."""
     if names is None and label_names is not None:  # of label ids, in their order
         check_distinct(label_names)
         names = label_names
@@ -529,8 +518,9 @@ def input_files(
 
 
 def _local_files(paths: Iterable[str]) -> list[Path]:
-    """Return the files of this machine that paths, folders and patterns name; the path
-    itself where none is found.
+    """Return the local files that paths, folders and patterns name.
+
+    A path for which no file is found is returned unchanged.
     """
     files: list[Path] = []
     for path in paths:
@@ -547,8 +537,7 @@ def _local_files(paths: Iterable[str]) -> list[Path]:
 
 
 def options_of_values(options: DataOptions) -> Mapping[str, Any]:
-    """Return the options on which the values of rows depend, and which are no arguments
-    of metrics.
+    """Return the options, beside metric arguments, on which values of rows depend.
 
     Two tables of values per row can be compared only if these options are equal.
     ``--missing`` is left out: it changes which rows a table has, and changes nothing
@@ -622,8 +611,9 @@ def read_labels(inputs: Inputs) -> ReportLabels:
 
 
 def _all_names(inputs: Inputs) -> Sequence[str] | None:
-    """Return the name of each label id; labels beyond the names in the files have empty
-    names.
+    """Return the name of each label id, or an empty name; None without names.
+
+    Labels beyond the names in the files have empty names.
     """
     names, num_labels = inputs.runs[0].label_names, inputs.files.num_labels
     if names is None:
@@ -634,8 +624,9 @@ def _all_names(inputs: Inputs) -> Sequence[str] | None:
 
 
 def read_lines(path: str, axes: int = 1) -> list[str]:
-    """Return the stripped lines of a text file, or the entries of an array with at most
-    ``axes`` axes.
+    """Return the stripped lines of a text file, or the entries of an array.
+
+    The array has at most ``axes`` axes.
     """
     file = check_file(path)
     if suffix_of(file) == "npy":
@@ -651,7 +642,5 @@ def read_lines(path: str, axes: int = 1) -> list[str]:
 
 
 def names_a_file(value: str) -> bool:
-    """Whether the value of ``--row-groups`` or ``--clusters`` names a file, not a
-    column.
-    """
+    """Whether ``--row-groups`` or ``--clusters`` names a file, not a column."""
     return is_address(value) or Path(value).is_file()

@@ -1,5 +1,6 @@
-"""Errors and warnings of the command line: each names the problem and a remedy, without
-a traceback.
+"""Errors and warnings of the command line.
+
+Each names the problem and a remedy, without a traceback.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class CommandError(Exception):
 
 
 REPORTED = (CommandError, ValueError, OSError)
-"""Errors that the user can do something about; anything else is a defect and keeps its
-traceback.
+"""Errors that the user can do something about.
+
+Any other error is a defect and keeps its traceback.
 """
 HIDDEN = re.compile(rf"[/\\]{re.escape(SCRATCH)}[^/\\:\s'\"]*")
 """A hidden folder in a path; a colon and the reason of an error may follow."""
@@ -46,9 +48,7 @@ HELP = (
 
 
 def write_to_stderr(text: str) -> None:
-    """Write a text to stderr; where it is closed or full, the results do not wait for
-    it.
-    """
+    """Write a text to stderr; ignore a stderr that is closed or full."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):
             sys.stderr.write(text)
@@ -62,8 +62,7 @@ def print_error(error: Exception) -> None:
 
 
 def describe(error: Exception) -> tuple[str, str]:
-    """Return the problem and the remedy, one line each, with at most 400 letters
-    together.
+    """Return the problem and the remedy in a line each, at most 400 letters together.
 
     Output files are named by their final paths, not by their paths in hidden folders.
 
@@ -114,9 +113,7 @@ def did_you_mean(unknown_words: Iterable[str], words: Iterable[str]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the lines as one line, joined by semicolons; after a colon there is no
-    semicolon.
-    """
+    """Return the lines as one line, joined by semicolons, or by blanks after colons."""
     line = ""
     for part in filter(None, map(str.strip, text.splitlines())):
         if line.endswith(":"):
@@ -131,8 +128,7 @@ def _one_line(text: str) -> str:
 
 
 class Messages:
-    """Prints each warning and note once, as one line without the line of code that gave
-    it.
+    """Prints each warning and note once, in one line without its line of code.
 
     Attributes:
         warnings: The warnings so far, which reports repeat.
@@ -144,9 +140,7 @@ class Messages:
         self.printed: set[str] = set()
 
     def warn(self, text: str) -> None:
-        """Print a warning: a decision of the command line, or a fact that a reader of
-        the numbers should know.
-        """
+        """Print a warning: a decision of the command, or a fact about the numbers."""
         if text not in self.warnings:
             self.warnings.append(text)
         self._print("warning", text)
@@ -161,9 +155,7 @@ class Messages:
 
     @contextmanager
     def captured(self, as_notes: bool = False) -> Iterator[None]:
-        """Print the warnings of libraries, too; ``as_notes`` keeps them out of
-        reports.
-        """
+        """Print the warnings of libraries, too; as notes they stay out of reports."""
 
         def show(
             message: Warning | str, category: type[Warning], *_: Any, **__: Any

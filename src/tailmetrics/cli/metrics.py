@@ -1,5 +1,6 @@
-"""The metrics of the command line and of configs: from a class and its arguments to
-objects.
+"""The metrics of the command line and of configs.
+
+Metrics are given by a class and its arguments, and become objects.
 """
 
 from __future__ import annotations
@@ -179,9 +180,7 @@ def ignored_label_of(metrics: Iterable[TopKMetric]) -> int | None:
 def error_of_own_metric(
     error: Exception, kinds: Iterable[type[TopKMetric]]
 ) -> CommandError | None:
-    """Return an error of a class that the user wrote, as an error of the command; None
-    for other errors.
-    """
+    """Return an error of the user's own class as a CommandError; None for others."""
     for kind in kinds:
         name = kind.__name__
         modules = _own_modules(kind)
@@ -217,9 +216,7 @@ def _own_modules(kind: type[TopKMetric]) -> set[str]:
 
 
 def _last_place_in(error: Exception, modules: Collection[str]) -> str:
-    """Return the file and line of some modules that was called last before an error;
-    empty if none was.
-    """
+    """Return the last file and line in ``modules`` before an error, or ``""``."""
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__") in modules:

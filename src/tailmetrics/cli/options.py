@@ -1,5 +1,6 @@
-"""The options of the command line: each field is one option, with its type, its default
-and one sentence for the help.
+"""The options of the command line.
+
+Each field is one option, with its type, its default and one sentence for the help.
 
 An option has the name of the argument of ``evaluate`` or ``compare_runs``:
 ``row_groups`` is ``--row-groups`` on the command line, and ``row_groups:`` in a config.
@@ -43,16 +44,12 @@ OPPOSITES = {
     "quiet": "verbose",
     "verbose": "quiet",
 }
-"""Options that say the opposite of each other: one on the command line replaces the
-other in a config.
-"""
+"""Opposite options: one on the command line replaces the other in a config."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
-    """The files that every run is evaluated against, how they are read, and what holds
-    for all metrics.
-    """
+    """The files to evaluate against, how they are read, and options of all metrics."""
 
     target: Annotated[
         str | None,

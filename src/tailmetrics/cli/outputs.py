@@ -1,5 +1,6 @@
-"""Output files: they are written into hidden folders, and move to their places after
-everything has succeeded.
+"""Output files, which appear only after everything has succeeded.
+
+Files are written into hidden folders, and move to their places at the end.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class Claim:
 
 
 class Outputs(ExitStack):
-    """Hidden folders for output files until everything has succeeded; they are on the
-    file system of the final folders.
+    """Hidden folders for output files until everything has succeeded.
+
+    They are on the file system of the final folders.
 
     Leaving the context removes the files that were not placed.
 
@@ -77,9 +79,7 @@ class Outputs(ExitStack):
         self._claims: list[Claim] = []
 
     def scratch(self, above: Path | None = None) -> Path:
-        """Return a new folder in ``above``, or in ``TMPDIR``. It is deleted at the
-        end.
-        """
+        """Return a new folder in ``above`` or ``TMPDIR``, deleted at the end."""
         folder = temporary_folder(self, above)
         self.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
@@ -131,8 +131,9 @@ class Outputs(ExitStack):
         return paths
 
     def _check(self, goal: Path, stem: str) -> None:
-        """Raise if a file, one of those of a report with this stem, must not be
-        written.
+        """Raise if a file must not be written.
+
+        ``stem`` is the stem of the report to which the file belongs.
         """
         hint = "name another place to write to."
         for path in self._inputs:
@@ -158,8 +159,9 @@ class Outputs(ExitStack):
 
 
 def _placed(claim: Claim) -> list[Path]:
-    """Move the files of a claim to their folder, remove those of an earlier report, and
-    return the paths.
+    """Move the files of a claim to their folder, and return the paths.
+
+    Other files of an earlier report are removed.
     """
     replaces_report = claim.replaces_report
     written = sorted(path.name for path in claim.hidden.iterdir())
@@ -194,9 +196,7 @@ def _later_signals() -> Iterator[None]:
 
 
 def _would_be_read(goal: Path, path: Path) -> bool:
-    """Whether a new file is one of those that a folder or a pattern of the inputs
-    names.
-    """
+    """Whether a new file is one that a folder or pattern of the inputs names."""
     if path.is_dir():
         return path.resolve() in goal.resolve().parents
     above, recursive, _ = str(path.absolute()).partition("**")
@@ -219,8 +219,7 @@ def write_and_print(
     options: OutputOptions,
     messages: Messages,
 ) -> None:
-    """Write a report to its claimed folder, put all files in their places, and print
-    the report.
+    """Write a report to its claimed folder, place all files, and print the report.
 
     Without ``--verbose`` the report is printed as one look, with a line on where the
     rest is, and one line names the files of a folder.
@@ -275,9 +274,7 @@ def _print_report(
 
 
 def _print_paths(paths: Sequence[Path], one_a_line: bool) -> None:
-    """Print the files that were written, each on a line, or those of a folder on one
-    line.
-    """
+    """Print the files that were written, each on a line or by folder."""
     lines = [str(path) for path in paths]
     if not one_a_line:
         lines = []

@@ -136,8 +136,9 @@ class Request:
         return words[0], words[1]
 
     def check_needs(self, **needs: str) -> None:
-        """Raise if the command line gives an option that changes nothing; those of
-        configs may be for other commands.
+        """Raise if the command line gives an option that changes nothing.
+
+        Options of configs may be for other commands.
 
         ``--figures`` always needs ``--out``.
 
@@ -156,8 +157,9 @@ class Request:
                 raise CommandError(problem, f"add {needed}, or leave --{name} out.")
 
     def headline(self, metrics: Sequence[TopKMetric] = ()) -> str | None:
-        """Return the metric that the results are about; None if a preset names a metric
-        that was left out.
+        """Return the metric that the results are about, or None.
+
+        None means that no metric is named, or that a preset's metric was left out.
         """
         headline = self.output.headline
         is_of_preset = self.sources.get("headline") == f"--preset {self.preset}"
@@ -210,9 +212,7 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def _read_words(words: Sequence[str], command: str, state: _State) -> list[str]:
-    """Set the options that the words of a command give, and return the words that
-    belong to no option.
-    """
+    """Set the options that words give, and return words that belong to no option."""
     unknown = []
     waiting = deque(words)
     while waiting:
@@ -313,10 +313,9 @@ class _State:
 
 
 def _paths(name: str, value: str | list[str]) -> str | list[str]:
-    """Return the value of an option that names files, with the home folder in place of
-    ``~``, as shells do.
+    """Return the paths of an option, with the home folder in place of ``~``.
 
-    Shells leave it in ``--out=~/report``, and configs pass no shell.
+    Shells leave ``~`` in ``--out=~/report``, and configs pass no shell.
     """
     paths = [value] if isinstance(value, str) else value
     if not all(paths):
@@ -385,9 +384,7 @@ def _check_encoding(words: Sequence[str]) -> None:
 
 
 def _value(word: str, waiting: deque[str]) -> str:
-    """Return the value of an option: what stands behind ``=`` in its word, or else the
-    next word.
-    """
+    """Return the value of an option: the text after ``=``, or else the next word."""
     name, equals, value = word.partition("=")
     if equals:
         return value
@@ -397,9 +394,7 @@ def _value(word: str, waiting: deque[str]) -> str:
 
 
 def _set_option(state: _State, word: str, waiting: deque[str]) -> None:
-    """Set an option from a word, such as ``--seed`` or ``--seed=1``, and the words
-    after it.
-    """
+    """Set an option from a word, such as ``--seed=1``, and the words after it."""
     name, equals, _ = word.partition("=")
     option_name = name.removeprefix("--").replace("-", "_")
     option = state.options[option_name]
@@ -496,9 +491,7 @@ def options_of(command: str) -> dict[str, Option]:
 
 
 def _column_roles(option: str) -> Sequence[str]:
-    """Return the roles of columns that an option names: those of one kind of file, or
-    of all.
-    """
+    """Return the roles of columns that an option names, of one kind of file or all."""
     for file_role, column_roles in COLUMN_ROLES.items():
         if option == f"{file_role}_columns":
             return column_roles
@@ -554,8 +547,7 @@ def _without_none(value_type: Any) -> Any:
 
 
 def converted(source: str, value_type: Any, value: Any) -> Any:
-    """Return the value of an option from its text on the command line, or from a value
-    of YAML.
+    """Return the value of an option from its text or from a value of YAML.
 
     Args:
         source: The option with its value, with which the error begins.
@@ -586,8 +578,9 @@ def converted(source: str, value_type: Any, value: Any) -> Any:
 
 
 def _number_or_text(value_type: Any, value: Any) -> Any:
-    """Return a value as bool, int, float or str; raise KeyError or ValueError if it is
-    something else.
+    """Return a value as bool, int, float or str.
+
+    Raise KeyError or ValueError if the value is something else.
     """
     text = str(value)
     if value_type is bool:
@@ -643,8 +636,9 @@ def _print_help_of_metric(_: _State, class_path: str) -> None:
 
 
 def _set_config(state: _State, path: str | Path, source: str = "") -> None:
-    """Set the options of a config; a list of metrics replaces the list of an earlier
-    config.
+    """Set the options of a config.
+
+    A list of metrics replaces the list of an earlier config.
 
     Args:
         state: The options set so far.

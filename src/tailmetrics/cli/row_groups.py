@@ -44,8 +44,9 @@ class RowGroups(NamedTuple):
     numbers: Tensor
 
     def numbered_as(self, names: Sequence[str]) -> RowGroups:
-        """Return the groups as indices into the names that metrics give, which may be
-        in another order.
+        """Return the groups as indices into the names that metrics give.
+
+        These names may be in another order.
 
         Raises:
             CommandError: If a group is not among the names.
@@ -111,8 +112,9 @@ def groups_of_rows(
     num_rows: int,
     tokens: int,
 ) -> list[str | None]:
-    """Return the group or cluster of each row that an option names: by a file, or by a
-    column of the targets.
+    """Return the group or cluster of each row that an option names.
+
+    The option names a file, or a column of the targets.
 
     Args:
         option: Name of the option, with which error messages begin.
@@ -201,8 +203,9 @@ def _column_of_groups(
     queries: Sequence[str] | None,
     options: DataOptions,
 ) -> list[str | None]:
-    """Return a column as the groups of the rows, or of the queries; it is read as if it
-    held items.
+    """Return a column as the groups of the rows or of the queries.
+
+    The column is read as if it held items.
     """
     forms = Forms(
         formats={"pairs": form},

@@ -68,8 +68,9 @@ def accumulate(
 def accumulate_share(
     evaluation: Evaluation, share: Share, *, preds: str, files: Files
 ) -> None:
-    """Evaluate one share of the rows; as in one process, only the first batch of all
-    rows is checked for mistakes.
+    """Evaluate one share of the rows.
+
+    As in one process, only the first batch of all rows is checked for mistakes.
     """
     dataset = files.open_run(preds, share)
     if dataset.start > 0:
@@ -127,9 +128,7 @@ def _with_rows(error: ValueError, batch: Any, dataset: Dataset) -> CommandError:
 
 
 def _check_probabilities(evaluation: Evaluation, dataset: Dataset) -> None:
-    """Raise if predictions are no dense scores, or if a metric compares scores with a
-    threshold.
-    """
+    """Raise if predictions are not dense scores, or if a metric has a threshold."""
     if not dataset.preds.dense:
         raise CommandError(
             "--probabilities needs dense scores [N, L]",
@@ -143,8 +142,9 @@ def _check_probabilities(evaluation: Evaluation, dataset: Dataset) -> None:
 
 
 def _check_gains(target: Tensor, dataset: Dataset, evaluation: Evaluation) -> None:
-    """Raise if a metric has ``min_gain`` above 1, but targets have no gains: no label
-    would be relevant.
+    """Raise if a metric has ``min_gain`` above 1, but targets have no gains.
+
+    No label would then be relevant.
     """
     min_gain = largest_min_gain(evaluation.members)
     if min_gain <= 1:
@@ -158,8 +158,9 @@ def _check_gains(target: Tensor, dataset: Dataset, evaluation: Evaluation) -> No
 
 
 def _logarithm(probabilities: Tensor) -> Tensor:
-    """Return the logarithms in double precision, in which different probabilities stay
-    different.
+    """Return the logarithms in double precision.
+
+    In double precision, different probabilities keep different logarithms.
 
     Raises:
         ValueError: If a probability lies outside [0, 1].

@@ -1,5 +1,6 @@
-"""Prepares the evaluation of files: gives metrics the counts of training labels, and
-what else they need.
+"""Prepares the evaluation of files.
+
+Metrics get the counts of training labels, and whatever else they need.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ def prepare_from_files(
     engine: Engine | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Return an evaluation that has counted nothing, whose metrics know the training
-    labels.
+    """Return an evaluation without rows, whose metrics know the training labels.
 
     Args:
         request: The command line.
@@ -137,8 +137,7 @@ def _count_share(frequency: LabelFrequency, share: Share, *, files: Files) -> No
 
 
 def _number_of_labels(metrics: Iterable[TopKMetric], inputs: Inputs) -> int | None:
-    """Return the number of labels that files and options tell, or else a metric; None
-    if nothing tells it.
+    """Return the number of labels from files, options or a metric; None if unknown.
 
     Raises:
         ValueError: If a metric was made for another number.
@@ -153,8 +152,9 @@ def _number_of_labels(metrics: Iterable[TopKMetric], inputs: Inputs) -> int | No
 def _training_counts(
     inputs: Inputs, num_labels: int | None, messages: Messages, engine: Engine | None
 ) -> LabelFrequency | Tensor | None:
-    """Return the training counts, with the number of training rows if it is known; None
-    if no file tells them.
+    """Return the training counts and, if known, the number of training rows.
+
+    The result is None if no file tells the counts.
     """
     counts, num_rows = inputs.counts, inputs.files.options.num_train
     if inputs.train is not None:
@@ -185,9 +185,7 @@ def _training_counts(
 def _warn_of_counts(
     metrics: Sequence[TopKMetric], inputs: Inputs, messages: Messages
 ) -> None:
-    """Warn if no metric reads the training counts, or if training targets count from a
-    smaller gain than targets.
-    """
+    """Warn if training counts are not read, or count smaller gains than targets."""
     if inputs.train is None and inputs.counts is None:
         return
     option = "--label-counts" if inputs.train is None else "--train-target"
@@ -208,9 +206,7 @@ def _warn_of_counts(
 
 
 def _reads_counts(metric: TopKMetric) -> bool:
-    """Whether a metric has buckets, or an argument for training counts or for the
-    number of training rows.
-    """
+    """Whether a metric has buckets, ``label_counts`` or ``num_train``."""
     attributes = vars(metric)
     return (
         metric.buckets is not None
@@ -220,8 +216,9 @@ def _reads_counts(metric: TopKMetric) -> bool:
 
 
 def _facts_of_files(inputs: Inputs, tree: LabelTree | None) -> set[str]:
-    """Return the facts that files and options tell, or may tell once the metrics are
-    bound.
+    """Return the facts that files and options tell.
+
+    ``num_labels`` is among them: a metric may tell the number once it is bound.
     """
     facts = {"num_labels"}
     if inputs.train is not None or inputs.counts is not None:

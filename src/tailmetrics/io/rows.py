@@ -251,8 +251,7 @@ class Source(ABC):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield the rows from ``start`` up to ``stop``, in batches of about ``size``.
 
-        Rows come in order. One call is one pass over the data; any number of passes is
-        possible.
+        Rows come in order. Each call is a new pass over the data.
         """
 
     def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:

@@ -73,8 +73,7 @@ class Table(ABC):
     ) -> Iterator[tuple[int, Any]]:
         """Yield record batches from ``start`` up to ``stop``, with their first row.
 
-        A pair is the number of the first row and a record batch of at most ``size``
-        rows.
+        A pair is the number of a first row and a batch of at most ``size`` rows.
         """
         if stop <= start:
             return
