@@ -1,5 +1,6 @@
-"""Readings: which part of a ranking a formula looks at. Here: the base, and the ranks
-of relevant labels.
+"""Readings: which part of a ranking a formula looks at.
+
+Here are the base class, the top k of each list, and the ranks of relevant labels.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ from tailmetrics.ranking._target_ranks import weights_at_targets
 
 
 class Reading(ABC):
-    """Which part of a ranking a metric looks at, and how it is called in keys and
-    captions.
+    """The part of a ranking that a metric looks at, and its name in keys and captions.
 
     A reading is made with the arguments of its metric; ``with_facts`` gives it the
     buckets once they are known.
@@ -52,13 +52,9 @@ class Reading(ABC):
     """
 
     takes: tuple[str, ...] = ("min_gain",)
-    """The arguments of a metric that are arguments of its reading, and attributes of
-    both.
-    """
+    """The arguments of a metric that are arguments and attributes of its reading."""
     tie_rules: tuple[Ties, ...] = ("id",)
-    """The values of ``ties`` of which the reading knows the ranks; the aggregation
-    checks which it takes.
-    """
+    """The values of ``ties`` that the reading knows; an aggregation may take fewer."""
     reads_targets = True
     """Whether it looks at relevant labels."""
     needs_scores = False
@@ -136,9 +132,7 @@ class Reading(ABC):
         return tuple(cutoffs)
 
     def relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with only the relevant labels whose gain is at least
-        ``min_gain``.
-        """
+        """Return the ranking with the relevant labels of at least ``min_gain``."""
         if self.min_gain is None:
             return ranking
         return ranking.at_least(self.min_gain)
@@ -151,8 +145,9 @@ class Reading(ABC):
         return f"_min{self.min_gain!r}".replace(".", "_")
 
     def read(self, ranking: Ranking) -> TargetRanks:
-        """Return what the formula reads; its ``n_relevant`` has the shape (N,), or (N,
-        G) with buckets.
+        """Return what the formula reads.
+
+        Its ``n_relevant`` has the shape (N,), or (N, G) with buckets.
         """
         ranking = self.relevant(ranking)
         if self.buckets is None:
@@ -167,24 +162,19 @@ class Reading(ABC):
         """Warn if the first batch of a metric is accepted but looks like a mistake."""
 
     check: Callable[[Ranking, bool], None] | None = None
-    """Raises unless the reading can read a ranking: ``check(ranking, validate)``; None
-    if it can read any ranking.
+    """Raises unless the reading can read a ranking: ``check(ranking, validate)``.
 
-    Without ``validate`` it looks at no value.
+    None if it can read any ranking. Without ``validate`` it looks at no value.
     """
 
     @property
     def ignores_order(self) -> bool:
-        """Whether a value depends only on which labels are in the top k, in any
-        order.
-        """
+        """Whether a value depends only on which labels are in the top k."""
         return self.formula.ignores_order
 
     @property
     def depends_on_catalogue(self) -> bool:
-        """Whether a value depends on how many labels there are, seen in the data or
-        not.
-        """
+        """Whether a value depends on the number of labels, seen or not."""
         return self.formula.depends_on_catalogue
 
     @property
@@ -294,16 +284,18 @@ class Ranks(Reading):
         return Depth(deepest, deepest)
 
     def relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with the relevant labels of a gain of at least
-        ``min_gain``; all if gains are read.
+        """Return the ranking with the relevant labels of at least ``min_gain``.
+
+        A formula that reads gains gets the ranking unchanged.
         """
         if self.formula.reads_gains:
             return ranking
         return super().relevant(ranking)
 
     def read(self, ranking: Ranking) -> TargetRanks:
-        """Return the ranks of the relevant labels, by bucket if there are buckets; else
-        often the ranking itself.
+        """Return the ranks of the relevant labels, by bucket if there are buckets.
+
+        Without buckets this is often the ranking itself.
         """
         if self.min_gain is not None:
             ranking = self.relevant(ranking)
@@ -349,8 +341,9 @@ class Ranks(Reading):
         return in_order(spans, worth, ties)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return the formula's value of each row; for expected ranks, its mean over all
-        orders of equal scores.
+        """Return the formula's value of each row.
+
+        For expected ranks this is the mean over all orders of equal scores.
         """
         formula, ks = self.formula, self.ks
         if isinstance(ranks, ExpectedRanks):
@@ -387,9 +380,7 @@ class Ranks(Reading):
     # lists of single labels, for averages over labels
 
     def counts(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
-        """Return the number of hits and of predictions of each row, cut-off and bucket,
-        shape (N, K, G) each.
-        """
+        """Return the numbers of hits and of predictions, each of shape (N, K, G)."""
         shape = ranking.num_rows, len(self.ks), self.num_buckets
         hits = torch.stack([ranks.hits_at(k) for k in self.ks], dim=1)
         predicted = torch.stack(
@@ -398,9 +389,7 @@ class Ranks(Reading):
         return hits.view(shape), predicted.view(shape)
 
     def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
-        """Return the number of predictions in the top k of each row, or of each row and
-        bucket.
-        """
+        """Return the number of predictions in each top k, by row, or row and bucket."""
         if self.formula.arguments.get("denominator") == "k":
             return torch.full_like(ranks.n_relevant, k)
         if self.buckets is not None and self.scope == "global":
@@ -410,15 +399,11 @@ class Ranks(Reading):
     def hit_labels(
         self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor
     ) -> Increment:
-        """Return an amount for each label that is a hit at a cut-off, in rows that
-        count.
-        """
+        """Return an amount for each label that is a hit, in rows that count."""
         return at_labels(ranks.target_ids, ranks.within(k) & counted.unsqueeze(-1))
 
     def predicted_labels(self, ranking: Ranking, k: int, counted: Tensor) -> Increment:
-        """Return an amount for each label that is predicted at a cut-off, in rows that
-        count.
-        """
+        """Return an amount for each predicted label, in rows that count."""
         ranks = ranking.listed_ranks(self.buckets, self.scope, self.depth)
         ids = ranking.ids[:, : ranks.shape[1]]
         shown = (ranks <= k) & (ids >= 0)

@@ -1,5 +1,4 @@
-"""References without a model, on the same rows: a random ranking, a ranking by
-popularity, and the best possible one.
+"""References without a model: rankings at random, by popularity, and the best one.
 
 A reference is a ranking of the rows of a batch, with the same relevant labels. It has
 no lists of all labels, but the ranks of the relevant labels, so that a batch costs the
@@ -46,9 +45,7 @@ class ReferenceRanking(Ranking):
 
     @classmethod
     def for_rows(cls, lists: Ranking, num_labels: int, **own: Any) -> Self:
-        """Return the rows of a ranking of ``num_labels`` labels as the reference ranks
-        them.
-        """
+        """Return the rows of a ranking as the reference ranks them."""
         return cls(
             ids=lists.ids[:, :0],
             values=None,
@@ -74,9 +71,7 @@ class ReferenceRanking(Ranking):
         """Return the ranks of the relevant labels."""
 
     def _sizes(self, view: View) -> Tensor:
-        """Return how many labels are ranked in each row, (N,), or in each row and
-        bucket, (N, G).
-        """
+        """Return how many labels each row ranks, (N,), or row and bucket, (N, G)."""
         device = self.targets.device
         if view.buckets_with_lists is not None:
             return view.buckets_with_lists.label_counts.to(device).expand(
@@ -110,8 +105,9 @@ class ReferenceRanking(Ranking):
         listed: Tensor,
         lengths: Tensor,
     ) -> tuple[TargetRanks, Padding]:
-        """Return the target ranks of relevant labels, and what puts values of labels at
-        the places of these ranks.
+        """Return the target ranks of relevant labels, and their padding.
+
+        The padding puts values of labels at the places of these ranks.
 
         Args:
             buckets: G buckets, or None.
@@ -148,8 +144,9 @@ class ReferenceRanking(Ranking):
         lengths: Tensor,
         cut: CutSpan | None,
     ) -> ExpectedRanks:
-        """Return the target ranks of labels with equal scores, ``equal`` of them with
-        the score of each label.
+        """Return the target ranks of labels with equal scores.
+
+        ``equal`` is the number of labels that have the score of each label.
         """
         ranks, padding = self._placed(buckets, above, listed, lengths)
         spans = Spans(
@@ -163,8 +160,9 @@ class ChanceRanking(ReferenceRanking):
     """All labels have the same score: every order of them is equally likely."""
 
     def read(self, view: View, formula: Formula) -> TargetRanks:
-        """Return the ranks of the relevant labels; only their number, if the value of a
-        row depends on nothing else.
+        """Return the ranks of the relevant labels.
+
+        Return only their numbers if the value of a row depends on nothing else.
         """
         if formula.reads_counts_alone and self.targets.binary:
             return self.remembered(
@@ -189,8 +187,9 @@ class ChanceRanking(ReferenceRanking):
         )
 
     def _cut(self, view: View, sizes: Tensor) -> CutSpan | None:
-        """Return how many labels of each bucket are among all labels, of which a list
-        holds ``depth``.
+        """Return among how many equal labels a list of ``depth`` labels ends.
+
+        None if lists hold all labels, or if buckets have no lists of their own.
         """
         if view.buckets_with_lists is None or view.depth >= self._known_num_labels:
             return None
@@ -228,8 +227,7 @@ class PopularityRanking(ReferenceRanking):
 
 @dataclass(frozen=True, eq=False)
 class AttainableRanking(ReferenceRanking):
-    """The best list: it begins with the relevant labels, those of the largest worth
-    first.
+    """The best list: the relevant labels come first, by descending worth.
 
     The worth of a label is its gain, or its weight for a metric that weighs labels. In
     a bucket the list begins with the relevant labels of this bucket. It is as long as
@@ -237,8 +235,9 @@ class AttainableRanking(ReferenceRanking):
     """
 
     def read(self, view: View, formula: Formula) -> TargetRanks:
-        """Return the ranks of the relevant labels; for a formula of one rank, that a
-        relevant label may stand there.
+        """Return the ranks of the relevant labels.
+
+        For a formula that reads one rank, any relevant label may stand there.
         """
         if formula.reads_one_rank:
             return self.remembered(
@@ -270,9 +269,7 @@ class AttainableRanking(ReferenceRanking):
         return torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
 
     def _any_rank(self, view: View) -> TargetRanks:
-        """Return ranks by which each relevant label may stand at every rank of the best
-        list.
-        """
+        """Return ranks at which any relevant label may stand, in the best list."""
         ids, lengths = self.targets.entries.ids, self._lengths(view)
         listed = torch.ones_like(ids, dtype=torch.bool)
         ranks, _ = self._placed(view.buckets, torch.zeros_like(ids), listed, lengths)
@@ -281,9 +278,7 @@ class AttainableRanking(ReferenceRanking):
         return AnyOrder(Spans(ranks, above, equal), every=False)
 
     def _lengths(self, view: View) -> Tensor:
-        """Return the length of the best list of each row, (N,), or of each row and
-        bucket, (N, G).
-        """
+        """Return the length of each best list, (N,), or by row and bucket, (N, G)."""
         lists, n = self.lists, RelevantLabels(self.targets, view.buckets).n
         assert lists is not None
         buckets = view.buckets_with_lists
@@ -298,10 +293,10 @@ class AttainableRanking(ReferenceRanking):
 
 
 def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
-    """Return the place, from 0, of each relevant label (T,) among those of its key
-    (T,), of largest worth first.
+    """Return the place of each relevant label among the labels of its key, from 0.
 
-    Of labels of equal worth any order has the same value.
+    Labels and keys have the shape (T,), and the largest worth comes first. Of labels of
+    equal worth any order has the same value.
     """
     order = order_by_key(keys, worth.argsort(descending=True, stable=True))
     keys_in_order = keys[order]
@@ -312,8 +307,7 @@ def place_by_worth(worth: Tensor, keys: Tensor) -> Tensor:
 
 
 class RowCounts(TargetRanks):
-    """How many labels are relevant, and how many are ranked, in each row, or in each
-    row and bucket.
+    """The numbers of relevant and of ranked labels of each row, or row and bucket.
 
     All labels tie, so the value of a row depends on these two numbers alone. It is
     computed once for each pair of them.
@@ -360,8 +354,7 @@ class RowCounts(TargetRanks):
         """None: these are the counts of all rows."""
 
     def ranks_of(self, numbers: list[int]) -> ExpectedRanks:
-        """Return the ranks of the relevant labels of one row for each of some
-        ``pairs``, given their numbers.
+        """Return the ranks of one row for each of the numbered ``pairs``.
 
         All labels tie: each relevant label has rank 1, and its span is the whole list.
         """
@@ -445,17 +438,16 @@ class ReferenceRanks(Ranks):
         return relevant.read(self.view, self.formula)
 
     def values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return the mean of the formula's value of each row over all orders of equal
-        scores.
+        """Return the formula's value of each row.
+
+        This is the mean over all orders of equal scores.
         """
         if isinstance(ranks, RowCounts):
             return self._values_by_counts(ranks)
         return super().values(ranking, ranks)
 
     def _values_by_counts(self, rows: RowCounts) -> Tensor:
-        """Return the values of rows; those of pairs of counts that came before are
-        kept.
-        """
+        """Return the values of rows, keeping the values of each pair of counts."""
         device = rows.pair_of_row.device
         if not rows.pairs:
             return torch.zeros(
@@ -486,8 +478,9 @@ class ReferenceRanks(Ranks):
 
 
 class RankedCounts:
-    """Training counts as scores of all labels. Each pass over the labels is made once,
-    not for each batch.
+    """Training counts as scores of all labels.
+
+    Each pass over the labels is made once, not for each batch.
 
     Args:
         counts: Shape (L,), int64.
@@ -500,10 +493,10 @@ class RankedCounts:
     def of_labels(
         self, buckets: LabelBuckets | None, ids: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return for labels (T,) how many of their bucket have a larger count, and how
-        many have an equal count.
+        """Return how many labels have a larger count, and how many an equal one.
 
-        The second number includes the label itself.
+        Both are for labels (T,), and count the labels of the same bucket. The second
+        number includes the label itself.
         """
         key = ("above", digest_of_buckets(buckets), ids.device)
         if key not in self._tables:
@@ -516,8 +509,9 @@ class RankedCounts:
         return above, equal
 
     def cut(self, buckets: LabelBuckets, depth: int, sizes: Tensor) -> CutSpan:
-        """Return the equal counts among which lists of ``depth`` labels end, by row and
-        bucket, shape of ``sizes``.
+        """Return the equal counts among which lists of ``depth`` labels end.
+
+        They are by row and bucket, in the shape of ``sizes``.
         """
         key = ("cut", buckets.digest, depth, sizes.device)
         if key not in self._tables:
@@ -541,8 +535,9 @@ class RankedCounts:
 
 
 def counts_above_and_tied(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Return for each of the scores (T,) how many others of its group (T,) are larger,
-    and how many others equal it.
+    """Return how many other scores are larger, and how many are equal.
+
+    Both are for each of the scores (T,), and count the scores of its group (T,).
     """
     order = order_by_key(groups, scores.argsort(descending=True, stable=True))
     score, group = scores[order], groups[order]

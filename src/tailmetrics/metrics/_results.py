@@ -1,5 +1,6 @@
-"""The values of a metric over all batches, with facts about them: denominators, equal
-scores, what is not measured.
+"""The values of a metric over all batches, with facts about them.
+
+The facts are denominators, equal scores, and what is not measured.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Result:
 
 
 def result_of(metric: Any, group_states: Sequence[States]) -> Result:
-    """Return the values of the states of each row group, the first of all rows, with
-    facts about them.
+    """Return the values of the states of each row group, with facts about them.
+
+    The first group is all rows.
     """
     aggregation = metric.aggregation
     return Result(
@@ -60,16 +62,15 @@ def result_of(metric: Any, group_states: Sequence[States]) -> Result:
 
 
 def not_measured(metric: Any, group_states: Sequence[States]) -> frozenset[str]:
-    """Return the keys whose values are 0 by convention, because they are averages of no
-    label.
-    """
+    """Return the keys of averages of no label, whose values are 0 by convention."""
     flags = _by_key(metric, group_states, metric.aggregation.not_measured)
     return frozenset(key for key, is_empty in flags.items() if is_empty)
 
 
 def tied_shares(metric: Any, states: States) -> dict[int | None, float]:
-    """Return by cut-off (None: any relevant label) the share of rows with equal scores
-    on both sides of it.
+    """Return by cut-off the share of rows with equal scores on both sides.
+
+    For the cut-off None, this is the share of rows with a relevant label that ties.
     """
     tie_count = metric._tie_count
     if tie_count is None:
@@ -85,8 +86,9 @@ def tied_shares(metric: Any, states: States) -> dict[int | None, float]:
 def _denominators(
     aggregation: Aggregation, states: States
 ) -> list[list[tuple[float, str]]]:
-    """Return by cut-off and bucket the denominator of a value, and what it counts;
-    nothing without denominators.
+    """Return by cut-off and bucket the denominator of a value, and what it counts.
+
+    The list is empty for values without denominators.
     """
     counted = aggregation.denominators(states)
     if counted is None:
@@ -100,8 +102,9 @@ def _by_key(
     group_states: Sequence[States],
     by_cutoff: Callable[[States], Sequence[Sequence[Any]] | None],
 ) -> dict[str, Any]:
-    """Return by key the numbers that a function of states returns by cut-off and
-    bucket; {} if it returns None.
+    """Return by key the numbers that a function of states returns.
+
+    The function returns them by cut-off and bucket, or None for no key.
     """
     values: dict[str, Any] = {}
     for group, states in zip(metric.group_keys(), group_states, strict=True):

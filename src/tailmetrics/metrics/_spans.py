@@ -1,5 +1,6 @@
-"""Find the labels of a batch with equal scores: the span of places that each relevant
-label shares with others.
+"""Find the labels of a batch with equal scores.
+
+A relevant label shares a span of places with the labels of the same score.
 """
 
 from __future__ import annotations
@@ -20,15 +21,12 @@ from tailmetrics.ranking._orders import in_blocks, rows_at_once
 from tailmetrics.ranking._ranking import Scope
 
 SCORES_TOGETHER = 2**22
-"""Number of scores compared at once in rows whose list ends among equal scores: 64 MB
-if all scores are equal.
-"""
+"""Scores compared at once where lists end among equal scores: at most 64 MB."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What is read of the list of each row: the whole list, or the labels of each
-    bucket.
+    """What is read of each row's list: the whole list, or the labels of each bucket.
 
     Attributes:
         buckets: G buckets, or None.
@@ -56,8 +54,9 @@ class View:
 
 
 def spans_of(ranking: Ranking, view: View, everything: bool = True) -> Spans:
-    """Return the span of each relevant label: for each the numbers of labels with a
-    higher and with its score.
+    """Return the span of each relevant label.
+
+    A span tells how many labels have a higher score, and how many have the same.
 
     With buckets, the axis after the rows is the buckets. In scope ``"bucket"`` only
     labels of the bucket are counted, including labels below ``depth`` that tie with the
@@ -126,10 +125,9 @@ def _with_spans_of_rows(spans: Spans, row_spans: Spans, rows: Tensor) -> Spans:
 
 
 def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:
-    """Return the equal scores among which lists of ``depth`` labels end; None if no
-    list does.
+    """Return the equal scores among which lists of ``depth`` labels end.
 
-    Scores are read again only for rows whose list does.
+    None if no list does. Scores are read again only for rows whose list does.
     """
     values = ranking.values
     end = min(depth, ranking.depth)
@@ -166,8 +164,9 @@ def _count_equal(
     rows: Tensor,
     last_scores: Tensor,
 ) -> None:
-    """Add to ``counts`` (N, G) the labels of each bucket that have the last score (R,
-    1) of their row, in R rows.
+    """Add to ``counts`` the labels of each bucket with the last score of their row.
+
+    ``counts`` is (N, G). Only R rows are looked at, with last scores (R, 1).
     """
     height = rows_at_once(SCORES_TOGETHER, scores.shape[1])
     for block_rows, block_last_scores in in_blocks(height, rows, last_scores):
@@ -192,8 +191,9 @@ def has_no_ties(ranking: Ranking, end: int, everything: bool) -> bool:
 
 
 def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None:
-    """Return the rows in which equal scores may change a value; None if the list is not
-    enough to know.
+    """Return the rows in which equal scores may change a value.
+
+    None if the list is not enough to know.
     """
     values, scores = ranking.values, ranking.scores
     if scores is not None and (everything or values is None):
@@ -206,8 +206,9 @@ def _rows_of_ties(ranking: Ranking, end: int, everything: bool) -> Tensor | None
 
 
 def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
-    """Return the rows with a hit that ties with a neighbour, or with equal scores on
-    both sides of ``end``.
+    """Return the rows with a tied hit, or with equal scores on both sides of ``end``.
+
+    A hit is tied if a neighbour in the list has its score.
     """
     rows = ranking.targets.kernels.rows_not_falling(values)
     row_values, ranks = values[rows], ranking.hits.ranks[rows]
@@ -222,8 +223,9 @@ def _tied_rows(ranking: Ranking, values: Tensor, end: int) -> Tensor:
 
 
 def tied_with_neighbour(values: Tensor, ranks: Tensor) -> Tensor:
-    """Return whether the label at each rank (N, W) has the score of the label before or
-    behind it, shape (N, W).
+    """Return whether the label at each rank ties with a neighbour, shape (N, W).
+
+    Neighbours are the labels directly before and behind it.
     """
     end = values.shape[1] - 1
     place = (ranks - 1).clamp(max=end)
@@ -257,8 +259,9 @@ def _ranking_of_rows(ranking: Ranking, rows: Tensor) -> Ranking:
 
 
 def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) -> Tensor:
-    """Return values (N, …, W) with R rows replaced by values (R, …, V); the width is
-    the larger of W and V.
+    """Return values (N, …, W) with R rows replaced by values (R, …, V).
+
+    The width is the larger of W and V.
     """
     width = max(values.shape[-1], row_values.shape[-1])
     values = F.pad(values, (0, width - values.shape[-1]), value=fill)
@@ -267,9 +270,7 @@ def _with_rows(values: Tensor, row_values: Tensor, rows: Tensor, fill: float) ->
 
 
 def _spans_by_counting(ranking: Ranking, view: View) -> Spans:
-    """Return the spans of all relevant labels that are retrieved, from counts of scores
-    in each row.
-    """
+    """Return the spans of the retrieved relevant labels, by counting scores."""
     ranks, buckets = ranking.exact, view.buckets
     hits = ranks.hits
     above, equal, _ = _counts(ranking, hits, None)
@@ -306,11 +307,10 @@ def _spans_by_counting(ranking: Ranking, view: View) -> Spans:
 
 
 def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None) -> Tensor:
-    """Return how many labels score above each hit, tie with it, or tie at a lower id,
-    shape (3, N, W).
+    """Return how many labels score above each hit, tie with it, or tie at a lower id.
 
-    With ``buckets``, hits are (N, G, W), and only the labels of the bucket of a hit are
-    counted.
+    The shape is (3, N, W). With ``buckets``, hits are (N, G, W), and only the labels of
+    the bucket of a hit are counted.
     """
     is_hit = hits.ranks < NOT_RANKED
     counts = torch.zeros(
@@ -342,8 +342,9 @@ def _counts(ranking: Ranking, hits: Hits, buckets: LabelBuckets | None) -> Tenso
 def _counts_in_lists(
     ranking: Ranking, ranks: Tensor, buckets: LabelBuckets | None
 ) -> Tensor:
-    """Return :func:`_counts` of lists, whose scores descend: labels with equal scores
-    are next to each other.
+    """Return :func:`_counts` of lists, whose scores descend.
+
+    Labels with equal scores are next to each other.
     """
     assert ranking.values is not None
     # a binary search needs ascending numbers

@@ -1,6 +1,4 @@
-"""Count the rows in which equal scores stand on both sides of a cut-off, and warn of
-them.
-"""
+"""Count the rows with equal scores on both sides of a cut-off, and warn of them."""
 
 from __future__ import annotations
 
@@ -20,14 +18,11 @@ from tailmetrics.ranking._once import made_once
 from tailmetrics.ranking._ranking import ExactRanks
 
 MANY_TIED = 0.01
-"""``compute`` warns if a larger share of rows has equal scores at a cut-off: ids may
-decide 0.01 of a value.
-"""
+"""``compute`` warns above this share of tied rows: ids may decide 0.01 of a value."""
 
 
 class TieCount:
-    """Counts the rows in which equal scores stand on both sides of a cut-off, for a
-    warning.
+    """Counts the rows with equal scores on both sides of a cut-off, for a warning.
 
     Attributes:
         cuts: The cut-offs; None: each relevant label is looked at.
@@ -48,7 +43,8 @@ class TieCount:
         self.name = f"tied_{digest_of((self.cuts, weighted, *identity))}"
 
     def increment(self, ranking: Ranking) -> PerRow | None:
-        """Return for each row 1, and for each cut-off whether it is tied, (N, 1 + C);
+        """Return for each row 1, and whether each cut-off is tied, (N, 1 + C).
+
         None if that is unknown.
         """
         memo = ranking._memo
@@ -76,11 +72,10 @@ class TieCount:
 
 
 def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
-    """Return whether each row lists a label, and has equal scores on both sides of each
-    cut-off, (N, 1 + C), bool.
+    """Return whether each row lists a label, and which cut-offs are tied, (N, 1 + C).
 
-    Only the scores of the list and the next score after it are read. None for lists of
-    ids, which have no ties.
+    A cut-off is tied if equal scores stand on both sides of it. Only the scores of the
+    list and the next score are read. None for lists of ids, which have no ties.
 
     Args:
         ranking: A ranking of any kind.
@@ -105,10 +100,10 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
 
 
 def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None:
-    """Return True for each row, and whether it has a relevant label with the score of
-    another label, (N, 2), bool.
+    """Return True for each row, and whether a relevant label ties in it, (N, 2), bool.
 
-    None for lists of ids, which have no ties, and where the rows cannot be looked at.
+    A label ties if another label has its score. None for lists of ids, which have no
+    ties, and where the rows cannot be looked at.
 
     Args:
         ranking: A ranking of any kind.
@@ -138,7 +133,9 @@ def tied_hits(ranking: Ranking, depth: int | None, first: bool) -> PerRow | None
 
 @made_once
 def _sides(cuts: tuple[int, ...]) -> Tensor:
-    """Return the first place and the last place within each cut-off, then the first
+    """Return the places on both sides of each cut-off.
+
+    These are the first place and the last place within each cut-off, then the first
     place and the next after each.
     """
     return torch.tensor([0, *(cut - 1 for cut in cuts), 0, *cuts], device="cpu")
@@ -147,8 +144,9 @@ def _sides(cuts: tuple[int, ...]) -> Tensor:
 def ties_in_words(
     caller: str, share: float, cut: int | None, tie_rules: tuple[Ties, ...]
 ) -> str:
-    """Return the text of the warning of equal scores; it proposes the other values of
-    ``ties`` that a metric takes.
+    """Return the text of the warning of equal scores.
+
+    It proposes the other values of ``ties`` that a metric takes.
     """
     place = "on both sides of a cut-off"
     if cut is None:

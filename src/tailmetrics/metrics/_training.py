@@ -44,8 +44,9 @@ class Training:
 
     @cached_property
     def rows_of_counts(self) -> int | None:
-        """The number of training rows, by which metrics divide counts; warns if the
-        count of a label is larger.
+        """The number of training rows, by which metrics divide counts.
+
+        Warns if the count of a label is larger.
         """
         if self.counts is not None and len(self.counts) and self.num_rows:
             highest, label = self.counts.max(dim=0)
@@ -61,8 +62,9 @@ class Training:
 
     @classmethod
     def from_frequency(cls, caller: str, frequency: Any) -> Training:
-        """Return the facts of a :class:`LabelFrequency`, added up over processes, or of
-        :class:`LabelBuckets`.
+        """Return the facts of a :class:`LabelFrequency` or :class:`LabelBuckets`.
+
+        The counts of a frequency are added up over processes.
         """
         if isinstance(frequency, LabelFrequency):
             counts, num_rows = frequency.compute().reshape(-1).cpu(), frequency.num_rows
@@ -82,8 +84,10 @@ class Training:
         )
 
     def buckets(self, kind: str) -> LabelBuckets:
-        """Return the buckets of a kind such as ``"deciles"``, for which bound buckets
-        of any kind are returned.
+        """Return the buckets of a kind such as ``"deciles"``.
+
+        For ``"deciles"``, bound buckets of any kind are returned. Raise ValueError if
+        bound buckets are of another kind and hold no counts.
         """
         bound = self.given_buckets
         if bound is not None and kind == "deciles":
@@ -123,6 +127,4 @@ FROM_TRAINING: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "num_train": lambda training, _: training.rows_of_counts,
     "tree": lambda training, _: training.tree,
 }
-"""Arguments of metrics that ``bind`` completes: a function of the bound facts and the
-metric's own value for each.
-"""
+"""Arguments that ``bind`` completes: functions of bound facts and of the own value."""
