@@ -1,5 +1,6 @@
-"""Numbers, names and sentences as texts of a report; each name is escaped once, for the
-format of its file.
+"""Numbers, names and sentences as texts of a report.
+
+Each name is escaped once, for the format of its file.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ def number(value: float, place: bool = False, decimals: int = DECIMALS) -> str:
 
 
 def number_above_zero(value: float) -> str:
-    """Return a value as a table shows it, with more decimals if it takes them not to be
-    rounded to 0.
+    """Return a value as a table shows it, with enough decimals not to be rounded to 0.
 
     >>> number_above_zero(0.25), number_above_zero(0.00003)
     ('0.2500', '0.00003')
@@ -70,8 +70,9 @@ def number_above_zero(value: float) -> str:
 
 
 AT_MOST = "≤"
-"""The sign before a p-value that is only an upper bound: this number of random swaps
-can give no lower one.
+"""The sign before a p-value that is an upper bound.
+
+The number of random swaps can give no lower p-value.
 """
 
 
@@ -116,8 +117,9 @@ def counted(number_of_things: int, singular: str) -> str:
 def with_interval(
     value: float, ends: Sequence[float], place: bool = False, decimals: int = DECIMALS
 ) -> str:
-    """Return a value with the ends of its interval: as ± if both rounded sides are
-    equal, else as [low, high].
+    """Return a value with its interval.
+
+    The interval is ± if both rounded sides are equal, and else [low, high].
 
     >>> with_interval(0.5, (0.41, 0.59)), with_interval(0.0, (0.0, 0.168))
     ('0.5000 ±.0900', '0.0000 [.0000, .1680]')
@@ -142,15 +144,17 @@ def between(
 
 
 def without_zero(text: str) -> str:
-    """Return a number without its leading 0, so that eleven of them fit side by side on
-    a phone.
+    """Return a number without its leading 0.
+
+    Eleven such numbers fit side by side on a phone.
     """
     return re.sub(r"^0(?=\.)", "", text)
 
 
 def brief(value: float, place: bool = False, most_decimals: int = 3) -> str:
-    """Return a value as a short text for the room above a bar; a whole place in a list
-    has no decimals.
+    """Return a value as a short text for the room above a bar.
+
+    A place in a list that is a whole number has no decimals.
     """
     if math.isnan(value):
         return "–"
@@ -168,9 +172,7 @@ def brief(value: float, place: bool = False, most_decimals: int = 3) -> str:
 
 
 def short_name(bucket: str) -> str:
-    """Return a bucket's name, shortened for the room under a bar: ``10`` for
-    ``decile_10``.
-    """
+    """Return a bucket's name for the room under a bar: ``10`` for ``decile_10``."""
     return cut(bucket.removeprefix("decile_").removeprefix("quantile_"), 10)
 
 
@@ -183,8 +185,9 @@ def rounded(value: int) -> str:
 
 
 def sentences(*parts: str) -> str:
-    """Return the parts joined as sentences; each gets a capital letter, unless it
-    begins with a key.
+    """Return the parts joined as sentences.
+
+    Each sentence begins with a capital letter, unless it begins with a key.
     """
     texts = []
     for part in parts:
@@ -201,8 +204,9 @@ def sentences(*parts: str) -> str:
 def split(
     key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str = ""
 ) -> tuple[str, str, str]:
-    """Return metric, group and bucket of a key; the group is "" for all rows, the
-    bucket "" for all labels.
+    """Return metric, group and bucket of a key.
+
+    The group is "" for all rows, and the bucket is "" for all labels.
 
     Names of groups and buckets may hold "/", so the known names decide.
     The postfix of a collection, which ends every key, becomes part of the metric.
@@ -216,9 +220,7 @@ def split(
 
 
 def _without_name(key: str, names: Iterable[str]) -> tuple[str, str]:
-    """Return a key without the longest of the names that ends it, and this name; empty
-    if none does.
-    """
+    """Return a key without the longest name that ends it, and this name, or ""."""
     longest = ""
     for name in names:
         if len(name) > len(longest) and key.endswith(f"/{name}"):
@@ -229,8 +231,7 @@ def _without_name(key: str, names: Iterable[str]) -> tuple[str, str]:
 
 
 def printable(text: str) -> str:
-    r"""Return a text on one line, in which characters that are not printable are
-    spelled out, such as ``\x1b``.
+    r"""Return a text on one line, with unprintable characters as escapes like ``\x1b``.
 
     >>> print(printable("a\x1b[31mb\n# c"))
     a\x1b[31mb # c
@@ -239,9 +240,7 @@ def printable(text: str) -> str:
 
 
 def _spelled_out(text: str) -> str:
-    """Return a text with its blanks of any kind, in which other characters that are not
-    printable are spelled out.
-    """
+    """Return a text with unprintable characters as escapes; blanks of any kind stay."""
     letters = []
     for letter in text:
         is_blank = unicodedata.category(letter) == "Zs"
@@ -252,8 +251,9 @@ def _spelled_out(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    r"""Return a text escaped for one line of Markdown: it makes no HTML, link, picture,
-    formula or end of a cell.
+    r"""Return a text escaped for one line of Markdown.
+
+    The text makes no HTML, link, picture, formula or end of a cell.
 
     >>> print(in_markdown("a|b <script>\n# ![c](http://d) e_f _g_ ~~h~~ $i$"))
     a\|b &lt;script&gt; # !\[c\](http://d) e_f \_g\_ \~\~h\~\~ \$i\$
@@ -271,8 +271,9 @@ def in_latex(text: str) -> str:
 
 
 def in_cell(value: object) -> object:
-    r"""Return a value for a cell of CSV: numbers in full precision, NaN as an empty
-    cell, no text as a formula.
+    r"""Return a value for a cell of CSV, in which no text is a formula.
+
+    Numbers have full precision, and NaN and None are empty cells.
 
     A name keeps its blanks, so that it is equal to the name that was given; two names
     stay two.

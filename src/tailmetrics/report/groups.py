@@ -13,21 +13,21 @@ from tailmetrics.report.overview import intervals_in_words
 
 BY_GROUP = "By group of rows"
 GROUP_HEADER = ("group", "rows")
-"""The first columns of a table by group of rows, whose cells :func:`group_cells`
-returns.
-"""
+"""The first columns of a table by group of rows, with cells of :func:`group_cells`."""
 
 
 def group_cells(group: GroupRow) -> list[str]:
-    """Return the first cells of a line of a table by group of rows; the name is empty
-    for all rows.
+    """Return the first cells of a line of a table by group of rows.
+
+    A group with an empty name stands for all rows.
     """
     return [group.name or ALL, count(group.rows)]
 
 
 def groups_section(report: ReportData) -> Section:
-    """Return a table of the values over all labels, with a line for all rows and for
-    each group, and their drawings.
+    """Return a table of the values over all labels by group of rows, and drawings.
+
+    There is a line for all rows and a line for each group.
 
     The picture has the drawing of the headline alone if there are drawings by bucket,
     too.

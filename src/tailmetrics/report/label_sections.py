@@ -1,6 +1,4 @@
-"""The sections on single labels: those missed most often, those suggested wrongly, and
-blind spots.
-"""
+"""The sections on single labels: often missed, often wrong, and blind spots."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from tailmetrics.report.formatting import count, number, p_value, sentences
 from tailmetrics.report.labels import TEST_COLUMNS, BlindSpot, LabelTable
 
 MISSED, WRONG = 3, 10
-"""The number of most often missed labels shown of each bucket, and of most often wrong
-labels shown in all.
-"""
+"""Numbers of labels in tables: most often missed by bucket, most often wrong in all."""
 BRIEF_COLUMNS = {
     "missed": ("label", "name", "bucket", "count", "support", "missed"),
     "wrong": ("label", "name", "bucket", "count", "predicted", "wrong"),
@@ -48,8 +44,9 @@ BLIND_IN_CLUSTERS = (
 
 
 def label_sections(report: ReportData, brief: bool) -> Iterator[Section]:
-    """Yield a table of the labels most often missed, and a table of the labels most
-    often wrongly predicted.
+    """Yield a table of the most often missed labels, and one of the most often wrong.
+
+    A wrong label is predicted where it is not relevant.
 
     Args:
         report: The report.
@@ -116,8 +113,9 @@ def _label_section(
     what: str,
     brief: bool,
 ) -> Section:
-    """Return the section of some labels; a table of missed labels has no column of
-    wrong ones, and vice versa.
+    """Return the section of some labels.
+
+    A table of missed labels has no column of wrong ones, and vice versa.
     """
     left_out = {*BRIEF_COLUMNS, *TEST_COLUMNS} - {what}
     header, columns = [], []
@@ -141,8 +139,9 @@ def _cell(value: Any, column: str) -> str:
 
 
 def blind_spots_section(report: ReportData, brief: bool) -> Section:
-    """Return the table of the labels that are found significantly less often than the
-    others of their bucket.
+    """Return the table of blind spots.
+
+    They are labels found significantly less often than the others of their bucket.
     """
     labels, spots = report.labels, report.blind_spots
     if labels is None or not spots:
@@ -204,9 +203,7 @@ def _spot_cells(spot: BlindSpot) -> list[str]:
 
 
 def curves_section(report: ReportData) -> Section:
-    """Return the section of values of single labels as functions of the training
-    count.
-    """
+    """Return the section of labels' values as functions of the training count."""
     edges = []
     if report.curves:
         edges = _bucket_edges(report)
@@ -215,8 +212,9 @@ def curves_section(report: ReportData) -> Section:
 
 
 def _bucket_edges(report: ReportData) -> list[tuple[float, str]]:
-    """Return the training count at the end of each bucket, NaN for the last one, and
-    the bucket's name.
+    """Return the training count at the end of each bucket, and the bucket's name.
+
+    The last bucket has NaN.
 
     There are no edges if buckets do not follow the order of the counts, or are too many
     to be told apart.

@@ -1,6 +1,4 @@
-"""Counts and values of single labels, and the labels that a model misses beyond bad
-luck.
-"""
+"""Counts and values of single labels, and labels missed for more than bad luck."""
 
 from __future__ import annotations
 
@@ -21,17 +19,14 @@ if TYPE_CHECKING:
     from tailmetrics.significance.blind_spots import BlindSpots
 
 COUNTS = ("count", "support", "predicted", "hits")
-"""The columns of ``TopKCollection.per_label`` that hold counts; the other columns hold
-values.
-"""
+"""The columns of ``TopKCollection.per_label`` with counts; the others hold values."""
 TEST_COLUMNS = ("expected", "q")
 """The columns of the tests for blind spots."""
 
 
 @dataclass(frozen=True)
 class BlindSpot:
-    """A label that is found significantly less often than the other labels of its
-    bucket.
+    """A label that is found significantly less often than others of its bucket.
 
     Attributes:
         label: The id of the label.
@@ -57,8 +52,7 @@ class BlindSpot:
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
-    """A table with the counts and values of each label, as
-    ``TopKCollection.per_label()`` returns it.
+    """The counts and values of each label, as of ``TopKCollection.per_label()``.
 
     Attributes:
         columns: Vectors (L,): ``count`` in training; ``support``, ``predicted`` and
@@ -91,8 +85,9 @@ class LabelTable:
 
     @cached_property
     def cuts(self) -> list[str]:
-        """The endings of the columns ``hits``: "", or for several cut-offs ``@5`` and
-        so on, the deepest last.
+        """The endings of the columns ``hits``: "", or ``@5`` and so on.
+
+        With several cut-offs, the deepest is the last.
         """
         cuts = []
         for name in self.columns:
@@ -107,8 +102,9 @@ class LabelTable:
 
     @cached_property
     def k(self) -> str:
-        """The cut-off of the last of :attr:`cuts`, as in names of values; empty where
-        they have none, or several.
+        """The cut-off of the last of :attr:`cuts`, as in names of values.
+
+        It is empty if the names have no cut-off, or several.
         """
         deepest = self.cuts[-1].removeprefix("@")
         if deepest:
@@ -123,8 +119,9 @@ class LabelTable:
 
     @cached_property
     def all_columns(self) -> dict[str, Tensor]:
-        """The columns in the order of the table, with ``missed``, support - hits, and
-        ``wrong``, predicted - hits.
+        """The columns in the order of the table, with ``missed`` and ``wrong``.
+
+        ``missed`` is support - hits, and ``wrong`` is predicted - hits.
         """
         columns = {
             name: self.columns[name]
@@ -150,8 +147,9 @@ class LabelTable:
 
     @cached_property
     def tests(self) -> BlindSpots | None:
-        """The tests for blind spots, at the deepest cut-off; None without counts of
-        hits, or without SciPy.
+        """The tests for blind spots, at the deepest cut-off.
+
+        None without counts of hits, with clustered rows, or without SciPy.
         """
         if not self.cuts or "support" not in self.columns:
             return None
@@ -167,16 +165,18 @@ class LabelTable:
 
     @cached_property
     def bucket_places(self) -> Tensor:
-        """The bucket of each label, an index into the names; 0 for all labels without
-        buckets.
+        """The bucket of each label, an index into the names.
+
+        Without buckets, the index is 0 for all labels.
         """
         if self.buckets is None:
             return torch.zeros_like(self.columns["support"], dtype=torch.int64)
         return self.buckets
 
     def _trials(self) -> tuple[Tensor, Tensor]:
-        """Return hits and support of each label in the rows of which a list can find
-        all labels.
+        """Return hits and support of each label, without crowded rows.
+
+        A list cannot find all relevant labels of a crowded row.
         """
         hits, support = self.columns[f"hits{self.cuts[-1]}"], self.columns["support"]
         if self.crowded_support is None or self.crowded_hits is None:
@@ -185,8 +185,9 @@ class LabelTable:
 
     @cached_property
     def blind_spots(self) -> list[BlindSpot]:
-        """The labels that are found significantly less often than the others of their
-        bucket, the least q first.
+        """The labels found significantly less often than others of their bucket.
+
+        The label with the least q is first.
         """
         if self.tests is None:
             return []
@@ -214,9 +215,7 @@ class LabelTable:
         return "" if self.names is None else self.names[label]
 
     def rows_left_out(self) -> str:
-        """Return in words how many rows the tests for blind spots leave out; empty if
-        none.
-        """
+        """Return in words how many rows tests for blind spots omit; empty if none."""
         if not self.crowded_rows:
             return ""
         return (
@@ -225,8 +224,9 @@ class LabelTable:
         )
 
     def too_few_rows(self) -> str:
-        """Return in words how many labels of each bucket have too few rows to be blind
-        spots.
+        """Return in words how many labels have too few rows to be blind spots.
+
+        The numbers are by bucket, and empty if no label has too few rows.
 
         A label that is alone in its bucket does not lack rows: there is no other label
         to compare it with.
@@ -245,8 +245,9 @@ class LabelTable:
 
     @cached_property
     def by_misses(self) -> list[int]:
-        """The labels that were relevant or predicted: the most often missed first; of
-        equals, the lower id first.
+        """The labels that were relevant or predicted, the most often missed first.
+
+        Of labels missed equally often, the lower id is first.
         """
         counts = [self.columns["support"]]
         counts += [self.columns[f"predicted{cut}"] for cut in self.cuts]
@@ -260,8 +261,9 @@ class LabelTable:
         return labels
 
     def most(self, what: str, number: int, from_each_bucket: bool = False) -> list[int]:
-        """Return the ``number`` labels most often ``"missed"`` or ``"wrong"``, of all
-        labels or of each bucket.
+        """Return the ``number`` labels most often ``"missed"`` or ``"wrong"``.
+
+        If ``from_each_bucket``, return so many of each bucket.
         """
         column = self.all_columns[f"{what}{self.cuts[-1]}"]
         order = column.sort(descending=True, stable=True).indices
@@ -291,8 +293,9 @@ class LabelTable:
         return columns
 
     def csv_table(self) -> CsvTable:
-        """Return a line for each label that was relevant or predicted, the most often
-        missed first.
+        """Return a line for each label that was relevant or predicted.
+
+        The most often missed label is first.
         """
         columns = self.cells(self.by_misses)
         return list(columns), zip(*columns.values(), strict=True)
@@ -302,8 +305,7 @@ class LabelTable:
         return csv_text(self.csv_table())
 
     def curves(self, counts: Tensor | None = None) -> dict[str, list[CurvePoint]]:
-        """Return each value as a function of the training count, averaged locally and
-        weighted by the positives.
+        """Return local means of each value by training count, weighted by positives.
 
         Args:
             counts: Training counts, shape (L,), for a table without counts. Without any
@@ -323,9 +325,7 @@ class LabelTable:
 
 
 def _depth(cut: str) -> int:
-    """Return the cut-off that the end of a column's name says; 0 for a threshold, and
-    without one.
-    """
+    """Return the cut-off at the end of a column's name; 0 for a threshold or none."""
     number = cut.removeprefix("@")
     if number.isdigit():
         return int(number)
@@ -333,7 +333,8 @@ def _depth(cut: str) -> int:
 
 
 def _stem(name: str) -> str:
-    """Return a column's name without cut-off and metric: ``hits`` of ``hits@5`` or
-    ``hits (recall_min_gain2@5)``.
+    """Return a column's name without cut-off and metric, such as ``hits``.
+
+    ``hits@5`` and ``hits (recall_min_gain2@5)`` have this stem.
     """
     return name.partition("@")[0].partition(" (")[0]

@@ -1,6 +1,4 @@
-"""A report or a comparison as LaTeX: all its tables, or one table of several runs for a
-paper.
-"""
+"""A report or a comparison as LaTeX: all tables, or one table of runs for a paper."""
 
 from __future__ import annotations
 
@@ -34,8 +32,9 @@ TABLE = r"""\begin{table}
 
 
 def latex(shown: Shown, references: bool = False) -> str:
-    r"""Return each table of a report or comparison, for ``\input`` into a paper that
-    loads ``booktabs``.
+    r"""Return each table of a report or comparison, for ``\input`` into a paper.
+
+    The paper loads ``booktabs``.
     """
     document = shown.document(references=references)
     sections = []
@@ -71,8 +70,9 @@ def _table(
 
 
 def _line(cells: Sequence[str]) -> str:
-    r"""Return a line of a table; a bracket or star at its start is no argument of the
-    ``\\`` or rule before it.
+    r"""Return a line of a table.
+
+    A bracket or star at its start is no argument of the ``\\`` or rule before it.
     """
     text = " & ".join(cells)
     if text.startswith(("[", "*")):
@@ -85,8 +85,9 @@ def _width(cell: str) -> int:
 
 
 def _without_bars(section: Section) -> Section:
-    """Return a table of a terminal with the first letter alone of the cells that hold
-    bars, below an empty name.
+    """Return a table of a terminal without bars: the first letter of their cells stays.
+
+    These cells stand below an empty name.
     """
     if section.header[-1]:
         return section
@@ -103,8 +104,9 @@ def paper_table(
     percent: bool = False,
     caption: str = "",
 ) -> str:
-    r"""Return one LaTeX table for a paper: a line for each run, and for each metric a
-    column for each bucket.
+    r"""Return one LaTeX table for a paper, with a line for each run.
+
+    For each metric, there is a column for each bucket.
 
     The best value of a column is bold, if a higher or a lower value is better. The
     paper loads ``booktabs``.
@@ -169,8 +171,9 @@ def _records_of(
 
 
 def _paper_cells(records: Sequence[Record], percent: bool) -> list[str]:
-    """Return the cells of a column; the best value, as it is shown, is bold, unless
-    neither direction is better.
+    """Return the cells of a column; the best value is bold.
+
+    Values that look equal are both bold. If neither direction is better, none is bold.
     """
     texts = []
     for record in records:

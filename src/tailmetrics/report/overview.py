@@ -1,6 +1,4 @@
-"""The sections that begin a report: the drawing of the headline, the values over all
-labels, and those by bucket.
-"""
+"""The sections that begin a report: headline, values over all labels, and by bucket."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ BUCKET_HEADER = ("bucket", "labels", "positives")
 
 
 def headline_section(report: ReportData) -> Section:
-    """Return the drawings of the metric that the report is about: by bucket, and by
-    group of rows.
-    """
+    """Return the drawings of the report's metric: by bucket, and by group of rows."""
     metric = report.about
     charts, orders = [], []
     if metric in report.metrics_by_bucket:
@@ -41,8 +37,9 @@ def headline_section(report: ReportData) -> Section:
 
 
 def overall_section(report: ReportData) -> Section:
-    """Return the table of the values over all rows and labels, with how many rows each
-    value counts.
+    """Return the table of the values over all rows and labels.
+
+    A column says how many rows each value counts.
     """
     lines = [
         [record.metric, record.text, record.count_in_words]
@@ -85,9 +82,7 @@ def _overall_caption(report: ReportData) -> str:
 
 
 def _perplexities(report: ReportData) -> Iterator[str]:
-    """Yield the perplexity of each cross-entropy, if each row has one relevant
-    label.
-    """
+    """Yield the perplexity of each cross-entropy if each row has one relevant label."""
     if report.positives not in (None, report.rows):
         return
     for record in report.overall_records:
@@ -108,9 +103,7 @@ def _exponential(value: float) -> float:
 
 
 def intervals_in_words(report: ReportData, records: Iterable[Record]) -> list[str]:
-    """Return the meaning of ± and [low, high], and why some of the records have no
-    interval.
-    """
+    """Return the meaning of ± and [low, high], and why records have no interval."""
     metrics_by_reason: dict[str, list[str]] = {}
     for record in records:
         if (
@@ -148,8 +141,9 @@ def _meaning_of_intervals(report: ReportData) -> str:
 
 
 def _captions_in_words(report: ReportData, metrics: Iterable[str]) -> str:
-    """Return the captions of several metrics as one text: each caption once, with its
-    metrics.
+    """Return the captions of several metrics as one text.
+
+    Each caption is there once, with its metrics.
     """
     metrics_by_caption = grouped(
         (report.facts(metric).caption, metric) for metric in metrics
@@ -183,8 +177,9 @@ class CountColumn:
     metrics: Sequence[str]
 
     def cell(self, report: ReportData, bucket: str) -> str:
-        """Return how many the values count in one line; a dash where they differ or
-        count nothing.
+        """Return how many the values count in one line.
+
+        Return a dash if the values count different numbers, or nothing.
 
         Over all labels, rows without a relevant label may count, too: the cell then
         says that all rows count.
@@ -205,8 +200,9 @@ class CountColumn:
 
 
 def buckets_section(report: ReportData) -> Section:
-    """Return a table of the metrics by bucket, the headline first, and a drawing of
-    each metric but the headline.
+    """Return a table of the metrics by bucket, the headline first, and drawings.
+
+    Each metric but the headline has a drawing.
     """
     metrics = report.metrics_by_bucket
     has_rows_of_labels = any(
@@ -248,8 +244,9 @@ def buckets_section(report: ReportData) -> Section:
 def _count_columns(
     report: ReportData, header: Sequence[str]
 ) -> tuple[list[CountColumn], list[str]]:
-    """Return a column for each way in which values by bucket count, and a note for each
-    on the metrics that count so.
+    """Return a column for each way in which values by bucket count, and notes.
+
+    A note says which metrics count in this way.
 
     Args:
         report: The report.

@@ -1,5 +1,6 @@
-"""A report or a comparison as a page or for a notebook, in HTML without scripts or
-links to load.
+"""A report or a comparison in HTML, as a page or for a notebook.
+
+The HTML has no scripts and no links to load.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 LONGEST = 20
-"""The most values of an argument that a page lists, about one line; JSON has all
-values.
-"""
+"""The most values of an argument that a page lists, in about a line; JSON has all."""
 OUTLINES = {
     "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
     "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
@@ -41,8 +40,9 @@ def page(shown: Shown, files: Sequence[str] = ()) -> str:
 
 
 def fragment(shown: Shown) -> str:
-    """Return a report or a comparison as HTML for a notebook; its styles change nothing
-    else in the notebook.
+    """Return a report or a comparison as HTML for a notebook.
+
+    The styles change nothing else in the notebook.
     """
     return _render("fragment.html.j2", shown, ())
 
@@ -60,9 +60,7 @@ def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return the Jinja environment of the templates beside this file; it escapes every
-    text that it writes.
-    """
+    """Return the Jinja environment of the templates here; it escapes every text."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup, escape
@@ -99,8 +97,9 @@ def _environment() -> Environment:
 
 
 def _visible(value: Any) -> Any:
-    """Return a value of a template; a text has no characters upon which a terminal that
-    shows the file would act.
+    """Return a value of a template, with unprintable characters of a text as escapes.
+
+    A terminal that shows the file would act upon such characters.
     """
     if type(value) is str and not value.isprintable():
         return printable(value)

@@ -23,12 +23,14 @@ HEIGHT, WIDTH = 3.4, 7.5
 LETTER = 0.062
 """Width of a letter of a caption, in inches."""
 PIXELS = 84
-"""Pixels of a page per inch of the picture: a drawing that needs more pixels than a
-panel has makes panels wider.
+"""Pixels of a page per inch of the picture.
+
+Panels are wider if a drawing needs more pixels than a panel has.
 """
 NAME = 180
-"""The most bytes of the name of a drawing in the name of its file: file systems take
-255 bytes in all.
+"""The most bytes of a drawing's name in the name of its file.
+
+File systems take 255 bytes in all.
 """
 SHAPES = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5))}
@@ -52,9 +54,7 @@ def picture(shown: Shown) -> Figure:
 
 
 def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
-    """Yield each drawing alone, for a paper, with a name for its file, which no other
-    drawing has.
-    """
+    """Yield each drawing alone, for a paper, with a unique name for its file."""
     document = shown.document()
     names: set[str] = set()
     for chart in document.charts:
@@ -71,8 +71,9 @@ def figures(shown: Shown) -> Iterator[tuple[str, Figure]]:
 def _figure(
     charts: Sequence[Chart], runs: Sequence[str], columns: int, above: float = 0.0
 ) -> tuple[Figure, int]:
-    """Return drawings side by side, with inches for a title above them; and the letters
-    that its width holds.
+    """Return drawings side by side, and the number of letters that the width holds.
+
+    ``above`` is the inches for a title above the drawings.
     """
     # Figure without pyplot: no window system, and no figure kept alive
     from matplotlib.figure import Figure
@@ -94,8 +95,9 @@ def _figure(
 
 
 def _height(chart: Chart) -> float:
-    """Return the height of a panel in inches: that of all panels, or what many lines
-    need.
+    """Return the height of a panel in inches.
+
+    It is the height of all panels, or what many lines need.
     """
     return max(HEIGHT, chart.height / PIXELS + 0.8)
 
@@ -222,7 +224,8 @@ DRAWN = {
 
 
 def _literal(text: str) -> str:
-    r"""Return a text in which matplotlib finds no formula: with ``\$`` in place of
-    ``$``; line breaks stay.
+    r"""Return a text in which matplotlib finds no formula.
+
+    It has ``\$`` in place of ``$``. Line breaks stay.
     """
     return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
