@@ -155,7 +155,7 @@ class Alternatives:
                 self.states.to_empty(device=member.device)
 
     def __bool__(self) -> bool:
-        """Whether there is a value to accumulate."""
+        """Return whether there is a value to accumulate."""
         return bool(self._alternatives)
 
     def note(

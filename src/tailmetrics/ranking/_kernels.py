@@ -90,7 +90,7 @@ class Targets:
         flat: The relevant labels as entries, if ``dense`` and ``padded`` are None.
         judgments: All labels that the target has an entry for, those of gain 0
             included; None if it has no others than the relevant ones.
-        gain_dtype: The floating type of the gains that were passed; entries hold float64.
+        gain_dtype: The floating type of gains as passed; entries hold float64.
     """
 
     num_rows: int

@@ -287,7 +287,7 @@ def _no_tensor(caller: str, argument: str, value: Any) -> TypeError:
 
 
 def _is_output_of_two_classes(value: Any) -> bool:
-    """Whether a value is an array of the probabilities of two classes, shape (N, 2)."""
+    """Return whether a value holds the probabilities of two classes, shape (N, 2)."""
     return (
         isinstance(value, np.ndarray)
         and value.dtype.kind == "f"
@@ -318,7 +318,7 @@ class ColumnContent:
 
 
 def is_column(value: Any) -> bool:
-    """Whether a value is an Arrow array, chunked or not, or a pandas Series."""
+    """Return whether a value is an Arrow array, chunked or not, or a pandas Series."""
     library = type(value).__module__.partition(".")[0]
     if library == "pandas":
         return hasattr(value, "array") and value.ndim == 1

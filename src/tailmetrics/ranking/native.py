@@ -103,7 +103,7 @@ def load(path: Path) -> tuple[CDLL | None, str]:
 
 
 def available() -> bool:
-    """Whether the functions below can be called."""
+    """Return whether the functions below can be called."""
     return _loaded()[0] is not None
 
 
@@ -216,7 +216,7 @@ def hits(
         Columns are contiguous.
 
     Raises:
-        IndexError: If an id is no column of the mask, or a row has over ``most`` labels.
+        IndexError: If an id is no column of the mask, or a row has too many labels.
     """
     ids, target = ids.contiguous(), target.contiguous()
     num_rows, length = ids.shape
@@ -376,7 +376,7 @@ def rank_counts(scores: Tensor, starts: Tensor, labels: Tensor, own: Tensor) -> 
             given label of each row.
         labels: Shape (T,), int64: columns. Below 0, the label is lower than all
             columns; from C on, it is higher.
-        own: Shape (T,), float64: the scores of the given labels. All counts of NaN are 0.
+        own: Shape (T,), float64: the scores of the labels. All counts of NaN are 0.
 
     Returns:
         The three counts, shape (3, T), int64. A given label that is one of the columns
