@@ -1,5 +1,6 @@
-"""The values of a report as records: one record for each value, with its place, its
-interval and its references.
+"""The values of a report as records.
+
+There is one record for each value, with its place, interval and references.
 """
 
 from __future__ import annotations
@@ -26,13 +27,9 @@ from tailmetrics.significance.interval import (
 )
 
 REFERENCES = ("chance", "popularity", "attainable")
-"""Three simple models beside each value: equal scores, training counts as scores,
-targets as scores.
-"""
+"""Simple models beside each value: equal scores, training counts, targets as scores."""
 ORDERS = ("worst", "expected", "best")
-"""Values of other orders of equal scores: the worst order, the mean over all orders,
-the best order.
-"""
+"""Values of other orders of equal scores: the worst, the mean over all, the best."""
 SUMMARIES = ("gap", "spread", "adjusted_gap")
 """Summaries of the values of all buckets of a metric."""
 GAPS = ("gap", "adjusted_gap")
@@ -62,8 +59,9 @@ INTERVAL_COLUMNS = (
 
 
 class Breakdown(Enum):
-    """A breakdown of a metric, with one value for each bucket, group or summary; a
-    record belongs to one.
+    """A breakdown of a metric, with one value for each bucket, group or summary.
+
+    A record belongs to one breakdown.
     """
 
     WHOLE = "over all rows and labels"
@@ -83,8 +81,9 @@ BREAKDOWNS = {
 
 
 def breakdown_of(bucket: str, row_group: str, summary: str) -> Breakdown:
-    """Return the breakdown to which a value belongs; an empty bucket or row group
-    stands for all labels or rows.
+    """Return the breakdown to which a value belongs.
+
+    An empty bucket or row group stands for all labels or rows.
     """
     if summary:
         return Breakdown.SUMMARIES
@@ -206,8 +205,9 @@ class Record:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals that are certain in spite of the error bound, at least
-        1.
+        """The number of decimals that are certain in spite of the error bound.
+
+        At least one decimal is certain.
         """
         return decimals_that_hold(self.error_bound or 0.0)
 
@@ -218,8 +218,9 @@ class Record:
 
     @property
     def is_place(self) -> bool:
-        """Whether the value is a place in a list, or a gap between two places, so that
-        it is shown as a place.
+        """Whether the value is shown as a place in a list.
+
+        The value is a place, or a gap between two places.
         """
         return self.facts.is_place and self.summary in ("", "gap")
 
@@ -232,8 +233,9 @@ class Record:
 
     @property
     def shown_ends(self) -> tuple[float, ...]:
-        """The ends of the interval, rounded outwards to the decimals of a value that
-        has an error bound.
+        """The ends of the interval, rounded outwards if the value has an error bound.
+
+        They have the decimals of the value.
         """
         if self.decimals == DECIMALS or not self.ends:
             return self.ends
@@ -270,9 +272,7 @@ class Record:
 
     @property
     def count_in_words(self) -> str:
-        """The denominator with what it counts, such as ``"60 rows"``; empty if there is
-        none.
-        """
+        """The denominator and what it counts, such as ``"60 rows"``, or ""."""
         if self.count is None:
             return ""
         counted_things = self.count_of
@@ -281,8 +281,9 @@ class Record:
         return f"{self.count_text} {counted_things}"
 
     def reference(self, name: str) -> float:
-        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name; NaN if it was
-        not computed.
+        """Return a value of :data:`REFERENCES` or :data:`ORDERS` by name.
+
+        Return NaN if the value was not computed.
         """
         value = getattr(self, name)
         if value is None:
@@ -295,9 +296,7 @@ class Record:
         return self.reference("worst") < self.reference("best")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the record as one line of a table, with the parts of the interval as
-        columns.
-        """
+        """Return the record as a line of a table, with columns of interval parts."""
         columns: dict[str, Any] = {name: getattr(self, name) for name in VALUE_COLUMNS}
         columns |= interval_columns(self.interval)
         for name in FURTHER_COLUMNS:
@@ -310,8 +309,9 @@ NO_RECORD = Record("", "", math.nan)
 
 
 def interval_columns(interval: Interval | None) -> dict[str, Any]:
-    """Return the parts of an interval by :data:`INTERVAL_COLUMNS`; each is None without
-    an interval.
+    """Return the parts of an interval by :data:`INTERVAL_COLUMNS`.
+
+    Each part is None without an interval.
     """
     if interval is None:
         return dict.fromkeys(INTERVAL_COLUMNS)
@@ -328,8 +328,9 @@ def interval_columns(interval: Interval | None) -> dict[str, Any]:
 
 
 def values_by_key(records: Iterable[Record], name: str) -> dict[str, float]:
-    """Return the values of one field, such as ``"chance"``, by the keys of the records;
-    without those that are None.
+    """Return the values of one field, such as ``"chance"``, by the keys of the records.
+
+    Values that are None are left out.
     """
     values = {}
     for record in records:

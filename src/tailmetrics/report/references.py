@@ -1,6 +1,4 @@
-"""Tables of values beside their references, and beside the values of other orders of
-equal scores.
-"""
+"""Tables of values beside their references, and beside other orders of equal scores."""
 
 from __future__ import annotations
 
@@ -67,8 +65,7 @@ def _tables(
     cells: Callable[[Record], list[str]],
     title_end: str,
 ) -> Iterator[Section]:
-    """Yield the section with a table of the metrics that are not by bucket, and with a
-    table of those by bucket.
+    """Yield one table of metrics without buckets, and one of metrics by bucket.
 
     Args:
         report: The report.

@@ -1,6 +1,4 @@
-"""``Report``: the results of one evaluation, with the sections that every renderer
-shows.
-"""
+"""``Report``: the results of one evaluation, as sections for all renderers."""
 
 from __future__ import annotations
 
@@ -33,8 +31,9 @@ from tailmetrics.report.tail import tail_section
 from tailmetrics.report.words import in_words
 
 WORST_LABELS = 3
-"""The number of most often missed labels of each bucket in JSON; the table of labels
-holds all labels.
+"""The number of most often missed labels of each bucket in JSON.
+
+The table of labels holds all labels.
 """
 
 
@@ -59,8 +58,9 @@ class Report(ReportData, Rendered):
 
     @property
     def warnings_of_rows(self) -> list[str]:
-        """The warnings for a reader of the values of rows, who does not see the
-        sections of this report.
+        """The warnings for a reader of the values of rows.
+
+        Such a reader does not see the sections of this report.
         """
         return warnings_of(self, with_orders=False)
 
@@ -111,8 +111,9 @@ class Report(ReportData, Rendered):
         return document.translated(self.translate)
 
     def _counts_in_words(self) -> list[str]:
-        """Return the numbers of rows, positives and labels, such as ``"60 rows"``,
-        without those that are unknown.
+        """Return the numbers of rows, positives and labels, such as ``"60 rows"``.
+
+        Unknown numbers are left out.
         """
         counts = {"row": self.rows, "positive": self.positives}
         if self.label_counts is not None:
@@ -125,9 +126,7 @@ class Report(ReportData, Rendered):
         return texts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain data, with NaN as None and infinity as
-        ``"inf"``.
-        """
+        """Return the report as plain data, NaN as None and infinity as ``"inf"``."""
         label_counts = None
         if self.label_counts is not None:
             label_counts = summary_of_counts(self.label_counts)
@@ -160,8 +159,9 @@ class Report(ReportData, Rendered):
         return content
 
     def _worst_labels(self) -> list[dict[str, Any]]:
-        """Return the most often missed labels of each bucket, with their counts and
-        values by column.
+        """Return the most often missed labels of each bucket.
+
+        There is a dict for each label, with counts and values by column.
         """
         if self.labels is None:
             return []
@@ -174,8 +174,9 @@ class Report(ReportData, Rendered):
         ]
 
     def csv_tables(self) -> dict[str, CsvTable]:
-        """Return the content of the CSV files by name: "" for the records, ``"labels"``
-        and ``"curve"``.
+        """Return the content of the CSV files by name.
+
+        The names are "" for the records, ``"labels"`` and ``"curve"``.
         """
         tables = {"": csv_table(self.lines())}
         if self.labels is not None:

@@ -9,9 +9,7 @@ from tailmetrics.report.data import ReportData
 from tailmetrics.report.references import TIES
 
 MANY_TIES = 0.01
-"""If more than this share of rows is cut inside a tie, a report warns, and shows the
-values of other orders.
-"""
+"""Share of rows cut inside a tie above which a report warns and shows other orders."""
 
 
 def warnings_of(report: ReportData, with_orders: bool) -> list[str]:

@@ -21,12 +21,11 @@ class Shown(ABC):
 
     @abstractmethod
     def csv_tables(self) -> dict[str, CsvTable]:
-        """Return the content of the CSV files by name: "" for the main file, such as
-        ``"labels"`` for the others.
+        """Return the content of the CSV files by name.
+
+        The name of the main file is "", and others have names such as ``"labels"``.
         """
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
-        """Return the report or comparison as plain data, NaN as None and infinity as
-        ``"inf"``.
-        """
+        """Return the content as plain data, NaN as None and infinity as ``"inf"``."""

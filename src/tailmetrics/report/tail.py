@@ -1,5 +1,6 @@
-"""The table of head against tail: the most frequent and the rarest measured bucket, and
-summaries of all buckets.
+"""The table of head against tail, with summaries of all buckets.
+
+Head and tail are the most frequent and the rarest measured bucket.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ BELOW_CHANCE = "an adjusted gap is above 1 where the tail is below chance"
 
 
 def head_and_tail(report: ReportData, metric: str) -> list[Record]:
-    """Return the records of the most frequent and of the rarest bucket that was
-    measured; one, or none, if few were.
+    """Return the records of the most frequent and the rarest measured bucket.
+
+    There is one record, or none, if fewer buckets were measured.
     """
     measured = []
     for record in report.bucket_records(metric):
@@ -37,8 +39,10 @@ def head_and_tail(report: ReportData, metric: str) -> list[Record]:
 
 
 def _adjusted_head_and_tail(report: ReportData, metric: str) -> list[str]:
-    """Return the buckets between which the adjusted gap is: the first and the last
-    where lists can be above chance.
+    """Return the names of the buckets between which the adjusted gap is.
+
+    They are the first and the last bucket in which lists can be above chance; one, or
+    none, if there are fewer.
     """
     names = []
     for record in report.bucket_records(metric):
@@ -61,8 +65,9 @@ def _first_and_last(items: list[Item]) -> list[Item]:
 
 
 def _other_gaps(report: ReportData, pairs: Mapping[str, Sequence[Record]]) -> str:
-    """Return the sentence on adjusted gaps between other buckets than the gap; empty if
-    there is none.
+    """Return the sentence on adjusted gaps; empty if none needs it.
+
+    It names the metrics whose adjusted gap is between other buckets than their gap.
     """
     texts = []
     for metric, pair in pairs.items():
@@ -85,8 +90,9 @@ def _other_gaps(report: ReportData, pairs: Mapping[str, Sequence[Record]]) -> st
 
 
 def _pairs_by_metric(report: ReportData) -> dict[str, list[Record]]:
-    """Return the records of head and tail of each metric with a gap; records of missing
-    values if few were measured.
+    """Return the records of head and tail of each metric with a gap.
+
+    The records have no values if fewer than two buckets were measured.
     """
     pairs = {}
     for metric in report.metrics_by_bucket:
@@ -97,9 +103,7 @@ def _pairs_by_metric(report: ReportData) -> dict[str, list[Record]]:
 
 
 def tail_section(report: ReportData) -> Section:
-    """Return the table of head against tail, with the gap, the spread and the adjusted
-    gap.
-    """
+    """Return the table of head against tail, with gap, spread and adjusted gap."""
     names = {record.summary for record in report.records if not record.row_group}
     summaries = [name for name in SUMMARIES if name in names]
     pairs = _pairs_by_metric(report)
@@ -148,9 +152,7 @@ def tail_section(report: ReportData) -> Section:
 
 
 def _bucket_cell(record: Record, column: str) -> str:
-    """Return the value of the most frequent or of the rarest bucket, with its name if
-    the column does not have it.
-    """
+    """Return the value of head or tail, and its bucket unless the column names it."""
     if record.bucket in ("", column):
         return record.number
     return f"{record.number} ({short_name(record.bucket)})"

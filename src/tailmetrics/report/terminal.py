@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 EDGES = 3
 """The width of a cell of a terminal beyond its text, in letters."""
 PAIRS = 4
-"""The most pairs of runs whose verdict a terminal shows, unless it is to show all: each
-takes two or three lines.
+"""The most pairs of runs whose verdict a terminal shows, unless it shows all.
+
+A verdict takes two or three lines.
 """
 NOTES = 5
 """The most notes that a terminal shows, each in one line, unless it is to show all."""
@@ -38,8 +39,9 @@ def print_report(
     verbose: bool = False,
     rest: str = "",
 ) -> None:
-    """Print the answer, the headline by bucket, the values over all labels, and the
-    first notes in one line each.
+    """Print the answer, headline by bucket, values over all labels, and first notes.
+
+    A note takes one line.
 
     Args:
         shown: The report or comparison.
@@ -68,8 +70,9 @@ def print_report(
 
 
 def _text(text: str, style: str = "", one_line: bool = False) -> Text:
-    """Return a text of a terminal; if it is one line, it is not broken where the
-    terminal is too narrow.
+    """Return a text of a terminal.
+
+    A text of one line is not broken where the terminal is too narrow.
     """
     from rich.text import Text
 
@@ -115,8 +118,9 @@ def _first_look(
 
 
 def _plain_table(section: Section, console: Console) -> Table:
-    """Return a table without lines between its cells; a last column without a name
-    holds bars.
+    """Return a table without lines between its cells.
+
+    A last column without a name holds bars.
     """
     from rich.table import Table
     from rich.text import Text
@@ -141,8 +145,9 @@ def _plain_table(section: Section, console: Console) -> Table:
 
 
 def _in_columns(section: Section, width: int) -> Text:
-    """Return names and values, as many beside each other as the width holds, from top
-    to bottom; no name is broken.
+    """Return names and values in as many columns as the width holds.
+
+    They are sorted from top to bottom, and no name is broken.
     """
     pairs = [(printable(cells[0]), printable(cells[1])) for cells in section.lines]
     name_width = max(len(name) for name, _ in pairs)
@@ -179,8 +184,9 @@ def _all_tables(
 
 
 def _parts(section: Section, width: int) -> list[Section]:
-    """Return a table as tables that fit into the width; none if the first column and
-    another one do not fit.
+    """Return a table as tables that fit into the width.
+
+    There are none if the first column and another one do not fit.
 
     A table of texts stays whole, because its cells are broken into lines.
     """
@@ -197,8 +203,9 @@ def _width(cell: str) -> int:
 
 
 def _one_below_the_other(section: Section) -> list[Text]:
-    """Return the lines of a table with one cell below the other, for keys too long for
-    a cell beside them.
+    """Return the lines of a table with one cell below the other.
+
+    Keys that are too long leave no room for a cell beside them.
     """
     texts = []
     for first, *cells in section.lines:

@@ -54,9 +54,7 @@ def _markdown_table(section: Section) -> str:
 def escaped_lines(
     section: Section, escape: Callable[[str], str], bold: str
 ) -> Iterator[list[str]]:
-    """Yield the cells of each line, escaped; the cells of ``section.bold`` are in
-    bold.
-    """
+    """Yield the cells of each line, escaped; cells of ``section.bold`` are in bold."""
     for line, cells in enumerate(section.lines):
         escaped = []
         for column, cell in enumerate(cells):
