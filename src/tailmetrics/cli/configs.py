@@ -21,7 +21,7 @@ class _RepeatedKeyError(Exception):
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
-    """Reads plain values, and refuses keys that stand twice in a mapping.
+    """A loader of plain values that refuses a key that a mapping holds twice.
 
     YAML would drop the first value of such a key.
     """

@@ -85,7 +85,7 @@ RUN_OPTIONS = (
 
 @dataclass(frozen=True)
 class Files:
-    """The facts that open a share of the rows on any machine that sees the files.
+    """The facts to open a share of the rows on any machine that sees the files.
 
     Attributes:
         options: The options that name the files, except the predictions.

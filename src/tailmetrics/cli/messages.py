@@ -128,7 +128,7 @@ def _one_line(text: str) -> str:
 
 
 class Messages:
-    """Prints each warning and note once, in one line without its line of code.
+    """The printer of warnings and notes, each once, without its line of code.
 
     Attributes:
         warnings: The warnings so far, which reports repeat.

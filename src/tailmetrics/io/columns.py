@@ -364,6 +364,8 @@ def check_keys(
 ) -> Kind:
     """Return the type of the items, and check the types of queries and items.
 
+    Queries and items must be whole numbers or text.
+
     Raises:
         DataFileError: Naming the column and its type.
     """

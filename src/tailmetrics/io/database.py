@@ -239,7 +239,7 @@ class Database:
     def _failing(self) -> Iterator[None]:
         """Turn errors of DuckDB into a ValueError or a :class:`DatabaseError`.
 
-        Too little memory is a ValueError.
+        Too little memory becomes a ValueError.
         """
         import duckdb
 

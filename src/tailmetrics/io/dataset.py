@@ -451,7 +451,7 @@ VALUE_HINTS = {
 def check_rows(rows: Rows, source: Source, first: int, rules: RowRules) -> None:
     """Raise unless ids are in range and distinct, scores not NaN, and gains in range.
 
-    Ids are distinct within their row.
+    Ids must be distinct within their row.
 
 
     Args:

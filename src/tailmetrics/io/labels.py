@@ -225,7 +225,7 @@ class LabelRule:
         )
 
     def assign_ids(self, database: Database, path: FilePath) -> Labels:
-        """Make the table ``labels`` (item, id) from ``met``, a table of all items.
+        """Make the table ``labels`` (item, id) from the distinct items in ``met``.
 
         Ids follow the ascending order of names (by their UTF-8 bytes; if all names are
         whole numbers, by value). If the last name wins ties, ids follow the descending
@@ -387,7 +387,7 @@ def order_of_names(names: Sequence[str], num_labels: int) -> Tensor | None:
 
 
 class NameGathering:
-    """Collects the label names of several files, to number them together.
+    """The label names of several files, gathered to be numbered together.
 
     Args:
         memory: As for :func:`read`.

@@ -302,7 +302,7 @@ def _check_entries(
 def _has_empty_lists_alone(objects: Objects, reading: TableReading) -> bool:
     """Whether all lists are empty.
 
-    DuckDB has no type for empty lists; lists are searched only where it finds none.
+    DuckDB finds no type for empty lists; only lists without a type are searched.
     """
     name = reading.within or reading.item
     if name not in objects.mixed:

@@ -223,7 +223,7 @@ def _paths_of(target: Any) -> Sequence[FilePath]:
 def _errors_without_query(inputs: Sequence[Input]) -> list[DataFileError]:
     """Return errors that ask for the query of tables of lists without one.
 
-    They go with the questions of another file.
+    The errors are shown with the questions about another file.
     """
     errors = []
     for files in inputs:

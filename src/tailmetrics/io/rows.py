@@ -363,7 +363,10 @@ class Source(ABC):
         return
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
-        """Whether numbers from 0 to L - 1 could be label ids or a matrix [N, L]."""
+        """Whether the whole numbers could be label ids, or a matrix [N, L].
+
+        They could be either if each is from 0 to L - 1.
+        """
         return False
 
     def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:
