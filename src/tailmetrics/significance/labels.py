@@ -1,6 +1,4 @@
-"""Averages over labels from the labels that rows predict and hold, and functions of the
-labels that rows show.
-"""
+"""Averages over labels that rows predict and hold, and functions of labels shown."""
 
 from __future__ import annotations
 
@@ -31,15 +29,15 @@ Exposure: TypeAlias = Literal[
 ]
 
 FEW_LABELS = 10
-"""With fewer labels that have a hit, among many that have none, intervals of averages
-that read predictions hold the truth in .82 to .90.
+"""The fewest labels with a hit for intervals of averages that read predictions.
+
+With fewer, among many labels without a hit, intervals hold the truth in .82 to .90.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class UnitCells:
-    """The labels of units, which are rows or clusters of rows: a cell is one label of
-    one unit.
+    """The labels of units, rows or clusters: a cell is one label of one unit.
 
     Attributes:
         units: Shape (C,), the unit of each cell, ascending.
@@ -58,8 +56,9 @@ class UnitCells:
     num_labels: int
 
     def num_units(self, cells: Flags | None = None) -> Ints:
-        """Return in how many units each label has a cell, shape (L,); with ``cells``,
-        only these count, shape (C,).
+        """Return in how many units each label has a cell, shape (L,).
+
+        With ``cells``, shape (C,), only these count.
         """
         labels = self.labels
         if cells is not None:
@@ -118,9 +117,7 @@ class Cells:
         )
 
     def content(self) -> tuple[Ints, Ints]:
-        """Return the row of each cell, and a number that says what the cell adds, shape
-        (C,) each.
-        """
+        """Return the row of each cell and a number for what it adds, (C,) each."""
         return self.rows, 4 * self.labels + 2 * self.relevant + self.predicted
 
     def of_units(self, unit_of_row: Ints) -> UnitCells:
@@ -141,15 +138,14 @@ class Cells:
         )
 
     def of_clusters(self, clusters: Ints | None) -> UnitCells:
-        """Return the cells of clusters, given the cluster of each row, shape (N,); None
-        where rows are drawn alone.
+        """Return the cells of clusters, given the cluster of each row, shape (N,).
+
+        ``clusters`` is None where rows are drawn alone.
         """
         return self.of_units(units_of_rows(self.inside.size, clusters))
 
     def flags(self) -> list[Flags]:
-        """Return which cells are hits, which are predicted and which are relevant,
-        shape (C,) each.
-        """
+        """Return which cells are hits, predicted and relevant, shape (C,) each."""
         return [self.predicted & self.relevant, self.predicted, self.relevant]
 
     def counts(self) -> Array:
@@ -163,8 +159,9 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class LabelRows(Cells):
-    """The labels that rows predict and hold, for macro and weighted precision, recall
-    and F1, and for coverage.
+    """The labels that rows predict and hold, for averages of labels and for coverage.
+
+    The averages are macro and weighted precision, recall and F1.
 
     The value of a label is top * hits / (below[0] * predictions + below[1] * support),
     and 0 if this is 0 / 0. For coverage, the value is 1 if the label has a hit, else 0.
@@ -224,8 +221,9 @@ class LabelRows(Cells):
         return np.stack([top, total], axis=-1)
 
     def value_of_sums(self, sums: Array) -> Array:
-        """Return the average, shape (...), from sums of shape (..., P); NaN where no
-        label is averaged.
+        """Return the average, shape (...), from sums of shape (..., P).
+
+        NaN where no label is averaged.
         """
         if self.of_averages:
             recall, precision = self._averages()
@@ -297,12 +295,11 @@ class LabelRows(Cells):
         )
 
     def _influences_of_misses(self, cells: UnitCells, cell_influences: Array) -> Array:
-        """Return for each label the influence of the wrong predictions that take its
-        place where it is missed.
+        """Return the influence on each label of the wrong predictions in its place.
 
-        They lower the precision of other labels, so that the precisions of drawn labels
-        depend on one another. The influences are those beyond what as many rows of
-        average labels have.
+        Rows that miss the label predict them. They lower the precision of other labels,
+        so that the precisions of drawn labels depend on one another. The influences are
+        those beyond what as many rows of average labels have.
         """
         hits, num_predicted, num_relevant = cells.counts
         num_units = int(cells.units.max(initial=-1)) + 1
@@ -331,12 +328,12 @@ class LabelRows(Cells):
         )
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
-        """Whether the expected value changes with more rows, or clusters: labels may
-        come, or have few rows.
+        """Whether the expected value changes with more rows, or clusters.
 
-        The recall of a label, and weighted recall, have one expectation for any number
-        of rows. Precision and F-scores of labels with few rows are chosen by these
-        rows: more rows of a label give it more weight, and more hits.
+        Labels may come, or have few rows. The recall of a label, and weighted recall,
+        have one expectation for any number of rows. Precision and F-scores of labels
+        with few rows are chosen by these rows: more rows of a label give it more
+        weight, and more hits.
         """
         cells = self.of_clusters(clusters)
         if self.top == 0:
@@ -351,8 +348,7 @@ class LabelRows(Cells):
 
     @property
     def trend(self) -> int:
-        """1 if more rows can only raise the expected value; 0 if they may also lower
-        it.
+        """1 if more rows can only raise the expected value, 0 if they may lower it.
 
         In a mean over all labels, a label without rows is 0. Other averages rise or
         fall with what labels come.
@@ -362,11 +358,11 @@ class LabelRows(Cells):
         return 0
 
     def rests_on_single_units(self, clusters: Ints | None = None) -> bool:
-        """Whether most labels are relevant in a single unit, in an average over
-        relevant labels that reads predictions.
+        """Whether most labels are relevant in a single unit.
 
-        The row or cluster that brings a label then gives it its precision. At half of
-        the units the value is the same, and with many it is another.
+        False unless this is an average over relevant labels that reads predictions. The
+        row or cluster that brings a label then gives it its precision. At half of the
+        units the value is the same, and with many it is another.
         """
         cells = self.of_clusters(clusters)
         units_of_label = cells.num_units(cells.counts[2] > 0)
@@ -380,8 +376,9 @@ class LabelRows(Cells):
 
     @property
     def reads_support(self) -> bool:
-        """Whether the value depends on how often labels are relevant: not so precision
-        over all labels.
+        """Whether the value depends on how often labels are relevant.
+
+        Precision over all labels does not.
         """
         return (
             self.of_averages
@@ -416,9 +413,7 @@ class LabelRows(Cells):
         return float(weights.sum())
 
     def _factors(self, cells: UnitCells) -> Array:
-        """Return the factor of the influence of each cell, which makes the variance
-        unbiased, shape (C,).
-        """
+        """Return the factors of cells' influences for an unbiased variance, (C,)."""
         num_units = cells.num_units()[cells.labels]
         factors = np.where(num_units > 1, np.sqrt((num_units - 1) / num_units), 1.0)
         if self.top == 0:
@@ -442,8 +437,9 @@ class LabelRows(Cells):
         return np.where(product > 0, f_score, product)
 
     def _influence_of_averages(self, clusters: Ints | None) -> Influence:
-        """Return the influences on F = t / (a/p + b/r) of mean precision p and mean
-        recall r.
+        """Return the influences on F = t / (a/p + b/r), an F-score of two means.
+
+        Here p is the mean precision, and r the mean recall.
 
         dF/dp = a F^2 / (t p^2), and dF/dr = b F^2 / (t r^2).
         """
@@ -467,8 +463,9 @@ class LabelRows(Cells):
         )
 
     def _values_and_weights(self, counts: Array) -> tuple[Array, Array]:
-        """Return the value and the weight of each label, shape (..., L) each, from
-        counts of shape (..., 3, L).
+        """Return the value and the weight of each label, shape (..., L) each.
+
+        ``counts`` are of shape (..., 3, L).
         """
         hits, predicted, support = (
             counts[..., 0, :],
@@ -494,13 +491,12 @@ class LabelRows(Cells):
 
 
 def share_of_singles(counts: Counts) -> float:
-    """Return the factor that corrects the variance of coverage, which is too large if
-    only labels seen once give it.
+    """Return the factor that corrects the variance of coverage.
 
-    Let the count c of a label be Poisson with mean x. Whether the label is seen has the
-    variance e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ... The labels seen once give
-    x e^-x = P(c=1), which is larger. The factor is the first number divided by the
-    second.
+    The variance is too large if only labels seen once give it. Let the count c of a
+    label be Poisson with mean x. Whether the label is seen has the variance e^-x (1 -
+    e^-x) = P(c=1) - P(c=2) + P(c=3) - ... The labels seen once give x e^-x = P(c=1),
+    which is larger. The factor is the first number divided by the second.
 
     Args:
         counts: Shape (L,), in how many rows or clusters each label is seen.
@@ -520,11 +516,11 @@ def share_of_singles(counts: Counts) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ShownRows(Cells):
-    """The labels that rows show, for a function F of the counts c. A count says how
-    often a label is shown.
+    """The labels that rows show, for a function F of the counts c.
 
-    The influence of a cell is F(c) - F(c - x): the loss when its label is shown less
-    often, because a row or cluster is left out that shows it x times.
+    A count says how often a label is shown. The influence of a cell is F(c) - F(c - x):
+    the loss when its label is shown less often, because a row or cluster is left out
+    that shows it x times.
 
     Args:
         rows: See :class:`LabelRows`.
@@ -549,17 +545,13 @@ class ShownRows(Cells):
         check_choice("ShownRows", "measure", self.measure, Exposure)
 
     def value(self) -> float:
-        """Return the value; NaN where it is undefined, such as in a bucket without a
-        label.
-        """
+        """Return the value; NaN if it is undefined, as in a bucket without labels."""
         if self._is_undefined:
             return np.nan
         return float(self.value_of_sums(self.sums(self.counts())))
 
     def influence(self, clusters: Ints | None = None) -> Influence:
-        """Return the value and the influences on it; see
-        :meth:`LabelRows.influence`.
-        """
+        """Return the value and its influences; see :meth:`LabelRows.influence`."""
         unit_of_row = units_of_rows(self.inside.size, clusters)
         value, cells = self.value(), self.of_units(unit_of_row)
         losses = np.zeros(cells.labels.size)
@@ -580,11 +572,10 @@ class ShownRows(Cells):
         )
 
     def moves_with_rows(self, clusters: Ints | None = None) -> bool:
-        """Whether the expected value changes with more rows, or clusters: labels may
-        come, or counts even out.
+        """Whether the expected value changes with more rows, or clusters.
 
-        Means of the labels shown and of pairs of lists have one expectation for any
-        number of rows.
+        Labels may come, or counts even out. Means of the labels shown and of pairs of
+        lists have one expectation for any number of rows.
         """
         if self.measure == "coverage":
             cells = self.of_clusters(clusters)
@@ -593,8 +584,7 @@ class ShownRows(Cells):
 
     @property
     def trend(self) -> int:
-        """1 if the expected value rises with more rows, -1 if it falls, 0 if it does
-        not depend on their number.
+        """1 if the expected value rises with more rows, -1 if it falls, else 0.
 
         Chance makes few counts more unequal than the shares of which they are counts.
         """
@@ -602,14 +592,16 @@ class ShownRows(Cells):
 
     @property
     def needs_all_labels(self) -> bool:
-        """Whether sums need the counts of all labels at once: places in the order of
-        counts do.
+        """Whether sums need the counts of all labels at once.
+
+        Places in the order of counts do.
         """
         return self.measure == "gini"
 
     def sums(self, counts: Array, labels: Ints | Flags | None = None) -> Array:
-        """Return the sums over labels from which the value follows, shape (..., P); see
-        :meth:`LabelRows.sums`.
+        """Return the sums over labels from which the value follows, shape (..., P).
+
+        See :meth:`LabelRows.sums`.
         """
         shown, relevant = counts[..., 1, :], counts[..., 2, :]
         if self.measure == "coverage":
@@ -624,8 +616,9 @@ class ShownRows(Cells):
         return np.stack([part.sum(axis=-1) for part in parts], axis=-1)
 
     def _terms(self, shown: Array, weights: Array) -> Array:
-        """Return what each label adds to the second sum, shape (..., L), from counts
-        and weights of labels.
+        """Return what each label adds to the second sum, shape (..., L).
+
+        ``shown`` and ``weights`` are counts and weights of labels.
         """
         if self.measure == "personalization":
             return shown * (shown - 1)
@@ -639,8 +632,9 @@ class ShownRows(Cells):
         return shown * weights
 
     def value_of_sums(self, sums: Array) -> Array:
-        """Return the value, shape (...), from sums of shape (..., P); NaN where it is
-        undefined.
+        """Return the value, shape (...), from sums of shape (..., P).
+
+        NaN where it is undefined.
         """
         if self._is_undefined:
             return np.full(sums.shape[:-1], np.nan)
@@ -706,8 +700,9 @@ class ShownRows(Cells):
     def _losses_of_pairs(
         self, value: float, cells: UnitCells, unit_of_row: Ints
     ) -> Array:
-        """Return the loss without each cell of one minus the share of equal labels in
-        pairs of rows.
+        """Return the loss of personalization without each cell, shape (C,).
+
+        Personalization is one minus the share of equal labels in pairs of rows.
 
         Without a unit of r rows there are fewer pairs of rows: each label that it shows
         has 2N - r - 1 in them.
@@ -724,19 +719,19 @@ class ShownRows(Cells):
         return np.asarray(((1 - value) * lost_pairs - lost_equal_pairs) / pairs)
 
     def _weights_of_places(self, places: Counts) -> Array:
-        """Return the weights in the Gini index of places in the order of counts, which
-        begin with 1.
+        """Return the weights of places in the Gini index.
+
+        Places in the order of counts begin with 1.
         """
         if not self.size:
             return np.zeros(places.shape)
         return np.asarray((2 * places - self.size - 1) / self.size)
 
     def _weights_in_order(self, counts: Array) -> tuple[Array, Array]:
-        """Return the weights of labels by their place in the order of counts, and of
-        the first of equal counts.
+        """Return the weights of labels by place and by first place of equal counts.
 
-        Among labels with equal counts, the first one can be shown once less, and the
-        order stays.
+        Places are in the order of counts. Among labels with equal counts, the first one
+        can be shown once less, and the order stays.
         """
         # importing tailmetrics.significance needs no scipy
         from scipy.stats import rankdata
@@ -768,8 +763,9 @@ def _mean_and_losses(
     weights: Array,
     lost_weights: Array | None = None,
 ) -> tuple[float, Array]:
-    """Return the mean weight of the labels shown, and its loss without each cell, shape
-    (C,).
+    """Return the mean weight of the labels shown, and its loss without each cell.
+
+    The losses have the shape (C,).
 
     Args:
         cells: The cells.
@@ -794,6 +790,4 @@ def _count_times_log(counts: Array) -> Array:
 
 
 OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
-"""The contributions of rows to the counts of labels, from which an average over labels
-is computed.
-"""
+"""What rows add to counts of labels, from which an average over labels is computed."""

@@ -1,8 +1,7 @@
-"""Ratios of sums, their standard error by the delta method, and the facts that decide
-their intervals.
+"""Ratios of sums, their standard error by the delta method, and facts for intervals.
 
 The sums come from the values of units, or were added up batch by batch, as whole
-numbers.
+multiples of a unit.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ from tailmetrics.significance.interval import (
 from tailmetrics.significance.rows import Term
 
 ONE_END_AGREES = "all rows or clusters of one end agree"
-"""Why a gap of values without an upper bound has no interval: rows with other values
-may be any size.
+"""Why a gap of values without an upper bound has no interval.
+
+Rows with other values may be any size.
 """
 ROUNDING = 1e-9
 """A difference below this share of the values is a rounding error."""
@@ -40,8 +40,9 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Ratio:
-    """Sums of numerators x and denominators d over units, which are rows or clusters;
-    of a mean, each d is 1.
+    """Sums of numerators x and denominators d over units, rows or clusters.
+
+    Of a mean, each d is 1.
 
     Attributes:
         hits: The sums of x, and the number of units with a denominator.
@@ -59,8 +60,9 @@ class Ratio:
 
     @classmethod
     def of_units(cls, top: Array, bottom: Array, are_clusters: bool = False) -> Ratio:
-        """Return the sums of numerators and denominators, shape (U,) each, of rows or
-        of clusters of rows.
+        """Return the sums of numerators and denominators, shape (U,) each, of units.
+
+        The units are rows, or clusters of rows.
         """
         values = top[bottom != 0] / bottom[bottom != 0]
         most: float | None = float(top.max() + (bottom - top).max())
@@ -93,11 +95,10 @@ class Ratio:
 
     @property
     def rare_sums(self) -> tuple[PoissonSums, PoissonSums]:
-        """The sums of x and of d - x that tell whether few units decide the value: of a
-        mean above the least ones.
+        """The sums of x and of d - x that tell whether few units decide the value.
 
-        A model that knows nothing has the nDCG of a late rank in most rows, and a much
-        larger one in few.
+        Those of a mean stand above the least ones. A model that knows nothing has the
+        nDCG of a late rank in most rows, and a much larger one in few.
         """
         if not self.is_mean:
             return self.hits, self.misses
@@ -111,8 +112,9 @@ class Ratio:
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Sums of numerators x and denominators d over rows, as whole multiples of 1 /
-    ``unit``.
+    """Sums of numerators x and denominators d over rows, as multiples of 1 / ``unit``.
+
+    The multiples are whole numbers.
 
     Attributes:
         n: Number of rows that count.
@@ -161,8 +163,9 @@ class ExactSums:
 
     @property
     def num_ones(self) -> int | None:
-        """The number of rows that are 1, if the rows of a mean are shares and all are 0
-        or 1; else None.
+        """The number of rows that are 1, if rows of a mean are all 0 or 1; else None.
+
+        The rows of the mean are shares.
         """
         if self.top != self.squares:
             return None
@@ -170,8 +173,9 @@ class ExactSums:
 
     @property
     def most(self) -> float:
-        """Upper bound of the numerators that a row can have: 1 for a mean, else one
-        that the sums of a ratio tell.
+        """Upper bound of the numerators that a row can have.
+
+        For a mean it is 1, else it follows from the sums of the ratio.
         """
         if self.bottom == self.bottom_squares == self.units * self.unit:
             return 1.0
@@ -206,15 +210,17 @@ class ExactSums:
 
 
 Products: TypeAlias = "tuple[int, int, int, int]"
-"""Sums over rows of x1 * x2, x1 * d2, d1 * x2 and d1 * d2 for two ratios, as whole
-multiples of 1 / ``unit``.
+"""Sums over rows of x1 * x2, x1 * d2, d1 * x2 and d1 * d2 for two ratios.
+
+They are whole multiples of 1 / ``unit``.
 """
 
 
 @dataclass(frozen=True)
 class Moments:
-    """A sum of ratios, each with its sign: a mean, a ratio, a gap, or the difference of
-    two of them.
+    """A sum of ratios, each with its sign.
+
+    It is a mean, a ratio, a gap, or the difference of two of them.
 
     Attributes:
         signs: The sign of each ratio.
@@ -232,8 +238,9 @@ class Moments:
 
     @classmethod
     def from_units(cls, terms: Sequence[Term], are_clusters: bool = False) -> Moments:
-        """Return the moments of values of units, rows or clusters: numerators and
-        denominators, shape (U,) each.
+        """Return the moments of values of units, rows or clusters.
+
+        Numerators and denominators of each term have the shape (U,).
         """
         ratios, residuals, has_bottom = [], [], np.zeros(terms[0][1].size, dtype=bool)
         for _, top, bottom in terms:
@@ -286,9 +293,7 @@ class Moments:
 
     @cached_property
     def error(self) -> float:
-        """The standard error by the delta method, without a correction for few
-        units.
-        """
+        """The standard error by the delta method, without correction for few units."""
         slopes = [
             sign / ratio.hits.bottom
             for sign, ratio in zip(self.signs, self.ratios, strict=True)
@@ -316,8 +321,9 @@ class Moments:
 
     @property
     def weakness(self) -> str | None:
-        """Why units without an upper bound do not tell the variance of a gap; None
-        where they do.
+        """Why units do not tell the variance of a gap without an upper bound.
+
+        None where they do.
         """
         has_equal_units = any(ratio.low == ratio.high for ratio in self.ratios)
         if (
@@ -330,21 +336,21 @@ class Moments:
 
     @property
     def effective_units(self) -> float:
-        """The effective number of units: (sum of weights)^2 / (sum of squared weights),
-        the least of all ratios.
+        """The effective number of units, the least of all ratios.
+
+        The number is (sum of weights)^2 / (sum of squared weights).
         """
         return min(ratio.hits.bottom**2 / ratio.bottom_squares for ratio in self.ratios)
 
     def ends_without_bound(
         self, confidence: float, largest_residual: float | None = None
     ) -> Ends | None:
-        """Return the ends for a ratio of values without an upper bound that a few rows
-        decide; else None.
+        """Return the ends for a ratio without an upper bound that a few rows decide.
 
-        The limits are those of rare values. Else, of a mean, they are those of events
-        as large as the largest distance of a row above the mean: the sums do not tell
-        the skewness of the rows, but it is at most that of such events. A value that is
-        mostly one row has no interval.
+        The result is None for other ratios. The limits are those of rare values. Else,
+        of a mean, they are those of events as large as the largest distance of a row
+        above the mean: the sums do not tell the skewness of the rows, but it is at most
+        that of such events. A value that is mostly one row has no interval.
 
         Args:
             confidence: Confidence of the interval.
@@ -389,8 +395,9 @@ class Moments:
 
 
 def delta_variance(slopes: Sequence[Any], products: Sequence[Any]) -> Any:
-    """Return the variance of a smooth function of sums, by the delta method: Σ_i Σ_j
-    slope_i slope_j Σ x_i x_j.
+    """Return the variance of a smooth function of sums, by the delta method.
+
+    It is Σ_i Σ_j slope_i slope_j Σ x_i x_j.
 
     Args:
         slopes: The slope of the function in each sum; numbers, or arrays of one shape.
@@ -414,7 +421,8 @@ def delta_variance(slopes: Sequence[Any], products: Sequence[Any]) -> Any:
 def _product_of_residuals(
     first: ExactSums, last: ExactSums, products: Products
 ) -> float:
-    """Return the sum over rows of (x1 - r1 * d1) * (x2 - r2 * d2), correctly rounded;
+    """Return the sum over rows of (x1 - r1 * d1) * (x2 - r2 * d2), correctly rounded.
+
     NaN without a denominator.
     """
     if not first.bottom or not last.bottom:
@@ -496,8 +504,9 @@ def quick_interval(
 def quick_median(
     value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95
 ) -> Interval:
-    """Return a median with an interval between two of the sorted values, which is valid
-    for every distribution.
+    """Return a median with an interval between two of the sorted values.
+
+    The interval is valid for every distribution.
 
     Args:
         value: The median.

@@ -109,9 +109,7 @@ class PairTest:
         return cls(tests, draws)
 
     def num_swaps(self, key: str) -> int:
-        """Return the number of random swaps of a key; 0 if its test went through all
-        swaps.
-        """
+        """Return the number of random swaps of a key; 0 if its test took all swaps."""
         if key not in self.tests or self.tests[key].draws.exact:
             return 0
         return int(self.draws.differences.shape[1])
@@ -127,8 +125,9 @@ class PairTest:
         return self.draws.of_keys([self.tests[key].place_in_pair for key in keys])
 
     def corrected_p_values(self, keys: Sequence[str]) -> dict[str, float]:
-        """Return p-values that are corrected for the number of keys, and no smaller;
-        see :func:`step_down`.
+        """Return p-values corrected for the number of keys; see :func:`step_down`.
+
+        They are no smaller than the p-values of the keys alone.
         """
         if not keys:
             return {}
@@ -141,9 +140,7 @@ class PairTest:
         return p_values
 
     def single_level(self, keys: Sequence[str], level: float) -> float:
-        """Return the level at which one of some keys is tested alone, if all are tested
-        together at ``level``.
-        """
+        """Return the level of a key alone, if all are tested together at ``level``."""
         if len(keys) < 2:
             return level
         # importing tailmetrics.significance needs no scipy
@@ -153,11 +150,10 @@ class PairTest:
         return float(np.clip(2 * ndtr(-critical), level / len(keys), level))
 
     def widened(self, key: str, estimate: Estimate, interval: Interval) -> Interval:
-        """Return the interval of an average over labels so wide that it holds 0 where
-        the test finds no difference.
+        """Return an interval so wide that it holds 0 if the test finds no difference.
 
-        It holds value ± q, where at most 1 - confidence of the swaps differ by more
-        than q.
+        It is the interval of an average over labels, and holds value ± q, where at most
+        1 - confidence of the swaps differ by more than q.
         """
         if not estimate.models[0].label_rows or estimate.extra_variances:
             return interval

@@ -1,5 +1,6 @@
-"""How many rows would show a difference: the inverse of the least difference that so
-many rows show.
+"""How many rows would show a difference.
+
+This is the inverse of the least difference that so many rows show.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from tailmetrics.significance.rows import read_models
 
 CALLER = "rows_needed"
 POWER = 0.8
-"""The probability that a test finds a true difference of the least size: the usual
-choice (Cohen 1988).
-"""
+"""The probability of finding a difference of the least size, as usual (Cohen 1988)."""
 AGREEMENT = 0.5
-"""The assumed correlation of two models in a row: their difference then varies as much
-as one of the models.
+"""The assumed correlation of two models in a row.
+
+Their difference then varies as much as one of the models.
 """
 MOST_ROWS = 2**53
 """The largest number of rows that is tried: not every larger number is a float."""
@@ -39,8 +39,9 @@ def least_difference(
     level: float,
     power: float = POWER,
 ) -> float:
-    """Return the smallest true difference that a two-sided test at this level finds
-    with this power.
+    """Return the smallest true difference that a two-sided test finds.
+
+    The test has this level and this power.
 
     A difference d arises from rows that change. If each of them changes by at least c,
     the share of rows that change is at most d / c, and the difference varies by at
@@ -76,8 +77,7 @@ def rows_needed(
     agreement: float | None = None,
     clusters: ArrayLike | None = None,
 ) -> int:
-    """Return how many rows show a true difference between two models, with the given
-    power.
+    """Return how many rows show a true difference of two models, with a given power.
 
     The rows of two models tell how much their difference varies from row to row. The
     rows of one model do not: the correlation of the two models in a row, ``agreement``,

@@ -1,5 +1,6 @@
-"""Resampling of statistics of sums over rows: one matrix product gives the sums of all
-keys for many resamples.
+"""Resampling of statistics of sums over rows.
+
+One matrix product gives the sums of all keys for many resamples.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def total(statistic: Summed) -> float:
 
 
 class Ratios:
-    """A sum of ratios of sums, each with its sign: a mean, a ratio, a gap, or the
-    difference of two of them.
+    """A sum of ratios of sums, each with its sign.
+
+    It is a mean, a ratio, a gap, or the difference of two of them.
     """
 
     def __init__(self, terms: Sequence[Term]) -> None:
@@ -37,8 +39,9 @@ class Ratios:
             self.columns += [top, bottom]
 
     def read(self, sums: Array) -> Array:
-        """Return the sum of ratios, shape (...), from sums of shape (..., 2 * number of
-        terms).
+        """Return the sum of ratios, shape (...), from their sums.
+
+        These have the shape (..., 2 * number of terms).
         """
         value = np.zeros(sums.shape[:-1])
         for number, term in enumerate(self.terms):
@@ -48,8 +51,9 @@ class Ratios:
         return value
 
     def minus(self, other: Ratios) -> Ratios:
-        """Return this sum minus another. Two ratios with the same denominators become
-        one.
+        """Return this sum minus another.
+
+        Two ratios with the same denominators become one.
         """
         merged: list[Term] = []
         other_terms = [term.negative() for term in other.terms]
@@ -65,9 +69,7 @@ class Ratios:
 
 
 def _place_of_denominator(terms: Sequence[Term], bottom: Array) -> int | None:
-    """Return the place of the first term with this denominator; None if there is
-    none.
-    """
+    """Return the place of the first term with this denominator; None without one."""
     for place, term in enumerate(terms):
         if np.array_equal(term.bottom, bottom):
             return place
@@ -101,11 +103,10 @@ class Median:
         self.columns.append(sums(inside.astype(np.float64)))
 
     def read(self, sums: Array) -> Array:
-        """Return the median, shape (...), from sums of shape (..., number of candidates
-        + 1).
+        """Return the median, shape (...), from sums of rows.
 
-        The sums are the number of rows up to each candidate, and the number of all
-        rows.
+        The sums, of shape (..., number of candidates + 1), are the number of rows up to
+        each candidate, and the number of all rows.
         """
         twice_rows_up_to, num_rows = 2 * sums[..., :-1], sums[..., -1:]
         lower_middle = self._first(twice_rows_up_to >= num_rows)
@@ -114,8 +115,9 @@ class Median:
         return np.where(num_rows[..., 0] > 0, median, np.nan)
 
     def _first(self, is_reached: Flags) -> Array:
-        """Return the first candidate that is reached, else the last one, shape (...);
-        the argument is overwritten.
+        """Return the first candidate that is reached, else the last one, shape (...).
+
+        ``is_reached`` is overwritten.
         """
         is_reached[..., -1] = True
         return np.asarray(self._candidates[is_reached.argmax(-1)])
@@ -133,9 +135,7 @@ class MedianDifference:
         self.columns = [*first.columns, *second.columns]
 
     def read(self, sums: Array) -> Array:
-        """Return the difference, shape (...), from sums of shape (...,
-        len(columns)).
-        """
+        """Return the difference, shape (...), from sums, (..., len(columns))."""
         num_first_columns = len(self.first.columns)
         first_value = self.first.read(sums[..., :num_first_columns])
         return first_value - self.second.read(sums[..., num_first_columns:])
@@ -147,8 +147,9 @@ def statistics_of_sides(
     inside: Sequence[Flags],
     clusters: Clusters | None,
 ) -> list[Ratios] | list[Median]:
-    """Return the statistic of each side over the rows that count; one statistic can be
-    subtracted from the other.
+    """Return the statistic of each side over the rows that count.
+
+    One statistic can be subtracted from the other.
 
     Args:
         kind: The statistic that is computed from the rows.
@@ -178,8 +179,9 @@ def statistics_of_sides(
 
 
 def _candidates(values: Sequence[Array], rows: Flags, sizes: Array) -> Array:
-    """Return the values that can be the median of a side, or of both sides mixed,
-    ascending.
+    """Return the values that can be the median of a side, ascending.
+
+    Values that can be the median of both sides mixed are included.
     """
     sides = [side_values[rows] for side_values in values]
     candidates = [near_median(side_values, sizes) for side_values in sides]
@@ -189,8 +191,9 @@ def _candidates(values: Sequence[Array], rows: Flags, sizes: Array) -> Array:
 
 
 def near_median(values: Array, sizes: Array) -> Array:
-    """Return the distinct values that can be the median of a resample, ascending; [NaN]
-    if there are no values.
+    """Return the distinct values that can be the median of a resample, ascending.
+
+    Without values, the result is [NaN].
 
     Near the median, the number of resampled rows up to a value has a standard deviation
     of at most sqrt(sum of squared sizes) / 2. Values more than ten standard deviations
@@ -214,13 +217,13 @@ def near_median(values: Array, sizes: Array) -> Array:
 
 
 class Studentised:
-    """The studentised bootstrap: the distance of a resample's value from the value of
-    all units, in standard errors.
+    """The studentised bootstrap: the distance of a resample's value in standard errors.
 
-    From each numerator, the ratio of all units times the denominator is subtracted. The
-    ratio of a resample is then its distance from the ratio of all units, without the
-    rounding error of a difference. The variance of a resample comes from sums of
-    products of the columns, so that one matrix product gives both.
+    The distance is from the value of all units. From each numerator, the ratio of all
+    units times the denominator is subtracted. The ratio of a resample is then its
+    distance from the ratio of all units, without the rounding error of a difference.
+    The variance of a resample comes from sums of products of the columns, so that one
+    matrix product gives both.
 
     Args:
         ratios: The sum of ratios.
@@ -244,11 +247,10 @@ class Studentised:
         self.columns = [*columns, *products]
 
     def read(self, sums: Array) -> Array:
-        """Return the distance of each resample from the value of all units, in its
-        standard errors, shape (...), >= 0.
+        """Return the distance of resamples from the value of all units, shape (...).
 
-        It is infinite where a resample without spread has another value, and NaN where
-        a resample has no value.
+        The distance, >= 0, is in standard errors of the resample. It is infinite where
+        a resample without spread has another value, NaN where a resample has none.
         """
         rounding = ROUNDING * self.moments.error
         distance, error = self._distance_and_error(sums)
@@ -259,8 +261,9 @@ class Studentised:
         return np.where(np.isnan(distance), np.nan, in_errors)
 
     def _distance_and_error(self, sums: Array) -> tuple[Array, Array]:
-        """Return the distance of resamples from the value of all units, and its
-        standard error, each of shape (...).
+        """Return distances of resamples from the value of all units, and their errors.
+
+        The errors are standard errors; both have the shape (...).
 
         The slopes are the derivatives of the sum of ratios t / b in each numerator and
         denominator: 1 / b and -t / b^2.
@@ -278,21 +281,22 @@ class Studentised:
 
 
 Summed: TypeAlias = Ratios | Median | MedianDifference | Studentised
-"""A statistic of sums over units, which are rows or clusters. It has ``columns``, each
-of shape (U,), and ``read``, which returns shape (M,) from sums of shape (M,
-len(columns)), NaN if undefined.
+"""A statistic of sums over units, which are rows or clusters.
+
+It has ``columns``, each of shape (U,), and ``read``, which returns shape (M,) from sums
+of shape (M, len(columns)), NaN if undefined.
 """
 
 
 def bootstrap(
     statistics: Sequence[Summed | None], resamples: int, seed: int
 ) -> list[Array | None]:
-    """Return each statistic's values, shape (resamples,), over rows drawn with
-    replacement, N out of N.
+    """Return the values of statistics, shape (resamples,) each, over rows drawn anew.
 
-    Rows that do not count for a key are drawn, too. So all keys share a draw, and the
-    number of rows that count varies as in a new sample. A resample in which no row
-    counts gives NaN. The result for a statistic of None is None.
+    N of N rows are drawn with replacement. Rows that do not count for a key are drawn,
+    too. So all keys share a draw, and the number of rows that count varies as in a new
+    sample. A resample in which no row counts gives NaN. The result for a statistic of
+    None is None.
     """
     table: list[Array] = []
     place_of_digest: dict[bytes, int] = {}  # many keys have equal columns
@@ -322,8 +326,9 @@ def bootstrap(
 
 
 def _resampled_sums(table: Array, resamples: int, seed: int) -> Array:
-    """Return the sums of the columns of a table, shape (U, C), over units drawn with
-    replacement: (resamples, C).
+    """Return the sums of a table's columns over drawn units, shape (resamples, C).
+
+    The table has the shape (U, C); units are drawn with replacement.
     """
     rng = np.random.default_rng([seed, 0])
     num_units = len(table)

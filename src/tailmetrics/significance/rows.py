@@ -1,5 +1,6 @@
-"""The values of rows that comparisons read: a value, a numerator and denominator, or
-counts of labels for each row.
+"""The values of rows that comparisons read.
+
+Each row has a value, a numerator and denominator, or counts of labels.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ class KeyRows:
 
     @property
     def has_row_values(self) -> bool:
-        """Whether ``terms`` hold the values of rows; False for an average over labels
-        and for several runs.
+        """Whether ``terms`` hold the values of rows.
+
+        False for an average over labels and for several runs.
         """
         return self.influence is None and len(self.runs) == 1
 
@@ -101,8 +103,9 @@ class KeyRows:
 
     @property
     def values(self) -> Array:
-        """The value of each row, shape (N,), of a key with one term; 0 where the
-        denominator is 0.
+        """The value of each row, shape (N,), of a key with one term.
+
+        The value is 0 where the denominator is 0.
         """
         (term,) = self.terms
         return np.divide(
@@ -111,8 +114,9 @@ class KeyRows:
 
 
 def value_of(kind: Kind, term: Term) -> float:
-    """Return the statistic of a key with one term, over all rows that count; NaN
-    without any.
+    """Return the statistic of a key with one term, over all rows that count.
+
+    NaN if no row counts.
     """
     rows = term.counted
     top, bottom = term.top[rows], term.bottom[rows]
@@ -139,9 +143,7 @@ class Clusters:
     number: int
 
     def sums(self, column: Array) -> Array:
-        """Return the sum of a column, shape (N,), over the rows of each cluster, shape
-        (number,).
-        """
+        """Return the sum of a column, shape (N,), by cluster, shape (number,)."""
         return np.asarray(
             np.bincount(self.codes, weights=column, minlength=self.number),
             dtype=np.float64,
@@ -197,8 +199,10 @@ def cluster_codes(caller: str, clusters: ArrayLike, num_rows: int) -> Ints:
 
 
 def _is_name(name: object) -> bool:
-    """Whether a cluster has this name: not None, NaN, a list, which has no hash, or
-    pandas.NA, which has no truth.
+    """Whether a cluster may have this name.
+
+    None and NaN are no names, nor is a list, which has no hash, nor pandas.NA, which has
+    no truth.
     """
     try:
         hash(name)
@@ -315,10 +319,9 @@ def _check_series(
 def gap_ends(
     models: Sequence[Mapping[str, KeyRows]], keys: Sequence[str]
 ) -> tuple[str, str] | None:
-    """Return the keys of the first and the last bucket that all models have measured;
-    None without a gap.
+    """Return the keys of the first and the last bucket that all models have measured.
 
-    The kind of a key is the same in all models.
+    None without a gap. The kind of a key is the same in all models.
     """
     measured = []
     for key in keys:
@@ -385,9 +388,7 @@ def _check_lengths(caller: str, name: str, run: Mapping[str, KeyRows]) -> None:
 
 
 def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
-    """Refuse runs that differ in keys, in the number of rows or in the kind of a
-    key.
-    """
+    """Refuse runs that differ in keys, in number of rows or in the kind of a key."""
     (first_name, first), *others = runs.items()
     for name, run in others:
         missing = sorted(first.keys() ^ run.keys())
@@ -423,8 +424,9 @@ def check_names(
     keys: Iterable[str],
     whole: bool = False,
 ) -> frozenset[str]:
-    """Return ``names`` if each is a key, or a key without its bucket; with ``whole``
-    each must be a key.
+    """Return ``names`` if each is a key, or a key without its bucket.
+
+    With ``whole`` each must be a key.
     """
     if isinstance(names, str):
         raise TypeError(
@@ -497,8 +499,9 @@ def _key_rows(kind: Kind, term: Term) -> KeyRows:
 
 
 def _read_labels(label_rows: OverLabels, clusters: Clusters | None) -> KeyRows:
-    """Return an average over labels as a number for each row, value + N * influence, of
-    which the mean is the value.
+    """Return an average over labels as numbers of rows, of which it is the mean.
+
+    The number of a row is value + N * influence.
     """
     codes = None
     # other numbers of rows are refused
@@ -564,11 +567,10 @@ def _fault(value: Any) -> str:
 
 
 def _join_runs(runs: Sequence[KeyRows]) -> KeyRows:
-    """Return several runs of a model as one key: the mean over runs of each row that
-    counts in all of them.
+    """Return several runs of a model as one key: the mean over runs of each row.
 
-    The rows of a ratio have no ratio of their own: each takes the ratio + N * its
-    influence, of which the mean is the ratio.
+    Only rows that count in all runs count. The rows of a ratio have no ratio of their
+    own: each takes the ratio + N * its influence, of which the mean is the ratio.
     """
     inside = np.logical_and.reduce([run.terms[0].counted for run in runs])
     row_values, values = [], []

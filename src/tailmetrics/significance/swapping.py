@@ -1,5 +1,4 @@
-"""The randomisation test: the results of two models are swapped at random within rows
-or clusters.
+"""The randomisation test: results of two models are swapped within rows or clusters.
 
 A swap exchanges the results of both models in some rows, or in whole clusters. The
 statistic of each model is computed again, and T is the difference. Swapping all rows
@@ -33,20 +32,22 @@ from tailmetrics.significance.resampling import Median, Ratios
 from tailmetrics.significance.rows import Clusters
 
 ALL_SWAPS = 2**12
-"""The test goes through all swaps if they are at most so many, or as many as random
-swaps would be drawn.
+"""The most swaps for which the test goes through all of them.
+
+It also does if they are at most as many as random swaps would be drawn.
 """
 BLOCK = 2**21
-"""The most values of units, or of labels, of all swaps that are in memory at a time: 16
-MB for each array of them.
+"""The most values of units, or of labels, of all swaps in memory at a time.
+
+An array of them takes 16 MB.
 """
 LONG = 2 * 10**8
-"""Tests with more values of units and labels, of all swaps together, may end early;
-they would take 5 seconds.
+"""The most values of units and labels of all swaps for a test that cannot end early.
+
+Longer tests would take at least 5 seconds, and may end early.
 """
 ENOUGH_AS_FAR = 20
-"""The number of swaps as far as the models, for each key, after which a long test ends.
-"""
+"""The swaps as far as the models, for each key, after which a long test ends."""
 ROUNDING = 1e-9
 """Differences that are apart by less than this share of the largest are equal."""
 ZERO = 1e-12
@@ -54,8 +55,7 @@ ZERO = 1e-12
 
 
 class Swapped(Protocol):
-    """The difference of two models by one key, as a function of the units that are
-    swapped.
+    """The difference of two models by one key, as a function of the swapped units.
 
     Attributes:
         differing: Shape (U,), bool: the units in which the models differ.
@@ -80,8 +80,9 @@ class Swapped(Protocol):
 
 
 class SwappedSums:
-    """The difference of two statistics of sums over units: means, ratios, gaps and
-    medians.
+    """The difference of two statistics of sums: means, ratios, gaps and medians.
+
+    The sums are over units.
     """
 
     def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
@@ -111,8 +112,7 @@ class SwappedSums:
 
 
 class SwappedLabels:
-    """The difference of two averages over labels, or of two functions of the labels
-    shown.
+    """The difference of two averages over labels, or functions of the labels shown.
 
     Swapping a row moves hits, predictions and support of its labels between the models.
     Both averages are computed again from the moved counts. Labels that no differing row
@@ -168,8 +168,9 @@ def _changes_of_counts(
     second: LabelRows | ShownRows,
     clusters: Clusters | None,
 ) -> Any:
-    """Return what swapping each unit adds to the counts of the first model, as a sparse
-    matrix of shape (3 L, U).
+    """Return what swapping each unit adds to the counts of the first model.
+
+    The result is a sparse matrix of shape (3 L, U).
     """
     # importing tailmetrics.significance needs no scipy
     from scipy.sparse import csr_matrix
@@ -195,8 +196,9 @@ def _changes_of_counts(
 
 
 class SwappedAreas:
-    """The difference of two averages of areas over labels; see
-    :meth:`AreaRows.shares_of_difference`.
+    """The difference of two averages of areas over labels.
+
+    See :meth:`AreaRows.shares_of_difference`.
     """
 
     def __init__(
@@ -217,8 +219,9 @@ class SwappedAreas:
 
 
 class SwappedGap:
-    """The difference of two gaps: the difference in the first bucket minus the
-    difference in the last bucket.
+    """The difference of two gaps.
+
+    It is the difference in the first bucket minus the difference in the last bucket.
     """
 
     def __init__(self, first: Swapped, last: Swapped) -> None:
@@ -239,10 +242,10 @@ class SwappedGap:
 def swapped_labels(
     first: OverLabels, second: OverLabels, clusters: Clusters | None
 ) -> Swapped | None:
-    """Return the difference of two averages over labels under swaps; None if both
-    number their labels differently.
+    """Return the difference of two averages over labels under swaps.
 
-    Equal rows hold equal labels, so that other labels in equal rows show other numbers.
+    None if both number their labels differently. Equal rows hold equal labels, so that
+    other labels in equal rows show other numbers.
     """
     inside = first.inside & second.inside
     first, second = first.among(inside), second.among(inside)
@@ -274,9 +277,7 @@ def _have_same_targets(first: LabelRows, second: LabelRows | ShownRows) -> bool:
 
 
 def _cells(model: LabelRows | ShownRows, flags: Flags) -> Ints:
-    """Return a number for the row and label of each flagged cell, in ascending
-    order.
-    """
+    """Return a number for row and label of each flagged cell, in ascending order."""
     return np.sort(model.rows[flags] * model.num_labels + model.labels[flags])
 
 
@@ -305,13 +306,13 @@ class SwapDraws:
         )
 
     def scaled(self) -> tuple[Array, Array]:
-        """Return the distances from 0 in standard deviations under swaps: of the
-        models, (K,), and of swaps, (K, S).
+        """Return the distances from 0 of the models, (K,), and of swaps, (K, S).
 
-        They are NaN for a key that no swap changes. The difference of a swap that is
-        NaN counts as infinite. Among random swaps, the observed difference is one of
-        those that give the standard deviation: otherwise each swap would shrink its own
-        distance, and the models would look farther apart than any swap of equal models.
+        They are in standard deviations under swaps. They are NaN for a key that no swap
+        changes. The difference of a swap that is NaN counts as infinite. Among random
+        swaps, the observed difference is one of those that give the standard deviation:
+        otherwise each swap would shrink its own distance, and the models would look
+        farther apart than any swap of equal models.
         """
         differences = self.differences
         if not self.exact:
@@ -326,24 +327,24 @@ class SwapDraws:
         return observed, np.where(is_undefined, np.inf, distances)
 
     def largest(self) -> Array:
-        """Return the largest distance of the keys under each swap, in standard
-        deviations, shape (S,).
+        """Return the largest distance of the keys under each swap, shape (S,).
+
+        It is in standard deviations.
         """
         _, distances = self.scaled()
         return np.asarray(np.nanmax(distances, axis=0, initial=0.0))
 
     def quantile(self, key: int, confidence: float) -> float:
-        """Return the smallest q so that at most 1 - confidence of the swaps of a key
-        differ by more than q.
-        """
+        """Return the smallest q that at most 1 - confidence of a key's swaps exceed."""
         distances = np.sort(np.abs(self.differences[key]))
         place = int(np.ceil(confidence * distances.size - ROUNDING)) - 1
         return float(distances[max(place, 0)])
 
 
 def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws:
-    """Return the differences of some keys under the same swaps: under all, if these are
-    few.
+    """Return the differences of some keys under the same swaps.
+
+    These are all swaps, if there are few.
 
     Args:
         statistics: The difference of each key as a function of the swapped units, all
@@ -379,8 +380,9 @@ def swap_test(statistics: Sequence[Swapped], swaps: int, seed: int) -> SwapDraws
 
 
 def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
-    """Return the differences of all keys, shape (K, S); one matrix product gives the
-    sums of all keys.
+    """Return the differences of all keys, shape (K, S).
+
+    One matrix product gives the sums of all keys.
     """
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
     sums = swaps @ columns
@@ -396,10 +398,10 @@ def _differences(statistics: Sequence[Swapped], swaps: Array) -> Array:
 
 
 def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
-    """Yield all swaps of the units that differ, in blocks of ``size``; the first of
-    these units is never swapped.
+    """Yield all swaps of the units that differ, in blocks of ``size``.
 
-    Swap i swaps the units whose bit in the binary number i is 1.
+    The first of these units is never swapped. Swap i swaps the units whose bit in the
+    binary number i is 1.
     """
     units = differing[1:]
     bits = np.arange(units.size)
@@ -412,8 +414,9 @@ def _all_swaps(differing: Ints, num_units: int, size: int) -> Iterator[Array]:
 
 
 def _random_swaps(num_units: int, number: int, seed: int, size: int) -> Iterator[Array]:
-    """Yield random swaps in blocks of ``size``, in which each unit is swapped with
-    probability 1/2.
+    """Yield random swaps in blocks of ``size``.
+
+    Each unit is swapped with probability 1/2.
     """
     rng = np.random.default_rng([seed, 1])
     # whole words for each swap: the stream must not depend on the size of a block
@@ -431,8 +434,9 @@ def _random_swaps(num_units: int, number: int, seed: int, size: int) -> Iterator
 def share_as_far(
     null: Array, observed: float, exact: bool = False, mid: bool = True
 ) -> float:
-    """Return the share of the null distribution that is at least as far from zero as
-    the observed difference.
+    """Return the share of the null distribution at least as far from 0 as observed.
+
+    ``observed`` is the difference of the models.
 
     Distances that differ by rounding alone are equal. If ``mid``, a distance equal to
     the observed distance counts half. NaN counts as farther. Unless the distribution is
@@ -457,13 +461,13 @@ def share_as_far(
 
 
 def step_down(draws: SwapDraws, mid: Sequence[bool]) -> list[float]:
-    """Return p-values that are corrected for the number of keys: the chance that the
-    largest difference is as large.
+    """Return p-values that are corrected for the number of keys.
 
-    Each difference is divided by its standard deviation under swaps. The key with the
-    largest one is compared with the largest of all keys under each swap, the next key
-    with the largest of the remaining keys, and so on. The chance of any false finding
-    is at most the level, whatever the keys have to do with one another.
+    A p-value is the chance that the largest difference is as large. Each difference is
+    divided by its standard deviation under swaps. The key with the largest one is
+    compared with the largest of all keys under each swap, the next key with the largest
+    of the remaining keys, and so on. The chance of any false finding is at most the
+    level, whatever the keys have to do with one another.
 
     Args:
         draws: The differences of the keys under swaps.

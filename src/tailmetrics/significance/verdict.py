@@ -1,6 +1,4 @@
-"""The verdict: the results of comparisons in one line of words for each pair of
-models.
-"""
+"""The verdict: results of comparisons in a line of words for each pair of models."""
 
 from __future__ import annotations
 
@@ -40,12 +38,14 @@ from tailmetrics.significance.rows import check_names, covers
 UNTESTED = "no value could be tested: a value is infinite, or too few rows count"
 ONLY_GAPS = "only gaps were tested, and a smaller gap is no gain by itself"
 NAMED_BUCKETS = 6
-"""The most buckets, or ranges of deciles, that a verdict names for an outcome: ten
-deciles have five, and unseen.
+"""The most buckets, or ranges of deciles, that a verdict names for an outcome.
+
+Ten deciles have five, and unseen.
 """
 NAMED_KEYS = 3
-"""The most other keys that a verdict names as worse, and as better; it counts the
-remaining keys.
+"""The most other keys that a verdict names as worse, and as better.
+
+It counts the remaining keys.
 """
 
 
@@ -185,8 +185,9 @@ class VerdictWriter:
     def _first_metric(
         self, by_bucket: Mapping[str, object], whole: Mapping[str, object]
     ) -> str:
-        """Return the metric with which a line begins; empty if the line is about all
-        keys alike.
+        """Return the metric with which a line begins.
+
+        The text is empty if the line is about all keys alike.
         """
         if len(whole) == 1 and not by_bucket:
             return next(iter(whole))
@@ -219,8 +220,9 @@ class VerdictWriter:
         return NOT_SHOWN
 
     def _outcomes(self, comparisons: Mapping[str, Comparison]) -> str:
-        """Return the buckets, or keys, of each outcome, with the sizes of the largest
-        gain and the largest loss.
+        """Return the buckets, or keys, of each outcome.
+
+        The text gives the sizes of the largest gain and the largest loss.
         """
         names_by_outcome: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
         for name, comparison in comparisons.items():
@@ -251,8 +253,9 @@ class VerdictWriter:
         by_bucket: Mapping[str, Mapping[str, Comparison]],
         whole: Mapping[str, Comparison],
     ) -> list[str]:
-        """Return the other keys of an outcome in words: those of the rarest buckets
-        first, of all labels last.
+        """Return the other keys of an outcome in words.
+
+        Those of the rarest buckets come first, those of all labels last.
         """
         ranked: list[tuple[int, str]] = []
         for key, comparisons in by_bucket.items():
@@ -270,8 +273,9 @@ class VerdictWriter:
         return [text for _, text in sorted(ranked, key=lambda entry: entry[0])]
 
     def _tail_first(self, names: Iterable[str]) -> list[str]:
-        """Return the names of buckets, the rarest first, so that a text with some of
-        them names the tail.
+        """Return the names of buckets, the rarest first.
+
+        So a text with some of them names the tail.
         """
         return sorted(names, key=self.buckets.index, reverse=True)
 
@@ -284,12 +288,11 @@ def _is_infinite(comparison: Comparison) -> bool:
 
 
 def _sizes(comparison: Comparison) -> str:
-    """Return both values, the difference and its interval, such as
-    ``.397 → .523, +.126 [+.080, +.170]``.
+    """Return both values, the difference and its interval as text.
 
-    An interval is of this comparison alone. The text says so where it leaves out 0, and
-    the test finds no difference; and where the test finds one, and the interval holds
-    0.
+    An example is ``.397 → .523, +.126 [+.080, +.170]``. An interval is of this
+    comparison alone. The text says so where it leaves out 0, and the test finds no
+    difference; and where the test finds one, and the interval holds 0.
     """
     interval = comparison.interval
     decimals = min(3, comparison.decimals)
@@ -314,8 +317,9 @@ def _sizes(comparison: Comparison) -> str:
 
 
 def _brief(value: float, decimals: int, sign: str = "") -> str:
-    """Return a number with some decimals and without a leading zero, or, from 10 on,
-    with four digits.
+    """Return a number with some decimals and without a leading zero.
+
+    From 10 on, it has four digits.
     """
     form = f"{sign},.4g"
     if abs(value) < 10:
@@ -324,8 +328,9 @@ def _brief(value: float, decimals: int, sign: str = "") -> str:
 
 
 def _names_text(names: Sequence[str], name_deciles: bool = True, most: int = 4) -> str:
-    """Return names, ``most`` at most, in words. Deciles are numbers and ranges, after
-    "deciles" if ``name_deciles``.
+    """Return names, ``most`` at most, in words.
+
+    Deciles are numbers and ranges, after "deciles" if ``name_deciles``.
     """
     deciles, others = [], []
     for name in names:
@@ -346,8 +351,9 @@ def _names_text(names: Sequence[str], name_deciles: bool = True, most: int = 4) 
 
 
 def _ranges(numbers: Sequence[int]) -> list[str]:
-    """Return ascending numbers as texts, consecutive ones as a range such as
-    ``"3 to 5"``.
+    """Return ascending numbers as texts, with ranges such as ``"3 to 5"``.
+
+    Consecutive numbers make a range.
     """
     starts = [number for number in numbers if number - 1 not in numbers]
     ends = [number for number in numbers if number + 1 not in numbers]
