@@ -52,7 +52,10 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "labels": ("labels", "targets"),
     }
 )
-"""Role -> its column names; case, ``-``, ``_``, blanks and ``:...`` do not count."""
+"""Role -> the names of columns with this role.
+
+Case, ``-``, ``_``, blanks and what follows a colon do not count.
+"""
 ITEMS_IN_OBJECTS = ("label", "id")
 """Further names of the item inside of objects."""
 GAINS_IN_LINES = ("score",)
@@ -846,7 +849,7 @@ class _Search:
         matches: Sequence[str],
         is_needed: bool = True,
     ) -> str:
-        """Return the column of a role; empty without a column, or if several may be it.
+        """Return the name of the column of a role; empty if none or several may be it.
 
         Args:
             role: The role.
