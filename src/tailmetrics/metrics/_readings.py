@@ -413,8 +413,9 @@ class Ranks(Reading):
         return at_labels(ids, shown & counted.gather(1, bucket))
 
     def key_of_counts(self, by_bucket: bool) -> str:
-        """Return the suffix for the name of a state of counts: readings whose counts
-        are equal have one.
+        """Return the suffix for the name of a state of counts.
+
+        Readings whose counts are equal have the same suffix.
         """
         if self.buckets is None or not (by_bucket or self.uses_depth):
             return self.key_of_level

@@ -1,5 +1,6 @@
-"""What is shown, whatever is relevant: coverage, evenness, popularity, novelty, overlap
-of lists, ties at the cut.
+"""Metrics of what is shown, whatever is relevant.
+
+They are coverage, evenness, popularity, novelty, overlap of lists, and ties at the cut.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ class _ListAggregation(Aggregation):
     def by_bucket(
         self, function: Callable[..., float], *counts: Tensor, **arguments: Any
     ) -> list[float]:
-        """Return the value of a function of the counts of labels, (L,), by bucket;
-        without buckets, of all labels.
+        """Return the value of a function of counts of labels, (L,), by bucket.
+
+        Without buckets, return the value over all labels.
         """
         buckets = self.reading.buckets
         if buckets is None:
@@ -119,9 +121,7 @@ class Exposure(_ListAggregation):
         return self.measure in ("coverage", "gini")
 
     def states(self) -> dict[str, State]:
-        """Return how often each label is shown, and for a lift how often it is
-        relevant.
-        """
+        """Return how often each label is shown and, for a lift, how often relevant."""
         num_labels = self.reading.known_num_labels
         columns = (self.row_format.columns,) if self.weighted else ()
 
@@ -136,9 +136,7 @@ class Exposure(_ListAggregation):
         return states
 
     def increments(self, ranking: Ranking) -> Increments:
-        """Return the labels that the rows of a batch show, and for a lift their
-        relevant labels.
-        """
+        """Return the labels that rows show and, for a lift, their relevant labels."""
         shown_ids = self._shown_ids(ranking)
 
         increments: dict[str, Increment] = {}
@@ -155,9 +153,7 @@ class Exposure(_ListAggregation):
         return ranking.ids
 
     def values(self, states: States) -> Values:
-        """Return the function of the counts of each bucket; NaN before the first
-        row.
-        """
+        """Return the value of each bucket; NaN before the first row."""
         if not self.row_format.totals(states["rows"])[0]:
             return self.no_value()
 
@@ -171,8 +167,9 @@ class Exposure(_ListAggregation):
         return [ratios(shown, relevant) for shown in values]
 
     def denominators(self, states: States) -> Denominators | None:
-        """Return the labels that could be shown, or of a mean over places the labels
-        that are shown.
+        """Return how many labels could be shown.
+
+        For a mean over places, return how many are shown; for a lift or overlap, None.
         """
         shown_at_cutoffs = self._shown_at_cutoffs(states)
         if self.measure == "mean":
@@ -186,8 +183,9 @@ class Exposure(_ListAggregation):
         return None
 
     def _shown_at_cutoffs(self, states: States) -> list[Tensor]:
-        """Return, for each cut-off, how often lists show each label, by weight if rows
-        have weights.
+        """Return, for each cut-off, how often lists show each label.
+
+        If rows have weights, return the sum of the weights of these rows.
         """
         counts = [states[f"shown_at_{k}"].cpu() for k in self.reading.ks]
         if not self.weighted:
@@ -195,8 +193,9 @@ class Exposure(_ListAggregation):
         return [self.row_format.floats(weights) for weights in counts]
 
     def _values_by_bucket(self, counts: Tensor) -> list[float]:
-        """Return the function of the counts of each bucket, with the training counts of
-        the same labels.
+        """Return the value of each bucket from counts of labels.
+
+        The function may also take the training counts of these labels.
         """
         formula = self.reading.formula
         facts = dict(formula.arguments)
@@ -207,9 +206,7 @@ class Exposure(_ListAggregation):
         )
 
     def label_terms(self) -> dict[str, Any] | None:
-        """Return the measure, and the weight of each label in a mean over the labels
-        shown.
-        """
+        """Return the measure and, for a mean over labels shown, each label's weight."""
         if self.weighted:
             return None
         facts = self.reading.formula.arguments
@@ -223,8 +220,9 @@ class Exposure(_ListAggregation):
         return {"exposure": self.measure, "weights": weights}
 
     def label_cells(self, ranking: Ranking) -> list[LabelCells]:
-        """Return for each cut-off the cells of labels that each row shows, and for a
-        lift of its relevant labels.
+        """Return, for each cut-off, the cells of labels that each row shows.
+
+        For a lift, return the cells of its relevant labels, too.
         """
         increments = self.increments(ranking)
         relevant = increments.get("relevant")
@@ -351,8 +349,9 @@ class MeanOfLists(_ListAggregation):
 
     @property
     def has_value_over_all(self) -> bool:  # type: ignore[override] # decided by the formula here
-        """Whether a value over all labels says something: the shares of all buckets add
-        up to 1.
+        """Whether a value over all labels says something.
+
+        Shares that add up to 1 over all buckets say nothing.
         """
         return not self.is_additive
 
@@ -443,8 +442,9 @@ def catalog_coverage(shown: Tensor) -> float:
 
 
 def gini(shown: Tensor) -> float:
-    """Gini index of exposure: sum of (2i - L - 1) c_(i) over L times the sum of c, with
-    c ascending.
+    """Gini index of exposure, from how often each label is shown.
+
+    The sum of (2i - L - 1) c_(i), over L times the sum of c, with c ascending.
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
 
@@ -549,8 +549,9 @@ class CatalogCoverageAtK(_ExposureMetric):
 
 @final
 class GiniAtK(_ExposureMetric):
-    """Gini index of how often each label is shown among the top k, labels never shown
-    included.
+    """Gini index of how often each label is shown among the top k.
+
+    Labels that are never shown are included.
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
 
@@ -646,8 +647,9 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
 
 
 def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
-    """Mean of -log2(training count / training rows) of the labels shown; an unseen
-    label has training count 1.
+    """Mean of -log2(training count / training rows) of the labels shown.
+
+    An unseen label has training count 1.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
 
@@ -750,8 +752,7 @@ class PopularityAtK(_TrainingMetric):
 
 @final
 class PopularityLiftAtK(_TrainingMetric):
-    """Mean training count of the labels shown, divided by the mean training count of
-    the relevant labels.
+    """Mean training count of the labels shown, divided by the relevant labels' mean.
 
     In [0, inf). Above 1, the labels shown are more frequent in training than the
     relevant labels; below 1, they are rarer. NaN when nothing is shown, or when no
@@ -797,8 +798,7 @@ class PopularityLiftAtK(_TrainingMetric):
 
 @final
 class NoveltyAtK(_TrainingMetric):
-    """Mean of -log2(share of training rows that hold the label) over the labels shown
-    among the top k.
+    """Mean -log2(share of training rows with the label) over the labels in the top k.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
 
@@ -854,8 +854,7 @@ class NoveltyAtK(_TrainingMetric):
 
 
 def personalization(shown: Tensor, num_rows: int, k: int) -> float:
-    """One minus the mean overlap of the top k of two rows: 1 - sum of c (c - 1) / (k R
-    (R - 1)).
+    """One minus the mean overlap of two lists: 1 - sum of c (c - 1) / (k R (R - 1)).
 
     Higher is more personal, in [0, 1]; NaN with fewer than two rows.
 
@@ -916,8 +915,9 @@ class PersonalizationAtK(TopKMetric):
 
 @final
 class PositiveCoverageAtK(TopKMetric):
-    """Share of the labels that are a hit at least once: relevant in a row, and among
-    the top k of that row.
+    """Share of the labels that are a hit at least once.
+
+    A hit is relevant in a row, and among the top k of that row.
 
     Higher is better, in [0, 1]; NaN before the first row, and if the denominator is
     0.
@@ -964,9 +964,7 @@ class PositiveCoverageAtK(TopKMetric):
 def _places_of_buckets(
     ranking: Ranking, k: int, buckets: LabelBuckets | None
 ) -> Tensor:
-    """Return how many labels of each bucket each row shows among its top k, shape (N,
-    G).
-    """
+    """Return how many labels of each bucket each top k shows, shape (N, G)."""
     ids = ranking.ids[:, :k]
     if buckets is None:
         return (ids >= 0).sum(dim=1, keepdim=True)
@@ -975,8 +973,7 @@ def _places_of_buckets(
 
 @final
 class PredictionProportionAtK(TopKMetric):
-    """Share of the places in all top k lists (k per row) that show a label of the
-    bucket.
+    """Share of places in all top k lists (k per row) that show a label of the bucket.
 
     Neither direction is better, in [0, 1]; NaN before the first row. Without buckets:
     the share of places that show any label.
@@ -1014,9 +1011,7 @@ class PredictionProportionAtK(TopKMetric):
 
 
 def _tied_at_k(ranking: Ranking, k: int, _: LabelBuckets | None) -> Tensor:
-    """Return whether the last label of the top k has the same score as the next one,
-    shape (N, 1), bool.
-    """
+    """Return whether the k-th label has the score of the next one, (N, 1), bool."""
     return ranking.tied_at(k)[:, None]
 
 
@@ -1027,8 +1022,7 @@ def _has_scores(ranking: Ranking) -> bool:
 
 @final
 class TieRateAtK(TopKMetric):
-    """Share of rows in which the last label of the top k has the same score as the next
-    label.
+    """Share of rows in which the k-th label has the same score as the next label.
 
     Lower is better, in [0, 1]; NaN without a row that has scores. Of equal scores, the
     label with the lower id is shown. If ids are sorted by frequency, a model that gives

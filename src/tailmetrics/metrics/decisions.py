@@ -39,12 +39,12 @@ Thresholds: TypeAlias = "float | Sequence[float] | Tensor | NDArray[np.floating[
 def _predictions(
     ranking: Ranking, thresholds: list[float | Tensor]
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Yield the labels of each row whose score is above each threshold, a number or one
-    per label (L,).
+    """Yield the labels of each row whose score is above each threshold.
 
-    Dense scores are read once, a block of rows at a time; scores are compared in their
-    own type. Labels that are not stored, and candidates that are not listed, are not
-    predicted; decisions (N, L) are taken as they are.
+    A threshold is a number, or one number per label (L,). Dense scores are read once, a
+    block of rows at a time; scores are compared in their own type. Labels that are not
+    stored, and candidates that are not listed, are not predicted; decisions (N, L) are
+    taken as they are.
 
     Yields:
         For one threshold and some of the rows: the place of the threshold in
@@ -63,9 +63,7 @@ def _predictions(
 
 
 def _predicted_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:
-    """Return how many labels of each row of dense scores are above each threshold,
-    shape (N, T), int64.
-    """
+    """Return how many dense scores of each row exceed each threshold, (N, T), int64."""
     assert ranking.scores is not None
     kernels, scores = ranking.targets.kernels, ranking.scores
     counts = torch.stack(
@@ -79,9 +77,7 @@ def _predicted_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Te
 def _targets_above(
     ranking: Ranking, threshold: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return rows and ids (T,) of the relevant labels that score above a threshold; id
-    -1 is void.
-    """
+    """Return rows and ids (T,) of relevant labels above a threshold; id -1 is void."""
     if ranking.scores_all:
         entries = ranking.targets.entries
         is_above = _is_above(ranking.scores_of_targets, threshold, entries.ids) & (
@@ -105,9 +101,7 @@ def _targets_above(
 
 
 def _is_above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
-    """Return whether the scores of labels are above a number or one per label (L,),
-    shape of ``ids``.
-    """
+    """Return whether scores are above a number or one per label, shape of ``ids``."""
     if isinstance(threshold, Tensor):
         threshold = threshold.to(scores.device)[ids.clamp(min=0)]
     return above(scores, threshold)
@@ -139,9 +133,7 @@ class Decisions(Reading):
     needs_scores = True
 
     def _checked_cutoffs(self, k: Any) -> tuple[Any, ...]:
-        """Return the thresholds as numbers, or ``("",)`` where there is a threshold for
-        each label.
-        """
+        """Return the thresholds as numbers; ``("",)`` for a threshold per label."""
         if (
             isinstance(k, Tensor)
             and k.ndim == 1
@@ -175,9 +167,7 @@ class Decisions(Reading):
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The number of each threshold, from 0; it takes the place of the k of other
-        metrics.
-        """
+        """The number of each threshold, from 0, in place of the k of other metrics."""
         return tuple(range(len(self.cutoffs)))
 
     @property
@@ -186,9 +176,7 @@ class Decisions(Reading):
         return Depth(0, decisions=True)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of scores that look like logits beside a threshold that looks like a
-        probability.
-        """
+        """Warn of scores that look like logits beside thresholds in [0, 1]."""
         scores = ranking.values if ranking.scores is None else ranking.scores
         if scores is not None:
             # once for all members of a collection
@@ -207,8 +195,9 @@ class Decisions(Reading):
         return "t"
 
     def cut_text(self, k: Any) -> str:
-        """Return a threshold as text for digests of arguments; for one per label, their
-        range and a digest.
+        """Return a threshold as text for digests of arguments.
+
+        For one threshold per label, the text is their range and a digest.
         """
         (limits, *others) = self.limits
         if others or not isinstance(limits, Tensor):
@@ -241,8 +230,9 @@ class Decisions(Reading):
         return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
 
     def counts(self, ranking: Ranking, ranks: TargetRanks) -> tuple[Tensor, Tensor]:
-        """Return the number of hits and of predictions of each row, threshold and
-        bucket, shape (N, K, G) each.
+        """Return the numbers of hits and of predictions, each of shape (N, K, G).
+
+        K is the number of thresholds.
         """
         shape = ranking.num_rows, len(self.ks), self.num_buckets
         # the last cell takes entries without a label (id -1)
@@ -268,9 +258,7 @@ class Decisions(Reading):
         )
 
     def _bucket_of(self, ids: Tensor) -> Tensor:
-        """Return the bucket of each id; the id -1 gets the number of buckets, which is
-        no bucket.
-        """
+        """Return the bucket of each id; for the id -1 the number of buckets."""
         if self.buckets is None:
             return torch.where(ids >= 0, 0, 1)
         return self.buckets.of(ids)
@@ -278,16 +266,17 @@ class Decisions(Reading):
     def hit_labels(
         self, ranking: Ranking, ranks: TargetRanks, k: int, counted: Tensor
     ) -> Increment:
-        """Return an amount for each relevant label above a threshold, in rows that
-        count.
+        """Return an amount for each relevant label above a threshold.
+
+        Only rows that count have amounts.
         """
         return self._in_rows_counted(*_targets_above(ranking, self.limits[k]), counted)
 
     def predicted_labels(self, ranking: Ranking, k: int, counted: Tensor) -> Increment:
-        """Return an amount for each label above a threshold, in rows that count, a few
-        rows at a time.
+        """Return an amount for each label above a threshold, in rows that count.
 
-        With a low threshold they are half of all labels.
+        The amounts come for a few rows at a time: with a low threshold, half of all
+        labels have one.
         """
 
         def blocks() -> Iterator[AtCells]:
@@ -306,8 +295,9 @@ class Decisions(Reading):
         return AtCells(ids.clamp(min=0), (ids >= 0) & row_counts, rows)
 
     def key_of_counts(self, by_bucket: bool) -> str:
-        """Return the suffix for the name of a state of counts: readings whose counts
-        are equal have one.
+        """Return the suffix for the name of a state of counts.
+
+        Readings whose counts are equal have the same suffix.
         """
         suffix = self.key_of_level
         if self.buckets is not None and by_bucket:
@@ -330,9 +320,7 @@ class ThresholdArguments(OverLabelsArguments, total=False):
 
 
 class _ThresholdMetric(TopKMetric):
-    """A metric with a threshold: a label is predicted if its score is above the
-    threshold.
-    """
+    """A metric that predicts a label if its score is above the threshold."""
 
     def __init__(self, threshold: Thresholds, ratio: CountRatio, **kwargs: Any) -> None:
         self.threshold = threshold = _plain(threshold)
@@ -353,10 +341,11 @@ class _ThresholdMetric(TopKMetric):
 
 
 def _plain(threshold: Any) -> Any:
-    """Return a number of NumPy as one of Python, its floating array (L,) as a tensor,
-    anything else as it is.
+    """Return a threshold without types of NumPy.
 
-    A tensor of 16-bit numbers becomes float32, which NumPy knows, with the same values.
+    A number becomes a number of Python, a floating array (L,) a tensor; anything else
+    stays as it is. A tensor of 16-bit numbers becomes float32, which NumPy knows, with
+    the same values.
     """
     if (
         isinstance(threshold, Tensor)
@@ -381,8 +370,9 @@ def _plain(threshold: Any) -> Any:
 
 @final
 class PrecisionAtThreshold(_ThresholdMetric):
-    """Share of the predicted labels that is relevant; a label is predicted where its
-    score is above the threshold.
+    """Share of the predicted labels that is relevant.
+
+    A label is predicted where its score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is predicted. NaN before the first row.
 
@@ -422,8 +412,9 @@ class PrecisionAtThreshold(_ThresholdMetric):
 
 @final
 class RecallAtThreshold(_ThresholdMetric):
-    """Share of the relevant labels that is predicted; a label is predicted where its
-    score is above the threshold.
+    """Share of the relevant labels that is predicted.
+
+    A label is predicted where its score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is relevant. NaN before the first row.
 
@@ -463,8 +454,9 @@ class RecallAtThreshold(_ThresholdMetric):
 
 @final
 class F1AtThreshold(_ThresholdMetric):
-    """Harmonic mean of precision and recall of the labels whose score is above the
-    threshold.
+    """Harmonic mean of precision and recall of the predicted labels.
+
+    A label is predicted where its score is above the threshold.
 
     Higher is better, in [0, 1]; 0 where nothing is predicted or nothing is relevant.
     NaN before the first row.
@@ -510,9 +502,7 @@ class F1AtThreshold(_ThresholdMetric):
 def _warn_of_logits(
     context: Context, scores: Tensor, thresholds: list[float | Tensor]
 ) -> None:
-    """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of
-    it.
-    """
+    """Warn if scores (N, L) or (N, C) lie outside [0, 1], but thresholds inside it."""
     limits = torch.cat([_as_vector(threshold) for threshold in thresholds])
     sample = first_rows(context, scores)
     if (

@@ -1,5 +1,6 @@
-"""Gains of hits, discounted by rank: (normalised) cumulative gain, expected reciprocal
-rank, rank-biased precision.
+"""Gains of hits, discounted by rank.
+
+The metrics are (normalised) cumulative gain, ERR and rank-biased precision.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ __all__ = ["CGAtK", "DCGAtK", "ERRAtK", "NDCGAtK", "RBPAtK"]
 Gain: TypeAlias = Literal["linear", "exponential"]
 
 LARGEST_GRADE = 100
-"""Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room
-for sums.
-"""
+"""Largest gain of ``gain="exponential"``: states hold 2^100 with room for sums."""
 
 
 MAX_GAIN: Final = NumberRange("max_gain", 1e-30, LARGEST_GRADE)
@@ -54,8 +53,9 @@ def _exponential_gain(gains: Tensor) -> Tensor:
 
 @made_once
 def _powers_of_two() -> Tensor:
-    """Return 2^e for each exponent from 0; a device's own ``exp2`` may be off by a
-    bit.
+    """Return 2^e for each exponent from 0.
+
+    A device's own ``exp2`` may be off by a bit.
     """
     powers = [*(2.0**exponent for exponent in range(LARGEST_EXPONENT)), torch.inf]
     return torch.tensor(powers, dtype=torch.float64, device="cpu")
@@ -148,8 +148,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
 @takes_arrays
 def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
-    """DCG of the best possible ranking: the min(k, n) largest gains stand at the top,
-    in descending order.
+    """DCG of the best ranking: the min(k, n) largest gains in descending order.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
@@ -316,14 +315,10 @@ MANY_ROWS_OF_ONE_GRADE = 0.01
 
 
 class GradedRanks(Ranks):
-    """The ranks of the relevant labels of each row, for a metric that compares an order
-    with the best one.
-    """
+    """The ranks of relevant labels, for metrics that compare with the best order."""
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of rows in which all labels that are ranked have one grade, so that
-        every order is the best.
-        """
+        """Warn of rows whose ranked labels have one grade: every order is the best."""
         super().warn_of(metric, ranking)
         number, num_rows = int(rows_of_one_grade(ranking)), ranking.num_rows
         if number > MANY_ROWS_OF_ONE_GRADE * num_rows:
@@ -389,8 +384,7 @@ def _check_largest_gain(
 
 @partial(takes_arrays, check=_check_largest_gain)
 def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
-    """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks
-    i < r.
+    """Sum over ranks r <= k of R_r / r times the product of 1 - R_i over ranks i < r.
 
     Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the
     probability that the label at rank i satisfies the reader.
@@ -441,8 +435,9 @@ def _check_gains_below(max_gain: float, caller: str, ranks: TargetRanks) -> None
 
 @final
 class ERRAtK(TopKMetric):
-    """Expected reciprocal rank: the expected value of 1 / r, where r is the rank at
-    which a reader is satisfied.
+    """Expected reciprocal rank of the label that satisfies a reader.
+
+    The expected value of 1 / r, where r is the rank at which a reader is satisfied.
 
     Higher is better, in [0, 1); NaN before the first row.
 
@@ -490,8 +485,9 @@ class ERRAtK(TopKMetric):
 
 @partial(takes_arrays, check=PERSISTENCE.check)
 def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
-    """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the
-    hits within the top k.
+    """Rank-biased precision of the top k.
+
+    (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
 
     Higher is better, in [0, 1); 0 without a hit.
 
@@ -525,8 +521,9 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
 
 @made_once
 def _worth(persistence: float, k: int) -> Tensor:
-    """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``, made by Python: the same bits
-    on every device.
+    """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``.
+
+    Python computes them, with the same bits for every device.
     """
     return torch.tensor(
         [(1 - persistence) * persistence**place for place in range(k)],
@@ -537,8 +534,9 @@ def _worth(persistence: float, k: int) -> Tensor:
 
 @final
 class RBPAtK(TopKMetric):
-    """Rank-biased precision: the expected share of relevant labels for a reader who
-    stops at a random rank.
+    """Rank-biased precision, for readers who stop at a random rank.
+
+    The expected share of relevant labels for such a reader.
 
     Higher is better, in [0, 1); NaN before the first row.
 

@@ -1,5 +1,6 @@
-"""Shares and counts of hits among the top k: precision, recall, F1, F-beta, hit rate,
-fall-out, R-precision.
+"""Shares and counts of hits among the top k.
+
+The metrics are precision, recall, F1, F-beta, hit rate, fall-out and R-precision.
 """
 
 from __future__ import annotations
@@ -165,8 +166,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 @takes_arrays
 def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Hits among the top k, divided by the largest possible number of hits: h_k /
-    min(k, n).
+    """Hits among the top k, divided by the largest possible number: h_k / min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
@@ -268,8 +268,7 @@ class NormalizedRecallAtK(TopKMetric):
 def f1_at_k(
     ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted"
 ) -> Tensor:
-    """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k +
-    n).
+    """Harmonic mean of precision and recall: 2 h_k / (m_k + n), or 2 h_k / (k + n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
@@ -356,8 +355,9 @@ def f_beta_at_k(
     beta: float = 2.0,
     denominator: Denominator = "predicted",
 ) -> Tensor:
-    """Harmonic mean of precision and recall, in which recall has weight beta^2: (1 +
-    beta^2) h_k / (m_k + beta^2 n).
+    """Harmonic mean of precision and recall, in which recall has weight beta^2.
+
+    (1 + beta^2) h_k / (m_k + beta^2 n), or with k in place of m_k.
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
@@ -487,9 +487,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 class _HitRateMetric(TopKMetric):
-    """The share of rows with a hit: the base of two metrics that differ only in
-    name.
-    """
+    """The share of rows with a hit: the base of two metrics that differ in name."""
 
     higher_is_better = True
 
@@ -529,8 +527,9 @@ class HitRateAtK(_HitRateMetric):
 
 @final
 class AccuracyAtK(_HitRateMetric):
-    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` under
-    its name in classification.
+    """Share of rows with a relevant label among the top k.
+
+    This is :class:`HitRateAtK` under its name in classification.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
@@ -627,10 +626,9 @@ def fall_out_at_k(
 def _number_of_labels(
     ranks: TargetRanks, num_labels: Tensor | int | None
 ) -> Tensor | int | None:
-    """Return the number of labels that a list ranks, or those of each bucket; None if
-    nothing tells it.
+    """Return the number of labels that a list, or each bucket, ranks.
 
-    The documents of a flat query are all that there are.
+    None if nothing tells it. The documents of a flat query are all that there are.
     """
     for number in (num_labels, ranks.num_labels, ranks.documents):
         if isinstance(number, Tensor):

@@ -1,6 +1,4 @@
-"""What the target says of the labels shown: how many of them were judged at all,
-relevant or not.
-"""
+"""How many of the labels shown the target judges at all, relevant or not."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ class JudgedRanks(Ranks):
         return super().read(ranking.judged)
 
     def warn_of(self, metric: Any, ranking: Ranking) -> None:
-        """Warn of a target that has no entry for a label that was judged and is not
-        relevant.
-        """
+        """Warn of a target that does not show labels judged as not relevant."""
         super().warn_of(metric, ranking)
         if ranking.targets.judgments is None and ranking.targets.padded is None:
             warn_once(
@@ -64,24 +60,24 @@ class JudgedRanks(Ranks):
 
 
 class JudgedShare(MeanOfRows):
-    """The mean over rows of the share of a list that is judged, which does not say how
-    good the list is.
+    """The mean over rows of the share of a list that is judged.
+
+    This does not say how good the list is.
     """
 
     is_quality = False
 
 
 def _judged_share(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Return the share of the top k that is judged, given the ranks of the judged
-    labels.
-    """
+    """Return the share of the top k that is judged, from ranks of judged labels."""
     return divide(ranks.real_hits_at(k), ranks.length_at(k))
 
 
 @takes_arrays
 def judged_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Share of the top k that is judged: the target has an entry for the label, with a
-    gain of 0, too.
+    """Share of the top k that is judged.
+
+    A label is judged if the target has an entry for it, even with a gain of 0.
 
     Higher says that values rest on more judgments, in [0, 1]; 0 for an empty list.
 
@@ -114,8 +110,9 @@ def _has_list(_: Ranking, ranks: TargetRanks) -> Tensor:
 
 @final
 class JudgedAtK(TopKMetric):
-    """Share of the labels among the top k that were judged: that have an entry in the
-    target, relevant or not.
+    """Share of the labels among the top k that were judged.
+
+    A judged label has an entry in the target, relevant or not.
 
     Higher says that values rest on more judgments, in [0, 1]; NaN before the first row.
     A row without a list counts as 0, and within buckets it is left out.

@@ -1,6 +1,4 @@
-"""Metrics of probabilities, the softmax of dense scores: cross-entropy and calibration
-error.
-"""
+"""Metrics of the softmax of dense scores: cross-entropy and calibration error."""
 
 from __future__ import annotations
 
@@ -50,15 +48,11 @@ from tailmetrics.ranking._warnings import first_rows, warn_of_batch
 __all__ = ["CalibrationErrorAtK", "CrossEntropy"]
 
 AS_PROBABILITIES = "as probabilities do, but are read as scores"
-"""What a warning of scores in [0, 1] holds, so that a comparison knows which runs it
-was told of.
-"""
+"""Part of a warning of scores in [0, 1], by which comparisons find the warned runs."""
 
 
 class Probabilities(Reading):
-    """The probabilities of the relevant labels, by the softmax of dense scores over all
-    labels.
-    """
+    """The probabilities of relevant labels, by the softmax of scores of all labels."""
 
     takes: tuple[str, ...] = ("min_gain", "scope")
 
@@ -68,9 +62,7 @@ class Probabilities(Reading):
         return Depth(0, 1)
 
     def check(self, ranking: Ranking, validate: bool) -> None:
-        """Raise unless the ranking has scores of all labels, of which a softmax is
-        defined.
-        """
+        """Raise unless a softmax over the scores of all labels is defined."""
         if not ranking.scores_all:
             raise ValueError(
                 f"{self.caller}: preds are ids or candidates, whose probabilities over "
@@ -113,9 +105,7 @@ class Probabilities(Reading):
 
 
 class ShownProbabilities(Probabilities):
-    """The top k of each list with their probabilities, and which of its labels are
-    relevant.
-    """
+    """The top k of each list with probabilities, and which labels are relevant."""
 
     takes = ("min_gain",)
 
@@ -130,8 +120,9 @@ class ShownProbabilities(Probabilities):
 
 
 class CalibrationBins(Aggregation):
-    """Predictions by bins of their probability, and how far the share that is right is
-    from it in each bin.
+    """Predictions in bins of their probability, with the share that is right.
+
+    The value is the mean distance of this share from the probability.
 
     Args:
         bins: Number of bins of equal width; each bin includes its lower end.
@@ -146,9 +137,7 @@ class CalibrationBins(Aggregation):
         self._bins = bins
 
     def states(self) -> dict[str, State]:
-        """Return the number of predictions of each bin, of those that are right, and
-        the sum of probabilities.
-        """
+        """Return predictions, right predictions and sum of probabilities, by bin."""
         bins = len(self.reading.cutoffs), self.num_buckets, self._bins
         return {
             "shown": State(bins),
@@ -196,8 +185,9 @@ class CalibrationBins(Aggregation):
         }
 
     def values(self, states: States) -> Values:
-        """Return the mean over predictions of |accuracy - mean probability| of their
-        bin; NaN of no prediction.
+        """Return the mean over predictions of |accuracy - mean probability|.
+
+        Accuracy and mean probability are of the bin. NaN without a prediction.
         """
         num_right = states["right"].flatten().tolist()
         sums_of_probabilities = UNIT.totals(states["confidence"])
@@ -219,9 +209,7 @@ class CalibrationBins(Aggregation):
         return "predictions", states["shown"].sum(dim=-1).tolist()
 
     def facts(self, states: States) -> ValueFacts:
-        """Return the number of predictions, their mean probability, and the share that
-        is right.
-        """
+        """Return the number of predictions, their mean probability and accuracy."""
         shown = states["shown"].sum(dim=-1)
         confidence = UNIT.floats(states["confidence"]).sum(dim=-1) / shown
         accuracy = states["right"].sum(dim=-1) / shown
@@ -234,8 +222,9 @@ class CalibrationBins(Aggregation):
 
 @final
 class CalibrationErrorAtK(TopKMetric):
-    """Expected calibration error: the weighted mean over probability bins of |accuracy
-    - mean probability|.
+    """Expected calibration error: weighted mean of |accuracy - mean probability|.
+
+    The mean is over bins of probability, weighted by their number of labels.
 
     Lower is better, in [0, 1]; NaN when nothing is shown. The probabilities are the
     softmax of a row's scores over all labels; if ``preds`` are probabilities, pass
@@ -284,9 +273,7 @@ def _edges(bins: int) -> Tensor:
 
 
 def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> None:
-    """Warn if dense scores (N, L), to which softmax is applied, lie in [0, 1], as what
-    softmax and sigmoid return.
-    """
+    """Warn if dense scores lie in [0, 1], as if softmax or sigmoid returned them."""
     scores = ranking.scores
     if scores is None:
         return
@@ -318,8 +305,9 @@ def _warn_of_probabilities(ranking: Ranking, caller: str = "cross_entropy") -> N
 
 @partial(takes_arrays, warns=_warn_of_probabilities, row_axis=0)
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
-    """Mean of -log softmax(scores)[label] over the relevant labels of a row; natural
-    log, softmax over all L labels.
+    """Mean of -log softmax(scores)[label] over the relevant labels of a row.
+
+    The log is natural, and the softmax is over all L labels.
 
     Lower is better, in [0, inf]; inf if the score of a relevant label is -inf, 0
     without a relevant label.
@@ -365,8 +353,9 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
 
 @final
 class CrossEntropy(TopKMetric):
-    """Mean over rows of the cross-entropy of the relevant labels under the softmax of
-    dense scores.
+    """Mean over rows of the cross-entropy of the relevant labels.
+
+    The probabilities are the softmax of dense scores.
 
     Lower is better, in [0, inf]; NaN before the first row. A row without a relevant
     label, such as a padded token, is left out: the value 0 would mean that the model is

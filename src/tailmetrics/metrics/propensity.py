@@ -1,5 +1,6 @@
-"""Propensity-scored precision, recall and nDCG: rare labels weigh more, because they
-are missing more often.
+"""Propensity-scored precision, recall and nDCG.
+
+Rare labels weigh more, because they are missing more often.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ GAMMA: Final = NumberRange("gamma", 0.0, 10.0)
 def inverse_propensities(
     label_counts: Any, num_train: int, a: float = 0.55, b: float = 1.5
 ) -> Tensor:
-    """Inverse propensity of each label: 1 / p_l = 1 + C (N_l + B)^-A with C = (ln N -
-    1) (B + 1)^A.
+    """Inverse propensity of each label: 1 / p_l = 1 + C (N_l + B)^-A.
+
+    The constant C is (ln N - 1) (B + 1)^A.
 
     Larger for rarer labels, in [1, inf).
 
@@ -80,8 +82,9 @@ def inverse_propensities(
 
 
 def inverse_popularity(label_counts: Any, gamma: float = 1.5) -> Tensor:
-    """Inverse of a propensity that is a power of popularity: (N_max / N_l)^((γ + 1) /
-    2), N_l at least 1.
+    """Inverse of a propensity that is a power of popularity.
+
+    (N_max / N_l)^((γ + 1) / 2), with N_l at least 1.
 
     Larger for rarer labels, in [1, inf).
 
@@ -122,8 +125,7 @@ def _check_given_weights(
 
 
 def _sum_of_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
-    """Return the sum of the inverse propensities of the hits within the top k, shape
-    (...).
+    """Return the sum of the inverse propensities of the hits in the top k, (...).
 
     The largest is added first, in the order of the best attainable sum: no rounding
     makes it larger than that sum, and a list without an error has the same bits.
@@ -136,8 +138,9 @@ def _sum_of_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor
 def propensity_scored_precision_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sum of the inverse propensities of the hits, divided by k, and the largest
-    attainable value of this sum.
+    """Sum of the inverse propensities of the hits, divided by k, and its maximum.
+
+    The maximum is the largest attainable value of this sum, divided by k, too.
 
     Higher is better; 0 without a relevant label.
 
@@ -171,8 +174,7 @@ def propensity_scored_precision_at_k(
 def propensity_scored_recall_at_k(
     ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sum of the inverse propensities of the hits, and the same sum over all relevant
-    labels.
+    """Sum of the inverse propensities of the hits, and of all relevant labels.
 
     Higher is better; 0 without a relevant label.
 
@@ -209,8 +211,9 @@ def propensity_scored_ndcg_at_k(
     weights: LabelWeights | Tensor,
     normalization: Normalization = "normalized",
 ) -> tuple[Tensor, Tensor]:
-    """Discounted sum of the inverse propensities of the hits, and the largest
-    attainable value of this sum.
+    """Discounted sum of the inverse propensities of the hits, and its maximum.
+
+    The maximum is the largest attainable value of this sum.
 
     Higher is better; 0 without a relevant label.
 
@@ -349,9 +352,7 @@ class _PropensityMetric(TopKMetric):
             self._set_weights(weights, f"a={self.a}, b={self.b} give")
 
     def _set_weights(self, weights: Tensor, source: str) -> None:
-        """Set the inverse propensities of the formula; raise unless states can hold
-        their sums.
-        """
+        """Set the inverse propensities; raise unless states can hold their sums."""
         _check_weights(self._caller, source, weights)
         self.formula = self.formula.with_arguments(weights=LabelWeights(weights))
 
@@ -372,8 +373,9 @@ def _vector_of_weights(caller: str, weights: Any) -> Tensor:
 
 @final
 class PropensityScoredPrecisionAtK(_PropensityMetric):
-    """Precision at k, hits weighted by inverse propensity, divided by its largest
-    attainable value: a ratio of means.
+    """Precision at k with hits weighted by inverse propensity, over its maximum.
+
+    The maximum is the largest attainable value. The value is a ratio of means.
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 
@@ -445,8 +447,9 @@ class PropensityScoredRecallAtK(_PropensityMetric):
 
 @final
 class PropensityScoredNDCGAtK(_PropensityMetric):
-    """nDCG at k, hits weighted by inverse propensity, divided by its largest attainable
-    value: a ratio of means.
+    """nDCG at k with hits weighted by inverse propensity, over its maximum.
+
+    The maximum is the largest attainable value. The value is a ratio of means.
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 

@@ -1,5 +1,6 @@
-"""Metrics of the ranks of hits: reciprocal rank, average precision, and how many
-predictions a recall takes.
+"""Metrics of the ranks of hits.
+
+They are reciprocal rank, average precision, and how many predictions a recall takes.
 """
 
 from __future__ import annotations
@@ -107,8 +108,7 @@ def average_precision(
     k: Cutoff | None = None,
     denominator: HitsDenominator = "relevant",
 ) -> Tensor:
-    """Sum of h_j / j over the ranks j of the hits within the top k, divided by n or by
-    min(k, n).
+    """Sum of h_j / j over the ranks j <= k of hits, divided by n or by min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
@@ -152,8 +152,9 @@ def _numbers(size: int) -> Tensor:
 
 @final
 class MAP(TopKMetric):
-    """Mean over rows of average precision, which is the mean precision at the ranks of
-    the relevant labels.
+    """Mean over rows of average precision.
+
+    Average precision is the mean precision at the ranks of the relevant labels.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
@@ -241,8 +242,9 @@ def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
 
 @final
 class KForRecall(TopKMetric):
-    """Number of predictions needed to find the share ``min_recall`` of the relevant
-    labels; median or mean over rows.
+    """Number of predictions needed to find ``min_recall`` of the relevant labels.
+
+    The value is the median or the mean over rows.
 
     Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a
     relevant label.

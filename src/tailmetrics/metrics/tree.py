@@ -1,5 +1,6 @@
-"""Metrics of labels in a tree: precision, recall and F1 of labels with their ancestors,
-and near misses.
+"""Metrics of labels in a tree.
+
+They are precision, recall and F1 of labels with their ancestors, and near misses.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ __all__ = [
 
 
 class Nodes(NamedTuple):
-    """Numbers of nodes of each row, or of each row and bucket: labels with all their
-    ancestors, each node once.
+    """Numbers of nodes of each row, or of each row and bucket.
 
-    Without a relevant label ``listed`` is 0, too: no value depends on it.
+    Nodes are labels with all their ancestors, each node once. Without a relevant label
+    ``listed`` is 0, too: no value depends on it.
 
     Attributes:
         listed: Of the top k.
@@ -53,8 +54,9 @@ class Nodes(NamedTuple):
 
 
 def _nodes(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Nodes:
-    """Return the numbers of nodes; with several cut-offs, they have an axis of cut-offs
-    in front.
+    """Return the numbers of nodes.
+
+    With several cut-offs, the first axis is the cut-offs.
     """
     ks = k if isinstance(k, tuple) else (k,)
     nodes = ranks.remembered(("nodes", ks, tree), lambda: _nodes_at(ranks, ks, tree))
@@ -89,8 +91,9 @@ def _nodes_at(ranks: TargetRanks, ks: tuple[int, ...], tree: LabelTree) -> Nodes
 
 
 def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
-    """Return the first ``k`` labels (R, k) of lists at ``places`` (R,), flat indexes of
-    rows, or rows and buckets.
+    """Return the first ``k`` labels (R, k) of the lists at ``places`` (R,).
+
+    Places are flat indexes of rows, or of rows and buckets.
     """
     listed = listed_ids(ranks, k)
     if not len(places):
@@ -104,8 +107,9 @@ def _lists_at(ranks: TargetRanks, k: int, places: Tensor) -> Tensor:
 
 
 def _differs_from_previous(ascending: Tensor) -> Tensor:
-    """Return whether each cell of sorted rows differs from the cell before it, bool;
-    the first one does.
+    """Return whether each cell of sorted rows differs from the previous cell, bool.
+
+    The first cell of a row counts as different.
     """
     differs = torch.ones_like(ascending, dtype=torch.bool)
     previous, following = neighbours(ascending)
@@ -139,8 +143,9 @@ class _RelevantNodes:
         return keys * self._num_nodes + nodes
 
     def hold(self, keys: Tensor, nodes: Tensor) -> Tensor:
-        """Return whether nodes are among those of the relevant labels of their row, or
-        row and bucket, bool.
+        """Return whether nodes are among the relevant nodes of their row, bool.
+
+        The relevant nodes are by row, or by row and bucket, as ``keys`` are.
         """
         if not len(self._sorted):
             return torch.zeros_like(nodes, dtype=torch.bool)
@@ -155,8 +160,7 @@ class _RelevantNodes:
 def hierarchical_precision_at_k(
     ranks: TargetRanks, k: Cutoff, tree: LabelTree
 ) -> Tensor:
-    """Share of the top k and their ancestors that are relevant labels or ancestors of
-    these.
+    """Share of the top k and ancestors that are relevant labels or their ancestors.
 
     Higher is better, in [0, 1]; 0 for an empty list.
 
@@ -181,8 +185,7 @@ def hierarchical_precision_at_k(
 
 @takes_arrays
 def hierarchical_recall_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tensor:
-    """Share of the relevant labels and their ancestors that are among the top k or
-    ancestors of these.
+    """Share of relevant labels and ancestors that are in the top k or its ancestors.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
@@ -235,8 +238,10 @@ def hierarchical_f1_at_k(ranks: TargetRanks, k: Cutoff, tree: LabelTree) -> Tens
 def near_miss_at_k(
     ranks: TargetRanks, k: Cutoff, tree: LabelTree
 ) -> tuple[Tensor, Tensor]:
-    """Relevant labels that are not among the top k while a sibling, the parent or a
-    child is, and all that are not.
+    """Numbers of near misses and of all missed labels.
+
+    A missed label is relevant and not among the top k. It is a near miss if a sibling,
+    the parent or a child is among the top k.
 
     Args:
         ranks: Ranks of the relevant labels in each list; the lists have the axes (...).
@@ -271,8 +276,9 @@ def near_miss_at_k(
 
 
 def _matches(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where lists (k, T) show the label of each column (T,) itself, and where a
-    sibling, parent or child.
+    """Return where lists (k, T) show the label of a column, and where a relative.
+
+    The labels are (T,). A relative is a sibling, the parent or a child.
     """
     parent = looked_up(parents, ids.clamp(min=0))
     parent_of_listed = looked_up(parents, listed.clamp(min=0))
@@ -284,8 +290,9 @@ def _matches(ids: Tensor, listed: Tensor, parents: Tensor) -> tuple[Tensor, Tens
 
 
 def _first_place(mask: Tensor) -> Tensor:
-    """Return the place, from 0, of the first True in each column, and a number above
-    any cut-off without one.
+    """Return the place of the first True in each column, from 0.
+
+    A column without True gets a number above any cut-off.
     """
     first = mask.new_full(mask.shape[1:], NOT_RANKED, dtype=torch.int64)
     for place in reversed(range(len(mask))):
@@ -294,8 +301,9 @@ def _first_place(mask: Tensor) -> Tensor:
 
 
 class ListedRanks(Ranks):
-    """The ranks of the relevant labels, beside the lists, which have no other order of
-    equal scores.
+    """The ranks of the relevant labels, beside the lists.
+
+    The lists have no other order of equal scores.
     """
 
     takes = ("min_gain", "scope", "depth")
@@ -320,9 +328,7 @@ class _HierarchicalMetric(TopKMetric):
 
 
 def _checked_tree(caller: str, tree: Any) -> LabelTree | None:
-    """Return the tree; raise unless it is one, or None for a tree that is not known
-    yet.
-    """
+    """Return the tree, or None if it is not known yet; raise unless it is a tree."""
     if tree is not None and not isinstance(tree, LabelTree):
         raise TypeError(
             f"{caller}: tree={tree!r} is no tree; pass LabelTree(parents) or "
@@ -333,8 +339,7 @@ def _checked_tree(caller: str, tree: Any) -> LabelTree | None:
 
 @final
 class HierarchicalPrecisionAtK(_HierarchicalMetric):
-    """Share of the top k and all their ancestors that are relevant labels or ancestors
-    of these.
+    """Share of the top k and ancestors that are relevant labels or their ancestors.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
@@ -364,8 +369,7 @@ class HierarchicalPrecisionAtK(_HierarchicalMetric):
 
 @final
 class HierarchicalRecallAtK(_HierarchicalMetric):
-    """Share of the relevant labels and all their ancestors that are among the top k or
-    ancestors of these.
+    """Share of relevant labels and ancestors that are in the top k or its ancestors.
 
     Higher is better, in [0, 1]; NaN before the first row.
 
@@ -425,8 +429,9 @@ class HierarchicalF1AtK(_HierarchicalMetric):
 
 
 class OverMisses(RatioOfSums):
-    """The ratio of two sums over missed labels, to which a row without a relevant label
-    adds nothing.
+    """The ratio of two sums over missed labels.
+
+    A row without a relevant label adds nothing.
     """
 
     takes = ()
@@ -442,8 +447,10 @@ class OverMisses(RatioOfSums):
 
 @final
 class NearMissAtK(TopKMetric):
-    """Among relevant labels that are not among the top k, the share of which a sibling,
-    the parent or a child is.
+    """Share of the missed labels that are near misses.
+
+    A missed label is relevant and not among the top k. It is a near miss if a sibling,
+    the parent or a child is among the top k.
 
     Higher is better, in [0, 1]; NaN if no label is missed. By bucket, the share of the
     bucket's missed labels; the list is the one list of the row.
