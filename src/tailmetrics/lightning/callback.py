@@ -81,9 +81,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             testing, and after fitting.
         figures: Whether to send the figure and tables to TensorBoard, Weights & Biases
             and MLflow loggers.
-        name: Name of this callback in keys and files: ``val/name/…``,
-            ``report_name_val.*``.
-        headline: The metric that the report is about, such as ``"recall@10"``, as in
+        name: Name of this callback in keys (``val/name/…``) and files
+            (``report_name_val.*``).
+        headline: The metric that the report is about, such as ``"recall@10"``; see
             :func:`tailmetrics.evaluate`.
         key_format: A function that changes each logged key, such as
             ``lambda key: key.replace("@", "_at_")`` for a logger that drops characters;
@@ -113,10 +113,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         report: The latest report on the first loader.
         reports: The latest report of each loader, by the index of the loader.
         best_report: The report, on the first loader, of the checkpoint that
-            ``ModelCheckpoint(monitor=…)`` keeps as the best one; None without such a
-            checkpoint.
-        folder: The folder into which the first process wrote the report; None without
-            files.
+            ``ModelCheckpoint(monitor=…)`` keeps as the best one; None without one.
+        folder: The folder to which the first process wrote the report, or None.
         frequency: How often each label occurs in training; None until this is known.
     """
 

@@ -132,11 +132,7 @@ class LoaderEvaluation:
         """Return a mask that is False for rows that a distributed sampler repeats.
 
         Rows that the step masks are False too. The mask is None if every row counts.
-        With a table of rows, each batch has a mask, because each has to have the same
-        columns.
-
-        With a table of rows, each batch has a mask, because each has to have the same
-        columns.
+        With a table of rows, each batch has a mask: all need the same columns.
         """
         num_rows = scores.shape[0] if hasattr(scores, "shape") else len(scores)
         device = getattr(scores, "device", "cpu")
@@ -207,9 +203,6 @@ def find_unsplit_loaders(
 
     Call this function in every process. It takes one collective, and closes the checks
     of the loaders that several processes have ranked.
-
-    It takes one collective, and closes the checks of the loaders that several processes
-    have ranked.
     """
     checks = [evaluation.unsplit_check for evaluation in evaluations]
     if not any(check.is_open for check in checks):

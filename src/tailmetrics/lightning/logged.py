@@ -61,9 +61,6 @@ def _apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, 
 
     A logger that stores a file for each name needs such names. In MLflow's file store,
     ``val/recall@10`` becomes ``val/recall@10/all`` beside ``val/recall@10/decile_1``.
-
-    MLflow's file store does so: ``val/recall@10`` becomes ``val/recall@10/all`` beside
-    ``val/recall@10/decile_1``.
     """
     if not any(
         hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None

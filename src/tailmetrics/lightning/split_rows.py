@@ -34,8 +34,7 @@ class SamplerPadding:
         loader: The loader; None if a step gets batches of several loaders.
 
     Attributes:
-        sampler: The distributed sampler; None if the loader has none, so that no row is
-            repeated.
+        sampler: The distributed sampler; None, and no repeated row, if there is none.
     """
 
     def __init__(self, loader: Any) -> None:

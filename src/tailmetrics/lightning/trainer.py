@@ -16,8 +16,7 @@ PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 KNOWN = "2.6"
 """Versions of Lightning with the private attributes of :func:`evaluated_loaders`."""
 BYTES_IN_PIPE = 60_000
-"""What a pipe of Linux, of 65,536 bytes, holds of values beside other results of a run.
-"""
+"""Bytes of values, beside other results, in a pipe of Linux, which has 65,536 bytes."""
 
 # -- the two packages ------------------------------------------------------------------
 
@@ -30,8 +29,7 @@ def callback_bases() -> tuple[type, ...]:
 def installed() -> list[str]:
     """Return the names of the Lightning packages that can be imported.
 
-    Each package is imported: a mere search would also find any folder called
-    "lightning".
+    Each package is imported: a mere search would find any folder "lightning", too.
     """
     names = []
     for name in PACKAGES:
@@ -172,8 +170,7 @@ def best_checkpoint(trainer: Any) -> tuple[str, float | None] | None:
     """Return path and score of the checkpoint that is best by a logged value, or None.
 
     The score is None if Lightning has restored the path alone, as in a resumed fit with
-    another folder of checkpoints, and in the process that started the processes of a
-    fit.
+    another folder of checkpoints, and in the process that started those of a fit.
     """
     for callback in trainer.checkpoint_callbacks:
         if getattr(callback, "monitor", None) and getattr(

@@ -23,11 +23,9 @@ class TrainingLabels:
     """The training counts of a callback: given, loaded from a checkpoint, or counted.
 
     Args:
-        collection: The metrics, which get their buckets and counts from the training
-            counts.
+        collection: The metrics, which get buckets and counts from training counts.
         num_labels: L; None if the user does not give it.
-        label_counts: Training counts, or the path of their file; None if the user gives
-            none.
+        label_counts: Training counts, the path of their file, or None.
         num_train: Number of training rows behind ``label_counts``.
         train_target: The place of the target in a training batch.
 

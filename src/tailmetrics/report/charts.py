@@ -86,8 +86,7 @@ class Mark:
     Attributes:
         kind: ``"bar"`` between two opposite corners, ``"line"``, ``"area"``, ``"dot"``
             or ``"text"``.
-        places: One place for a dot or a text, two for a bar, more for a line or an
-            area.
+        places: One place for a dot or text, two for a bar, more for a line or area.
         shade: The colour; None for the colour of the text.
         style: For a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; for a
             dot one of :data:`SHAPES`.
@@ -125,13 +124,11 @@ class Chart:
         values: Values of the drawing in words, if its marks have no texts.
         across: Ticks of the horizontal axis, below the drawing.
         up: Ticks of the vertical axis, left of the drawing.
-        names: Names of the horizontal and the vertical axis; empty where the ticks say
-            enough.
+        names: Names of the horizontal and vertical axis; empty if ticks say enough.
         grid: Whether lines go through the ticks of the vertical axis.
         height: Height of the square on a page, in pixels.
         gutter: Space for ticks to the left of the square, in pixels.
-        min_width: Pixels that the texts need side by side; a narrower page scrolls the
-            drawing.
+        min_width: Pixels that the texts need side by side; a narrower page scrolls.
         in_picture: Whether the picture of the report shows this drawing, as pages do.
     """
 
@@ -199,8 +196,7 @@ class Scale:
     Attributes:
         low: The value at the lower end.
         high: The value at the upper end.
-        kind: ``"linear"``, ``"log"`` or ``"log1p"``, the logarithm of the value plus
-            one.
+        kind: ``"linear"``, ``"log"`` or ``"log1p"``, the logarithm of value plus one.
     """
 
     low: float

@@ -81,15 +81,13 @@ class ComparisonData:
         buckets: Names of the buckets, head first. A key that ends in "/" and a bucket's
             name belongs to this bucket.
         row_groups: Names of the groups of rows.
-        captions: For each metric by bucket, the scope and cut-off of its values, in
-            words.
+        captions: The scope and cut-off in words of each metric by bucket.
         over_all: For each metric by bucket, the key of its value over all labels.
         headline: The metric that the comparison is about, as a key without bucket.
         lower_is_better: Keys for which a lower value is better.
         without_direction: Keys for which neither a higher nor a lower value is better.
         not_compared: Values by key and run that no comparison reads.
-        not_compared_because: The reasons why values are not compared, one sentence
-            each.
+        not_compared_because: Sentences that say why values are not compared.
         unequal_lists: Keys that read longer lists of one run than of another -> the
             median lengths by run, in words.
         what_buckets_are: The meaning of the buckets, in one or two sentences.
@@ -270,9 +268,6 @@ class ComparisonData:
         """Return the number of decimals of a key that hold in all comparisons.
 
         With so many decimals, runs that differ significantly do not look alike.
-
-        They are as many as it takes that runs that differ significantly do not look
-        alike.
         """
         comparisons = [
             comparison for comparison in self.comparisons if comparison.key == key

@@ -100,8 +100,7 @@ class Rendered(Shown):
         draw, there is no picture. Values of single labels go to ``labels.csv`` and
         ``curve.csv``, or for ``stem="report_val"`` to ``labels_val.csv`` and so on.
         ``figures="svg"`` or ``"pdf"`` also writes each drawing alone, for a paper. An
-        earlier report with this stem is replaced as a whole, its tables and its picture
-        included.
+        earlier report with this stem is replaced, with its tables and picture.
 
         Raises:
             FileExistsError: If ``labels.csv`` or ``curve.csv`` is there without a

@@ -29,8 +29,7 @@ def groups_section(report: ReportData) -> Section:
 
     There is a line for all rows and a line for each group.
 
-    The picture has the drawing of the headline alone if there are drawings by bucket,
-    too.
+    If there are drawings by bucket, the picture has that of the headline alone.
     """
     metrics = report.metrics_by_group
     if not metrics:

@@ -62,8 +62,7 @@ class LabelTable:
         buckets: Shape (L,): the bucket of each label, an index into ``bucket_names``;
             None without buckets.
         bucket_names: Names of the buckets, head first.
-        instead: Blind spot -> labels most often listed in its place, with the number of
-            rows.
+        instead: Blind spot -> labels most often listed in its place, with row counts.
         crowded_support: Shape (L,): how often each label is relevant in rows with more
             than k relevant labels, of which no list finds all. The test for blind spots
             leaves these rows out. None if they were not counted.

@@ -14,8 +14,7 @@ from tailmetrics.report.shown import Shown
 from tailmetrics.report.text import escaped_lines
 
 LINE = 76
-"""Letters of a line of a table in a paper, in small print, with three between columns.
-"""
+"""Letters of a table's line in a paper, in small print, with three between columns."""
 PACKAGE = r"% needs \usepackage{booktabs}"
 TABLE = r"""\begin{table}
   \centering\small

@@ -33,8 +33,7 @@ def page(shown: Shown, files: Sequence[str] = ()) -> str:
 
     Args:
         shown: The report or comparison.
-        files: Names of files beside the page that hold its numbers; the page links to
-            them.
+        files: Names of files with the numbers of the page, to which the page links.
     """
     return _render("page.html.j2", shown, files)
 

@@ -97,13 +97,11 @@ class MetricFacts:
     Attributes:
         metric: The key without group and bucket, as in :class:`Record`.
         k: The cut-off, as in :class:`Record`.
-        higher_is_better: Whether a higher value is better; None if neither direction
-            is.
+        higher_is_better: Whether a higher value is better; None if neither is.
         is_place: Whether the values are places in a list.
         is_additive: Whether the values of all buckets add up: to the value over all
             labels, or to 1 if there is none.
-        caption: The scope and cut-off of the values by bucket, in words; empty without
-            buckets.
+        caption: The scope and cut-off of values by bucket, in words, or "".
         meaning: A note on the value over all labels, such as the labels that a macro
             average averages; empty for none.
         overall_key: The key of the value over all labels; empty without one.
@@ -164,12 +162,10 @@ class Record:
             that is no mean, share or ratio.
         count_of: What is counted, such as ``"rows with a relevant label"``; empty
             without ``count``.
-        chance: The value where all labels have equal scores; None if it was not
-            computed.
+        chance: The value if all labels have equal scores; None if not computed.
         popularity: The value where training counts are the scores.
         attainable: The value where the targets are the scores.
-        worst: The value of the worst order of equal scores; None if no scores are
-            equal.
+        worst: The value of the worst order of equal scores; None without such scores.
         expected: The mean value over all orders of equal scores.
         best: The value of the best order of equal scores.
         at_half_the_rows: The value at half of the rows, for an average over labels.
