@@ -650,8 +650,7 @@ def problem_with_names(
     Args:
         metric: The metric.
         entries: The loaded states by name.
-        member: The name of the metric in its collection or model; empty for a metric by
-            itself.
+        member: The name of the metric in its collection or model; empty outside.
     """
     kind = type(metric).__name__
     if not entries:

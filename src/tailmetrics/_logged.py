@@ -60,8 +60,7 @@ Reading it raises ValueError where Lightning would log one of several values.
 class LoggedScalar(Metric):
     """One scalar of a collection.
 
-    It has no state. It computes and resets the collection together with the other
-    scalars.
+    It has no state. Together with other scalars it computes and resets the collection.
 
     Args:
         collection: A ``TopKCollection``.

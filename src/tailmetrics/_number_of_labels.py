@@ -31,13 +31,12 @@ def number_of_labels(
 ) -> int | None:
     """Return the number of labels L; None if nothing tells it.
 
-    It is the number of columns of scores or targets, or else what the other arguments
-    state.
+    It is the number of columns of scores or targets, else what other arguments state.
 
     Args:
         caller: The name that errors begin with.
-        columns: The number of columns by argument, of predictions, targets and training
-            targets.
+        columns: The number of columns by argument: of predictions, of targets, and of
+            training targets.
         stated: The numbers of
             :func:`tailmetrics.evaluation.options.Options.stated_numbers`.
         remedy_of_metrics: What to do if a metric was made for another number.

@@ -273,8 +273,7 @@ def over_processes(
         device: Where the metrics are.
 
     Raises:
-        ValueError: On every process, if the metrics of one process differ from those of
-            another.
+        ValueError: On every process, if the metrics of two processes differ.
     """
     if distributed.get_rank(group) < 0:
         raise ValueError(
@@ -404,8 +403,7 @@ def gathered(
     ``gather``, a ``dist_sync_fn``, returns the tensor of each process.
 
     Raises:
-        ValueError: On every process, if the metric of one process differs from that of
-            another.
+        ValueError: On every process, if the metrics of two processes differ.
     """
     text = json.dumps([metric.fingerprint]).encode()
     device = next(iter(metric.states.values())).device

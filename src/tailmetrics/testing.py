@@ -57,8 +57,7 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
             such as training counts.
 
     Raises:
-        AssertionError: If a law does not hold; the message names the metric and the
-            law.
+        AssertionError: If a law does not hold; the message names metric and law.
 
     >>> from tailmetrics import RecallAtK
     >>> check_metric(RecallAtK, k=[1, 5])

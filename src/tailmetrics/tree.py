@@ -27,8 +27,7 @@ class Paths(NamedTuple):
     """The tables of a tree on a device.
 
     Attributes:
-        nodes: Shape (L, 1 + H), int64: each label and its ancestors, -1 behind the
-            root.
+        nodes: Shape (L, 1 + H), int64: each label and its ancestors, -1 behind roots.
         parents: Shape (L,), int64: the parent of each label, -1 without one.
         num_nodes: Number of all nodes M.
     """
@@ -57,8 +56,7 @@ class LabelTree:
     Args:
         parents: Shape (M,), whole numbers: the parent of each node, -1 for a root.
         names: The name of each node, for messages and reports; None for no names.
-        num_labels: Number of labels L, the first L nodes; None if all M nodes are
-            labels.
+        num_labels: Number of labels L, the first L nodes; None for all M nodes.
 
     Attributes:
         parents: Shape (M,), int64. Each access returns a copy, as of the other tensors.
@@ -263,8 +261,8 @@ class LabelTree:
         Args:
             preds: A ranking; or scores, ids or candidates as in
                 :func:`tailmetrics.rank`.
-            target: The relevant labels, as in :func:`tailmetrics.rank`; not beside a
-                ranking.
+            target: The relevant labels, as in :func:`tailmetrics.rank`; not with a
+                ranking in ``preds``.
             level: The depth of the ancestors, 0 for the roots.
             depth: The depth to which scores are ranked.
             arguments: Further arguments of :func:`tailmetrics.rank`.

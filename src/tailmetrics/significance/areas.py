@@ -41,11 +41,9 @@ class LabelBlock:
     Attributes:
         labels: The labels.
         columns: The index of their scores in an array of shape (rows, L).
-        cells: The place of each score in the flattened histograms, shape (rows,
-            labels).
-        relevant: How many relevant rows each bin of a label holds, shape (labels,
-            bins).
-        others: How many other rows each bin of a label holds, shape (labels, bins).
+        cells: The place of each score in the flat histograms, (rows, labels).
+        relevant: How many relevant rows each bin of a label holds, (labels, bins).
+        others: How many other rows each bin of a label holds, (labels, bins).
     """
 
     labels: slice
@@ -431,8 +429,8 @@ def _precision_slopes(relevant: Counts, others: Counts) -> tuple[Array, Array]:
     The first slopes are in relevant rows, the second in other rows.
 
     AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows
-    in bin b or above. Counts and slopes have shape (labels, bins). The slopes take m as
-    fixed.
+    in bin b or above. Counts and slopes have shape (labels, bins). In slopes
+    m is fixed.
     """
     relevant_above = _sums_from_above(relevant)
     others_above = _sums_from_above(others)

@@ -33,10 +33,8 @@ class BlindSpots(NamedTuple):
         expected: Shape (L,), the hits of a label if it were found as often as the
             others' rows, or as often as half of the labels, whichever is less; NaN
             without others.
-        p: Shape (L,), the probability of at most so many hits; NaN for a label without
-            rows.
-        q: Shape (L,), p corrected for all labels that have rows, by Benjamini and
-            Hochberg.
+        p: Shape (L,), the probability of at most so many hits; NaN without rows.
+        q: Shape (L,), p corrected for all labels with rows (Benjamini and Hochberg).
         too_few_rows: Shape (L,), bool: labels that could not be listed even if they had
             no hit.
     """

@@ -93,8 +93,7 @@ class Comparison:
             (average over labels) or ``"gap"``.
         value: The statistic of the model.
         baseline_value: The statistic of the baseline.
-        interval: The difference of the model from the baseline, with its confidence
-            interval.
+        interval: The difference from the baseline, with its confidence interval.
         p: p-values of this comparison alone.
         p_corrected: p-values corrected for the number of comparisons.
         wins: Number of rows in which the model is better; for an average over labels,
@@ -368,8 +367,7 @@ def compare(
             arguments of a key are refused.
         medians: Keys, with or without their bucket, whose statistic is the median
             instead of the mean.
-        lower_is_better: Keys, with or without their bucket, for which a lower value is
-            better.
+        lower_is_better: Keys, with or without their bucket, of which less is better.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0,
             1], such as DCG or ranks, even if no value of these rows does.
         gaps: Name of a gap -> the keys of its buckets, head first. The gap is the value

@@ -72,8 +72,7 @@ class Estimate:
 
     Args:
         models: The values of one key, of one model or two.
-        clusters: Clusters of rows that are drawn together; None where rows are drawn
-            alone.
+        clusters: Clusters of rows that are drawn together; None for single rows.
         resample: Whether labels are drawn, too.
 
     Attributes:
@@ -580,8 +579,7 @@ def _interval_around_median(
 
     The share of rows above the median is at most the upper end of Clopper and Pearson's
     interval, and each of these rows may lie at the upper bound. Rows below the median
-    are treated alike. So the interval holds the mean in at least ``confidence`` of
-    samples.
+    are treated alike. So at least ``confidence`` of intervals hold the mean.
 
     >>> rows = np.zeros(100)
     >>> rows[0] = -0.25
@@ -633,8 +631,7 @@ def intervals(
 
     Rows, or whole clusters of rows, are treated as a random sample, independent of one
     another. The docstring of ``tailmetrics.significance.interval`` lists the methods.
-    docs/significance.md reports how often the intervals held the true value in
-    simulations.
+    docs/significance.md reports how often they held the true value in simulations.
 
     Quick intervals of values less chance, as pairs (value - chance, attainable -
     chance), are narrower than they should be if 3 to 5 rows decide them: they held the

@@ -29,8 +29,7 @@ def at_half_the_rows(label_rows: OverLabels, clusters: Ints | None = None) -> fl
 
     Args:
         label_rows: The contributions of rows.
-        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn
-            alone.
+        clusters: Shape (N,), the cluster of each row, from 0; None for single rows.
     """
     unit_of_row = units_of_rows(label_rows.inside.size, clusters)
     rows, numbers = label_rows.content()

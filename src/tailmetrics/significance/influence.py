@@ -10,8 +10,7 @@ becomes r(1 - r) / (m - 1), which is unbiased. A label that only one unit holds 
 the average together with this unit; its influence is its distance from the mean of the
 other labels.
 
-Rows that are copies of one another, as one cluster, have the influences of the row
-alone.
+Copies of a row, as one cluster, have the influences of the row alone.
 
 Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9
 (1981); MacKinnon and White, Journal of Econometrics 29 (1985), for the factor; DeLong,
@@ -56,8 +55,7 @@ class Influence:
     Attributes:
         value: The average.
         rows: Shape (N,): the influence of each unit, less the mean influence of units,
-            in equal parts for each of its rows that count; 0 for rows that do not
-            count.
+            in equal parts for each of its rows that count; 0 for other rows.
         inside: Shape (N,), bool: which rows count.
         labels: Shape (L,): the influence of each label; 0 for labels that are left out
             of the average.
@@ -245,8 +243,7 @@ def labels_may_come(units_of_label: Counts, num_labels: int) -> bool:
 
     They may if some labels are in no unit, and some are in a single one.
 
-    A new unit brings a new label about as often as a unit has a label that no other
-    has.
+    A new unit brings a new label about as often as a unit has a label of its own.
 
     Args:
         units_of_label: In how many units, rows or clusters, each label is.
@@ -277,8 +274,7 @@ def influence_of_cells(
 
     Args:
         value: The average.
-        cells: Shape (C,), the influence of each cell, in the order of units and then of
-            labels.
+        cells: Shape (C,), the influence of each cell, ordered by unit, then label.
         units: Shape (C,), the unit of each cell.
         labels: Shape (C,), the label of each cell.
         unit_of_row: Shape (N,), the unit of each row.

@@ -6,8 +6,7 @@ two rules.
 1. No rows, or a value that is not finite: no interval. Two runs of a model alone, or
    one label where labels are drawn: no interval, because they do not tell how much runs
    or labels vary.
-2. A mean of independent rows that are all 0 or 1: Wilson's interval, for any number of
-   rows.
+2. A mean of independent rows of 0 and 1: Wilson's interval, for any number of rows.
 3. All rows agree: Clopper and Pearson's interval for 0 of as many rows; no interval
    where values have no bounds.
 4. Fewer than 10 rows, or clusters, or clusters of such unequal sizes w that (Σw)² / Σw²
@@ -128,8 +127,7 @@ class Interval:
         method: The method; ``Method.NONE`` if there is no interval.
         reason: Why there is no interval, such as ``"fewer than 10 rows"``; None where
             there is one.
-        clusters: Number of clusters with a row that counts; None where rows are
-            independent.
+        clusters: Number of clusters with a row that counts; None without clusters.
     """
 
     value: float
@@ -458,16 +456,14 @@ class IntervalFacts:
         agrees: Whether all rows agree, so that resamples have no spread.
         effective: The effective number of rows, given their weights.
         n: Number of rows that count.
-        bounds: The range outside of which no value can lie; None where there are no
-            bounds.
+        bounds: The range outside of which no value can lie; None without bounds.
         num_ones: Number of rows that are 1, if the value is a mean of independent rows
             of 0 and 1; else None.
         clusters: Number of clusters; None where rows are drawn.
         refusal: Why there can be no interval; None where there can be one.
         weakness: Why the rows do not tell the variance, although they are enough; None
             where they do.
-        hits: Sums of the rows, if the value is a mean or a ratio of shares; else
-            None.
+        hits: Sums of the rows of a mean or a ratio of shares; else None.
         misses: The same sums of d - x.
     """
 

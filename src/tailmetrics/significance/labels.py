@@ -42,10 +42,8 @@ class UnitCells:
     Attributes:
         units: Shape (C,), the unit of each cell, ascending.
         labels: Shape (C,), the label of each cell, ascending in a unit.
-        counts: Shape (3, C): how often the rows of the unit hit, predict and hold the
-            label.
-        sizes: Shape (C,): in how many rows of the unit the label is predicted or
-            relevant.
+        counts: Shape (3, C): how often rows of the unit hit, predict, hold the label.
+        sizes: Shape (C,): how many rows of the unit predict or hold the label.
         num_labels: L.
     """
 
@@ -206,8 +204,7 @@ class LabelRows(Cells):
         """Return the sums over labels from which the value follows, shape (..., P).
 
         Args:
-            counts: Shape (..., 3, L): how often each label is hit, predicted and
-                relevant.
+            counts: Shape (..., 3, L): how often each label is hit, predicted, relevant.
             labels: The labels that ``counts`` are of; None for all.
         """
         if self.of_averages:
@@ -772,8 +769,8 @@ def _mean_and_losses(
         shown: Shape (C,), how often the unit of each cell shows the label.
         counts: Shape (L,), how often each label is shown.
         weights: Shape (L,), the weight of each label.
-        lost_weights: Shape (L,), the weight that a label loses with a cell; None for
-            ``weights``.
+        lost_weights: Shape (L,), the weight that a label loses with a cell, else
+            those in ``weights``.
     """
     if lost_weights is None:
         lost_weights = weights

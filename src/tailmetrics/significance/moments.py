@@ -404,8 +404,7 @@ def delta_variance(slopes: Sequence[Any], products: Sequence[Any]) -> Any:
         products: The sum over units of x_i x_j for each pair i <= j, in the order of
             ``combinations_with_replacement``.
 
-    Source: Davison and Hinkley, Bootstrap methods and their application (1997), section
-    2.7.2.
+    Source: Davison and Hinkley, Bootstrap methods and their application (1997), 2.7.2.
     """
     variance: Any = 0.0
     for (first, second), product in zip(

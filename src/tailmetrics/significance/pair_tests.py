@@ -83,8 +83,7 @@ class PairTest:
         Args:
             sides: Key -> the values of both models.
             clusters: Clusters that are swapped together.
-            tested: The keys that are tested; the others need swaps for their intervals
-                alone.
+            tested: The keys to test; others need swaps for their intervals alone.
             swaps: Number of random swaps.
             seed: The same seed gives the same swaps.
         """

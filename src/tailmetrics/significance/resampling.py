@@ -82,7 +82,7 @@ class Median:
     Args:
         values: Shape (N,).
         inside: Shape (N,), bool: the rows that count.
-        candidates: Ascending values among which the median of any resample lies, see
+        candidates: Ascending values that include the median of any resample; see
             :func:`near_median`.
         sums: Function that sums a column over each cluster; where rows are drawn, it
             returns the column.
@@ -155,8 +155,7 @@ def statistics_of_sides(
         kind: The statistic that is computed from the rows.
         sides: The terms of one model or two.
         inside: For each term, the rows that count, shape (N,).
-        clusters: Clusters of rows that are drawn together; None where rows are drawn
-            alone.
+        clusters: Clusters of rows that are drawn together; None for single rows.
     """
     sums: Callable[[Array], Array] = np.asarray
     if clusters is not None:

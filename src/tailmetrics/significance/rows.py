@@ -71,8 +71,7 @@ class KeyRows:
             are the values of rows.
         runs: The value of each run of the model.
         influence: The influence of rows and labels on an average over labels; None for
-            other keys. Where a model has several runs, it is the influence on the
-            first.
+            other keys. Of several runs of a model, it is the influence on the first.
         label_rows: The labels of the rows of an average over labels: one for a bucket,
             two for a gap; else empty.
         are_shares: Whether every value lies in [0, 1].
@@ -201,8 +200,8 @@ def cluster_codes(caller: str, clusters: ArrayLike, num_rows: int) -> Ints:
 def _is_name(name: object) -> bool:
     """Whether a cluster may have this name.
 
-    None and NaN are no names, nor is a list, which has no hash, nor pandas.NA, which has
-    no truth.
+    None and NaN are no names. Nor are lists, which have no hash, and pandas.NA, which
+    has no truth.
     """
     try:
         hash(name)
@@ -251,10 +250,8 @@ def read_models(
         runs: Name of a model -> its values of rows, or a list with the values of each
             of its runs.
         clusters: Shape (N,), the cluster of each row; None if rows are independent.
-        medians: Keys, with or without their bucket, whose value is the median of the
-            rows.
-        unbounded: Keys, with or without their bucket, whose values can lie outside [0,
-            1].
+        medians: Keys, with or without their bucket, whose value is a median.
+        unbounded: Keys, with or without bucket, whose values can lie outside [0, 1].
         gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model
             has not measured are skipped. The gap is the value of the first measured
             bucket minus the value of the last. Medians have no gap.
