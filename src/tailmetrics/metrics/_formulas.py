@@ -230,13 +230,11 @@ class Formula:
             the reading gives.
         optional_k: Whether k may be None, for whole lists.
         zero_without_hits: Whether the value of a row without a hit is 0.
-        is_averaged: Whether the mean over all orders of equal scores is known, for
-            ``ties="expected"``.
+        is_averaged: Whether ``ties="expected"`` is possible: whether the mean over all
+            orders of equal scores is known.
         reads_counts_alone: Whether a value without gains depends only on ranks, the
-            length of the list, the number of relevant labels and the number of all
-            labels.
-        reads_gains: Whether the function reads gains, so that ``min_gain`` has no
-            effect.
+            length of the list, and the numbers of relevant labels and of all labels.
+        reads_gains: Whether the function reads gains, so ``min_gain`` has no effect.
         reads_one_rank: Whether the function reads a single rank: no order is then the
             worst or the best of all ranks.
         reads_first: Whether the function reads the best relevant label alone.

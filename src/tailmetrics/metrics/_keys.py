@@ -73,8 +73,7 @@ class Keys:
     Attributes:
         by_cutoff: The key of each cut-off, without row group and bucket:
             ``precision@1``, ``precision@5``.
-        groups: The part of a key for each row group: empty for all rows, then such as
-            ``/en``.
+        groups: The part of a key for each row group: empty for all rows, then ``/en``.
         buckets: The part of a key for each bucket, such as ``/decile_10``; one empty
             part without buckets.
         by_label: The name of the values of labels at each cut-off: its key without

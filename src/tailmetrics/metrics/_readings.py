@@ -45,8 +45,7 @@ class Reading(ABC):
         k: Cut-off, or cut-offs, as the metric was given them.
         formula: The formula that reads.
         by_bucket: Whether the metric has buckets, known or not.
-        min_gain: Smallest gain with which a label is relevant; None for any gain above
-            0.
+        min_gain: Smallest gain of a relevant label; None for any gain above 0.
         scope: Whether the labels of a bucket are read among themselves, or in the one
             list of the row; of readings that take it.
     """

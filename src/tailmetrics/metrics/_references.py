@@ -315,8 +315,7 @@ class RowCounts(TargetRanks):
     Args:
         relevant: The relevant labels; all gains are 1.
         sizes: Shape (N,) or (N, G): how many labels are ranked.
-        cut: The number of labels of a bucket that a list holds; None if lists hold all
-            labels.
+        cut: The number of labels of a bucket that a list holds; None if it holds all.
         are_documents: Whether the labels of a row are the documents of a query.
 
     Attributes:

@@ -22,12 +22,10 @@ class Training:
 
     Attributes:
         num_labels: Number of labels L.
-        counts: Shape (L,), int64 training counts; None if buckets without counts were
-            bound.
+        counts: Shape (L,), int64 training counts; None if bound buckets have none.
         num_rows: Number of training rows; None if buckets were bound, which do not hold
             this number.
-        given_buckets: The buckets that were bound; None if a ``LabelFrequency`` was
-            bound.
+        given_buckets: The bound buckets; None if a ``LabelFrequency`` was bound.
         order: The order of labels with equal counts, as for :func:`buckets_of_kind`.
         tree: The parents of the labels; None if unknown.
         buckets_by_kind: The buckets made from the counts so far, by kind: metrics with

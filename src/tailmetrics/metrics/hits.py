@@ -58,8 +58,7 @@ def precision_at_k(
         k: Cut-off, or a tuple of cut-offs. With a tuple, the value has a first axis
             with one entry per cut-off.
         denominator: What the hits are divided by: ``"predicted"``, m_k, the number of
-            labels in the top k of the list; ``"k"``, always k, also if the list is
-            shorter.
+            labels in the top k of the list; ``"k"``, always k, even in a shorter list.
 
     Returns:
         Shape (...), float64.

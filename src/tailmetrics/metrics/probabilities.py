@@ -314,8 +314,7 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
 
     Args:
         ranking: A ranking of dense scores.
-        buckets: If given, the mean is taken over the relevant labels of each of G
-            buckets.
+        buckets: If given, the mean is over the relevant labels of each of G buckets.
 
     Returns:
         Shape (N,), or (N, G) with buckets; float64.

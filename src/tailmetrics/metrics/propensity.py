@@ -59,8 +59,7 @@ def inverse_propensities(
 
     Args:
         label_counts: Shape (L,), training counts N_l.
-        num_train: Number of training rows N, at least 3; with fewer rows, ln N - 1 is
-            negative.
+        num_train: Number of training rows N, at least 3; with fewer, ln N - 1 < 0.
         a: The constant A of the formula.
         b: The constant B of the formula.
 
