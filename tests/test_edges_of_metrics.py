@@ -19,6 +19,7 @@ from tailmetrics import (
     CrossEntropy,
     F1AtThreshold,
     FBetaAtK,
+    GiniAtK,
     LabelAUC,
     LabelFrequency,
     PersonalizationAtK,
@@ -26,6 +27,7 @@ from tailmetrics import (
     PropensityScoredRecallAtK,
     Ranking,
     RecallAtK,
+    TopKCollection,
     evaluate,
     functional,
     rank,
@@ -116,6 +118,25 @@ def test_two_lists_share_a_label_once_however_often_they_show_it(form: str) -> N
         metric.update(preds, torch.tensor([0, 0]))
         overlaps.append(1 - float(metric.compute()))
     assert overlaps == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("names", [("overlap", "gini"), ("gini", "overlap")])
+def test_overlap_shares_no_state_with_metrics_that_count_places(
+    names: tuple[str, str],
+) -> None:
+    """The lists 1, 1 and 1, 2 share one label of two places, and show label 1 in three
+    places of four: the Gini coefficient of the counts 0, 3, 1 is 1/2, in a collection
+    as alone.
+    """
+    metrics = {
+        "overlap": PersonalizationAtK(k=2, num_labels=3),
+        "gini": GiniAtK(k=2, num_labels=3),
+    }
+    collection = TopKCollection(
+        {name: metrics[name] for name in names}, duplicates="first"
+    )
+    collection.update(torch.tensor([[1, 1], [1, 2]]), torch.tensor([0, 0]))
+    assert collection.compute() == {"overlap": 0.5, "gini": 0.5}
 
 
 def test_threads_lose_no_row() -> None:

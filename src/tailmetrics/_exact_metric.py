@@ -56,9 +56,9 @@ SET_AT_EACH_CALL: Final = frozenset(
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
 CHECKED_AFTER: Final = frozenset(2**power for power in range(1, 63))
-"""The numbers of updates after which the next one looks whether states have room.
+"""The powers of 2: after so many updates, the next one checks that states have room.
 
-A look then costs next to nothing in the long run.
+A check then costs next to nothing in the long run.
 """
 
 

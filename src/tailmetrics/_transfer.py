@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import sha256
 from struct import unpack
@@ -281,7 +281,8 @@ def over_processes(
             "compute in the processes of the group only, or pass "
             "sync_on_compute=False here."
         )
-    _check_agreement(caller, [metric.fingerprint for metric in metrics], group, device)
+    if not _share_alike(caller, metrics, group, device):
+        metrics = [_with_own_states(metric) for metric in metrics]
     states_by_kind = _states_by_kind(metrics)
     total_of_state: dict[int, Tensor] = {}
     # all processes send in the same order
@@ -351,21 +352,35 @@ def _reduced(
     return reduced_states
 
 
-def _check_agreement(
-    caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device
-) -> None:
-    """Raise ValueError on every process unless all have the same fingerprints.
+def _with_own_states(metric: MetricStates) -> MetricStates:
+    """Return copies of states, so that each is sent on its own."""
+    states = {name: state.clone() for name, state in metric.states.items()}
+    return replace(metric, states=states)
 
-    They are the same if the largest digest is the smallest.
+
+def _share_alike(
+    caller: str, metrics: Sequence[MetricStates], group: Any, device: torch.device
+) -> bool:
+    """Return whether the same states are shared on every process.
+
+    They are not if a member of a collection was used alone on one process. Digests are
+    the same if the largest is the smallest.
+
+    Raises:
+        ValueError: On every process, unless all have the same fingerprints.
     """
-    text = json.dumps(fingerprints).encode()
-    words = unpack(">8I", sha256(text).digest())
+    text = json.dumps([metric.fingerprint for metric in metrics]).encode()
+    ids = [id(state) for metric in metrics for state in metric.states.values()]
+    first_places = [ids.index(number) for number in ids]
+
+    digests = [sha256(text), sha256(json.dumps(first_places).encode())]
+    words = [word for digest in digests for word in unpack(">8I", digest.digest())]
     negative_words = [-word for word in words]
     ends = torch.tensor([*words, *negative_words], device=device)
     distributed.all_reduce(ends, op=distributed.ReduceOp.MAX, group=group)
-    largest, smallest = ends[:8], -ends[8:]
-    if torch.equal(largest, smallest):
-        return
+    are_equal = ends[: len(words)] == -ends[len(words) :]
+    if bool(are_equal[:8].all()):
+        return bool(are_equal[8:].all())
 
     num_processes = distributed.get_world_size(group)
     texts: list[Any] = [None] * num_processes

@@ -2,6 +2,7 @@
 batch is.
 """
 
+import operator
 import pickle
 from contextlib import nullcontext
 from typing import Any
@@ -272,6 +273,26 @@ def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
     assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
 
 
+def test_a_member_that_is_looked_up_twice_copies_its_states_once() -> None:
+    """collection[name] gives the members states of their own, and a second look copies
+    them no more.
+    """
+    collection = tm.TopKCollection(
+        {
+            "coverage": tm.CatalogCoverageAtK(k=1, num_labels=3),
+            "gini": tm.GiniAtK(k=1, num_labels=3),
+        }
+    )
+    collection.update(torch.tensor([[0], [1]]), torch.tensor([0, 0]))
+
+    def states(name: str) -> list[Any]:
+        return list(collection[name].metric_state.values())
+
+    coverage, gini = states("coverage"), states("gini")
+    assert not {id(state) for state in coverage} & {id(state) for state in gini}
+    assert all(map(operator.is_, states("coverage"), coverage))
+
+
 def test_members_used_alone_keep_their_own_batches() -> None:
     """A member that shares states and is updated, called or reset alone counts its own
     batches, and so do the others. After a reset of the collection they share again.
@@ -279,7 +300,7 @@ def test_members_used_alone_keep_their_own_batches() -> None:
     by_label: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS}
     metrics = {
         "updated": tm.GiniAtK(**by_label),
-        "called": tm.PersonalizationAtK(**by_label),
+        "called": tm.CatalogCoverageAtK(**by_label),
         "emptied": tm.CatalogCoverageAtK(**by_label),
         "untouched": tm.EntropyAtK(**by_label),
     }

@@ -107,6 +107,16 @@ def per_label() -> tm.TopKCollection:
     ])  # fmt: skip
 
 
+def sharing_states() -> tm.TopKCollection:
+    """Return two members that hold one state."""
+    return tm.TopKCollection(
+        {
+            "coverage": tm.CatalogCoverageAtK(k=3, num_labels=NUM_LABELS),
+            "gini": tm.GiniAtK(k=3, num_labels=NUM_LABELS),
+        }
+    )
+
+
 COLLECTIONS = {"by bucket": by_bucket, "per label": per_label}
 
 
@@ -268,6 +278,14 @@ def results_of_collections(rank: int) -> Results:
     results["values of labels"] = bits(
         fed(per_label(), batches_of_rank(rank)).per_label()
     )
+    collection = fed(sharing_states(), batches_of_rank(rank))
+    if rank == 0:
+        collection.members()["gini"].update(*step(0))
+    results["used alone"] = bits(collection.compute())
+    collection = fed(sharing_states(), batches_of_rank(rank))
+    collection.members()["gini"].reset()
+    collection.members()["gini"].update(*step(rank))
+    results["reset alone"] = bits(collection.compute())
     frequency = fed(
         tm.LabelFrequency(NUM_LABELS),
         [(target,) for _, target in batches_of_rank(rank)],
@@ -471,6 +489,25 @@ def test_collections_give_the_bits_of_one_process(results: list[Results]) -> Non
             frequency.num_rows,
         )
         assert rank_results["bound"] == bits_of_one_process(bound, ALL)
+
+
+@pytest.mark.slow
+def test_members_used_alone_on_some_processes_are_added_up(
+    results: list[Results],
+) -> None:
+    """Members that share states give the bits of one process, also after one of them
+    was updated alone on one process, or reset alone on all of three processes, of which
+    one has had no batch.
+    """
+    coverage = bits_of_one_process(sharing_states(), ALL)["coverage"]
+    gini = bits_of_one_process(sharing_states(), [*ALL, step(0)])["gini"]
+    gini_after_reset = bits_of_one_process(sharing_states(), STEPS)["gini"]
+    for rank_results in results:
+        assert rank_results["used alone"] == {"coverage": coverage, "gini": gini}
+        assert rank_results["reset alone"] == {
+            "coverage": coverage,
+            "gini": gini_after_reset,
+        }
 
 
 @pytest.mark.slow

@@ -198,11 +198,14 @@ class MemberCollection(Mergeable, LoggedCollection):
         if not is_checked:
             separate_members(self)
         if len(self._groups) < len(self._modules) and not self._is_synced:
-            self._state_is_copy = False
+            if not copy:
+                self._state_is_copy = False
             super()._compute_groups_create_state_ref(copy)
             for group in self._groups.values():
                 for name in group:
-                    vars(self._modules[name])["_refers"] = len(group) > 1 and not copy
+                    vars(self._modules[name])["_shares_tensors"] = (
+                        len(group) > 1 and not copy
+                    )
 
     @property
     def _is_synced(self) -> bool:

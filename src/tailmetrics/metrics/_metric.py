@@ -109,8 +109,8 @@ class TopKMetric(ExactMetric):
     """Whether an update warns of batches of another stage, such as training, once."""
     _enter_stage = enter_stage
     _keep_states = False
-    _refers = False
-    """Whether other members of a collection refer to the states of this metric."""
+    _shares_tensors = False
+    """Whether this metric and other members of a collection hold the same tensors."""
     _tie_count: TieCount | None = None
     _queries_seen = QueriesSeen()
 
@@ -521,25 +521,25 @@ class TopKMetric(ExactMetric):
     def holds_states_of(self, leader: TopKMetric) -> bool:
         """Whether the states hold the same numbers as those of ``leader``.
 
-        False after different numbers of updates. States on a device are not compared.
+        False after different numbers of updates.
         """
         if self._update_count != leader._update_count:
             return False
         attributes, leader_attributes = vars(self), vars(leader)
         for name in self._defaults:
             state, leader_state = attributes[name], leader_attributes[name]
-            if state is leader_state or not state.is_cpu:
+            if state is leader_state or state.is_meta:
                 continue
             if not torch.equal(state, leader_state):
                 return False
         return True
 
     def copy_states(self) -> None:
-        """Replace states to which other members of a collection refer by copies."""
+        """Replace the states by copies, to which no other metric refers."""
         attributes = vars(self)
         for name in self._defaults:
             attributes[name] = attributes[name].clone()
-        attributes["_refers"] = False
+        attributes["_shares_tensors"] = False
 
     def persistent(self, mode: bool = False) -> None:
         """Set whether ``state_dict`` includes the states, also after :meth:`bind`."""
@@ -582,7 +582,7 @@ class TopKMetric(ExactMetric):
                 self, Batch(preds, target, row_mask, row_groups, row_weights, indexes)
             )
             check_batch(self, ranking)
-            if self._refers:  # the other members do not get this batch
+            if self._shares_tensors:  # the other members do not get this batch
                 self.copy_states()
             addition = Addition()
             self.note_increments(addition, self.prepare(ranking), ranking.rows)

@@ -238,6 +238,14 @@ class Overlap(Exposure):
     def __init__(self, *arguments: Any, **other_arguments: Any) -> None:
         super().__init__(*arguments, measure="personalization", **other_arguments)
 
+    def states(self) -> dict[str, State]:
+        """Return how many lists show each label.
+
+        Because this class defines them, the states have names other than those of
+        :class:`Exposure`, which counts places, and are not shared with them.
+        """
+        return super().states()
+
     def _shown_ids(self, ranking: Ranking) -> Tensor:
         """Return each label once per list: two lists share a label, not its places."""
         return ranking.ids_once

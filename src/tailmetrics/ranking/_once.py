@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
-from tailmetrics._compiling import is_compiling as is_compiling
+from tailmetrics._compiling import is_compiling
 from tailmetrics.ranking._device import real_dtype
 
 Value = TypeVar("Value")

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from tailmetrics._compiling import is_compiling as is_compiling
-
 
 def rows_at_once(cells: int, width: int) -> int:
     """Return how many rows of ``width`` cells fit into ``cells`` cells; at least 1."""

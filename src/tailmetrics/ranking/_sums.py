@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tailmetrics._compiling import is_compiling as is_compiling
-
 
 def ordered_sum(terms: Tensor) -> Tensor:
     """Return the sum over the last axis, added up in pairs of neighbours.

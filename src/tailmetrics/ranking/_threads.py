@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from tailmetrics._compiling import is_compiling as is_compiling
+from tailmetrics._compiling import is_compiling
 
 
 class ProgramThreads(local):
