@@ -290,7 +290,8 @@ def test_a_member_that_is_looked_up_twice_copies_its_states_once() -> None:
 
     coverage, gini = states("coverage"), states("gini")
     assert not {id(state) for state in coverage} & {id(state) for state in gini}
-    assert all(map(operator.is_, states("coverage"), coverage))
+    states_again = [*states("coverage"), *states("gini")]
+    assert all(map(operator.is_, states_again, [*coverage, *gini]))
 
 
 def test_members_used_alone_keep_their_own_batches() -> None:
