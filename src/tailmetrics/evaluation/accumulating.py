@@ -1,5 +1,6 @@
-"""``Evaluation``: accumulates metrics and the other contents of a report, such as rows
-and positives per bucket.
+"""``Evaluation``: accumulates metrics and the other contents of a report.
+
+The other contents are, for example, the numbers of rows and of positives per bucket.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ class Evaluation:
     Attributes:
         collection: The metrics.
         counts: Counts of rows and relevant labels, after :meth:`start`.
-        interval_values: What intervals are computed from, after :meth:`start`.
+        interval_values: Sums and labels of rows for intervals, after :meth:`start`.
         over_all: For each metric by bucket, the key of its value over all labels.
-        warnings: What metrics warn of, for the report.
+        warnings: The warnings of the metrics, for the report.
     """
 
     counts: RowCounts
@@ -117,9 +118,7 @@ class Evaluation:
         self.warnings: list[str] = []
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
-        """Set the buckets and counts that the metrics still lack, and return the
-        evaluation itself.
-        """
+        """Set buckets and counts that the metrics lack, and return the evaluation."""
         self.collection.bind(frequency)
         return self
 
@@ -148,8 +147,9 @@ class Evaluation:
         )
 
     def start(self, device: torch.device | str = "cpu") -> None:
-        """Reset all states and move them to ``device``. Call it on every rank, even on
-        a rank without rows.
+        """Reset all states and move them to ``device``.
+
+        Call this method on every rank, even on a rank without rows.
         """
         _check_bucket_names(self.bucketings)
         if any(metric.device != torch.device(device) for metric in self.members):
@@ -171,8 +171,10 @@ class Evaluation:
             self.start(device)
 
     def _row_counts(self) -> RowCounts:
-        """Return empty counts; relevant labels are those of the metrics, if all have
-        one smallest gain.
+        """Return empty counts for the buckets and row groups of the metrics.
+
+        The counts use the smallest gain of the metrics if all metrics have the same
+        one, and row groups if all metrics with groups have the same ones.
         """
         least_gains = set()
         groupings = set()
@@ -238,8 +240,9 @@ class Evaluation:
     # -- states ------------------------------------------------------------------------
 
     def _metrics_with_states(self) -> dict[str, ExactMetric]:
-        """Return by name all metrics with states: members, references, counts of rows
-        and labels, and sums of rows.
+        """Return all metrics with states by name.
+
+        These are members, references, counts of rows and labels, and sums of rows.
         """
         self._start_once()
         metrics = {
@@ -251,12 +254,12 @@ class Evaluation:
         return metrics
 
     def merge_state(self, other: Evaluation) -> None:
-        """Add the states of another evaluation of the same metrics; the order of merges
-        does not change the result.
+        """Add the states of another evaluation of the same metrics.
+
+        The order of merges does not change the result.
 
         Raises:
-            ValueError: If a metric differs; the message names the metric and the
-                difference.
+            ValueError: If a metric differs; the message says which one and how.
         """
         self._start_once()
         other._start_once()
@@ -267,10 +270,10 @@ class Evaluation:
         self.warnings += other.warnings
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the accumulated states by name, and the warnings, for
-        :meth:`load_state_dict` on another machine.
+        """Return the accumulated states by name, and the warnings.
 
-        ``torch.load(…, weights_only=True)`` reads what ``torch.save`` writes of it.
+        They are for :meth:`load_state_dict`, also on another machine.
+        ``torch.load(…, weights_only=True)`` reads the file that ``torch.save`` writes.
         """
         states: dict[str, Any] = {
             "fingerprint": self._fingerprint(),
@@ -324,9 +327,7 @@ class Evaluation:
         self.warnings = list(states["warnings"])
 
     def _fingerprint(self) -> str:
-        """Return a digest of all that the states depend on: arguments, buckets and
-        counts of all metrics.
-        """
+        """Return the digest of the arguments, buckets and counts of all metrics."""
         return digest_of(
             [
                 tuple(metric.fingerprint())
@@ -394,8 +395,9 @@ class Evaluation:
 def add_data(
     evaluation: Evaluation, data: Data, batch_rows: int, keeps_rows: bool
 ) -> RowValues | None:
-    """Start an evaluation and add all rows, batch by batch; return the values of each
-    row if ``keeps_rows`` is True.
+    """Start an evaluation and add all rows in batches.
+
+    Return the values of each row if ``keeps_rows`` is True, else None.
     """
     evaluation.start(data.device)
     row_groups = checked_numbers(data.row_groups, evaluation.row_groups, data.num_rows)
@@ -418,9 +420,7 @@ def add_data(
 
 
 def _num_ignored(ranking: Ranking, row_mask: Any) -> Tensor | int:
-    """Return how many of the rows that ``row_mask`` keeps are left out by
-    ``ignore_index``.
-    """
+    """Return the number of rows that ``row_mask`` keeps and ``ignore_index`` drops."""
     if ranking.ignore_index is None or ranking.row_mask is None:
         return 0
     num_rows = torch.tensor(ranking.num_rows)
@@ -431,8 +431,9 @@ def _num_ignored(ranking: Ranking, row_mask: Any) -> Tensor | int:
 
 
 def check_update(collection: TopKCollection, caller: str) -> None:
-    """Raise if a collection does more in ``update``, which ``caller`` would never call:
-    it adds one ranking to all.
+    """Raise TypeError if a collection overrides ``update``.
+
+    ``caller`` would not call ``update``: it adds one ranking to all metrics.
     """
     if type(collection).update is not TopKCollection.update:
         raise TypeError(
@@ -443,8 +444,9 @@ def check_update(collection: TopKCollection, caller: str) -> None:
 
 
 def _check_bucket_names(bucketings: Iterable[LabelBuckets]) -> None:
-    """Raise if buckets of one name hold different labels: a report has one row, and one
-    count, for each name.
+    """Raise ValueError if buckets of one name hold different labels.
+
+    A report has one row, and one count, for each name.
     """
     labels_by_name: dict[str, Tensor] = {}
     for buckets in bucketings:

@@ -16,26 +16,21 @@ from tailmetrics.metrics._training import FROM_TRAINING
 from tailmetrics.ranking._batch import BATCH_DEFAULTS
 
 LABELS_K = 10
-"""Cut-off of values of single labels where the headline has none: a common length of
-the lists that users see.
-"""
+"""Cut-off of values of single labels if the headline has none: a usual list length."""
 
 
 SHARED = ("num_labels", "min_gain", *BATCH_DEFAULTS)
-"""Arguments that added metrics take from the other metrics, so that all metrics read a
-batch alike.
-"""
+"""Arguments that added metrics copy from the others, so that all read batches alike."""
 
 
 def with_values_over_all(
     collection: TopKCollection,
 ) -> tuple[TopKCollection, dict[str, str]]:
-    """Return a collection that also has each metric by bucket over all labels, and a
-    dict of keys.
+    """Return a collection with values over all labels for its metrics by bucket.
 
-    The collection keeps all members; if nothing has to be added, ``collection`` itself
-    is returned. The dict maps each metric by bucket, such as ``global_recall@10``, to
-    the key of its value over all labels, ``recall@10``.
+    The second result maps each metric by bucket, such as ``global_recall@10``, to the
+    key of its value over all labels, ``recall@10``. The collection keeps all members,
+    and is ``collection`` itself if nothing has to be added.
     """
     members = list(collection.members().values())
     keys_over_all: set[str] = set()
@@ -80,9 +75,7 @@ def _at_cutoffs(metric: TopKMetric, cutoffs: Sequence[Any]) -> TopKMetric:
 def _member_over_all(
     metric: TopKMetric, members: Iterable[TopKMetric]
 ) -> TopKMetric | None:
-    """Return the member that is a metric by bucket over all labels; None without
-    one.
-    """
+    """Return the member that equals a metric over all labels; None without one."""
     if not metric.row_keys():  # values of single labels have no bucket
         return None
     own_settings = _settings_over_all(metric)
@@ -98,9 +91,7 @@ def _member_over_all(
 
 
 def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
-    """Return the arguments on which a value over all labels depends, as texts that can
-    be compared.
-    """
+    """Return the arguments on which a value over all labels depends, as text."""
     settings = metric.settings() | {"cutoffs": metric.cutoffs}
     # the default differs by bucket
     settings["empty_target_action"] = metric._given.get("empty_target_action")
@@ -112,8 +103,9 @@ def _settings_over_all(metric: TopKMetric) -> dict[str, str]:
 
 
 def _over_all(metric: TopKMetric) -> TopKMetric | None:
-    """Return a metric by bucket as a metric over all labels; None if it has no use
-    there.
+    """Return a metric by bucket as a metric over all labels.
+
+    Return None if the metric has no value over all labels, or needs buckets.
     """
     if not metric.aggregation.has_value_over_all or not metric.row_keys():
         return None  # values of single labels have no bucket
@@ -160,9 +152,7 @@ def with_label_values(
 
 
 def _shared_arguments(metrics: Sequence[TopKMetric]) -> dict[str, Any]:
-    """Return the arguments of :data:`SHARED` that metrics set; the first metric that
-    sets one decides.
-    """
+    """Return the arguments of :data:`SHARED`, each of the first metric that sets it."""
     shared_arguments: dict[str, Any] = {}
     for metric in reversed(metrics):
         for name in SHARED:
@@ -187,13 +177,13 @@ def _cutoff_of_headline(collection: TopKCollection, headline: str | None) -> int
 def by_bucket(
     metrics: Iterable[TopKMetric], buckets: LabelBuckets | str
 ) -> list[TopKMetric]:
-    """Return copies by bucket of the metrics over all labels; an evaluation with
-    ``buckets`` adds these copies.
+    """Return copies by bucket of the metrics over all labels.
 
-    The copies read the one list of the row (scope global). Metrics that have no values
-    by bucket, such as tie rates and overlaps, are left out, and so are metrics of which
-    ``metrics`` holds a version by bucket. What a metric was bound to is left open in
-    its copy, which is to be bound with it.
+    An evaluation with ``buckets`` adds these copies, which read the one list of the row
+    (scope global). Metrics without values by bucket, such as tie rates and overlaps,
+    are left out, and so are metrics of which ``metrics`` holds a version by bucket.
+    Arguments that a metric took from ``bind`` are open in its copy: bind the copy
+    together with the metric.
 
     Args:
         metrics: The metrics.
@@ -229,7 +219,7 @@ def by_bucket(
 
 
 def _takes_buckets(metric: TopKMetric) -> bool:
-    """Whether a metric with the arguments of this one can be broken down by bucket."""
+    """Return whether a metric with these arguments can be broken down by bucket."""
     try:
         metric.empty_copy(without=tuple(FROM_TRAINING), buckets="deciles")
     except (TypeError, ValueError):

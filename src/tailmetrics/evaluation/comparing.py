@@ -1,6 +1,4 @@
-"""``compare_runs``: evaluates and compares several runs in one call, for data in
-memory.
-"""
+"""``compare_runs``: evaluates and compares several runs in one call, in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ from tailmetrics.significance.moments import ROUNDING
 from tailmetrics.tree import LabelTree
 
 NUMBER = re.compile(r"(?<![\w@])\d[\d,]*(?:\.\d+)?")
-"""A number of a sentence: no part of a name or of a cut-off."""
+"""A number in a sentence that is not part of a name or cut-off."""
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Correction
@@ -80,8 +78,9 @@ def compare_runs(
     duplicates: Duplicates = "error",
     ignore_index: int | None = None,
 ) -> ComparisonReport:
-    """Evaluate several runs on the same targets, and return a report that says which
-    differences are more than chance.
+    """Evaluate several runs on the same targets, and test their differences.
+
+    The report says which differences are more than chance.
 
     Args:
         runs: Predictions by the name of the run, in any form that :func:`evaluate`
@@ -95,8 +94,7 @@ def compare_runs(
         train_target: Training targets, to be counted.
         row_mask: Shape (N,), bool; False drops a row.
         row_groups: The group of each row.
-        labels: Whether the report also draws metrics as functions of the training
-            count.
+        labels: Whether the report also draws metrics over the training count.
         label_names: The name of each label; for tables and dicts, the names of all
             labels of the catalogue.
         label_tree: The parents of the labels, as for :func:`tailmetrics.evaluate`.
@@ -110,15 +108,12 @@ def compare_runs(
             gaps, but no adjusted gaps, which ask the same question.
         title: Title of the comparison; None takes the names of the runs.
         correction: As for :func:`tailmetrics.significance.compare`.
-        confidence: Confidence of the intervals; 1 - confidence is the level of the
-            tests.
+        confidence: Confidence of the intervals; tests have the level 1 - confidence.
         resamples: As for :func:`tailmetrics.significance.compare`.
-        resample: ``"rows"``, or ``"rows,labels"`` if the labels are a random sample,
-            too.
+        resample: ``"rows"``, or ``"rows,labels"`` if labels are a random sample, too.
         seed: Seed of the random numbers; the same seed gives the same results.
         clusters: The cluster of each row, such as its user, in the forms of
-            ``row_groups``: the rows of a cluster are drawn together. None draws single
-            rows.
+            ``row_groups``; the rows of a cluster are drawn together, others singly.
         headline: The metric that the comparison is about, as for :func:`evaluate`.
         duplicates: What happens if an id stands twice in a row of ``preds``:
             ``"error"`` raises an error; ``"first"`` counts the first place, and the
@@ -230,9 +225,7 @@ def compare_runs(
 def _check_numbers_of_labels(
     name: str, run: Run, first_name: str, first_run: Run
 ) -> None:
-    """Raise if a run has another number of labels than the first, and a metric depends
-    on this number.
-    """
+    """Raise ValueError if runs differ in a number of labels that values depend on."""
     for key, number in run.labels_by_key.items():
         first_number = first_run.labels_by_key.get(key, number)
         if number != first_number:
@@ -245,8 +238,11 @@ def _check_numbers_of_labels(
 
 
 def _check_rankings(runs: Mapping[str, Any]) -> None:
-    """Raise if rankings stand beside other predictions, or have different targets or
-    groups of rows.
+    """Raise an error if rankings do not fit each other, or stand beside predictions.
+
+    Raises:
+        TypeError: If only some runs are rankings.
+        ValueError: If rankings have different targets, row masks or row groups.
     """
     digests = {}
     groups = {}
@@ -282,7 +278,7 @@ def _check_rankings(runs: Mapping[str, Any]) -> None:
 
 
 def _check_unweighted(metrics: Iterable[TopKMetric]) -> None:
-    """Raise if a metric takes weights of rows, which tests do not read."""
+    """Raise ValueError if a metric takes weights of rows, which tests do not read."""
     for metric in metrics:
         if metric.weighted:
             raise ValueError(
@@ -293,11 +289,10 @@ def _check_unweighted(metrics: Iterable[TopKMetric]) -> None:
 
 
 def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return each distinct warning once; if only some runs have it, the names of these
-    runs precede it.
+    """Return each distinct warning once.
 
-    Warnings that differ in their numbers alone are one warning, with the numbers of the
-    first run.
+    If only some runs have a warning, their names precede it. Warnings that differ in
+    their numbers alone are one warning, with the numbers of the first run.
     """
     sentences_by_form: dict[str, dict[str, str]] = defaultdict(dict)
     for name, sentences in runs.items():
@@ -353,8 +348,7 @@ def compare_models(
     resample: Resample = "rows",
     seed: int = 0,
 ) -> ComparisonReport:
-    """Compare models by their values per row, and return a report with the facts about
-    the metrics.
+    """Compare models by their values per row, and return a report.
 
     Args:
         models: The models by name.
@@ -458,12 +452,11 @@ def compare_models(
 def _with_reported_values(
     comparison: Comparison, models: Mapping[str, Model]
 ) -> Comparison:
-    """Return a comparison with the values of the reports, where those of its rows
-    differ from them by rounding alone.
+    """Return a comparison with the values of the reports, where only rounding differs.
 
     The values of reports do not depend on the order of rows. A comparison uses only the
     rows that count in both models, so some of its values may differ from the reports by
-    more, and stay.
+    more; these values stay.
     """
     values = []
     for name, value in (
@@ -478,8 +471,9 @@ def _with_reported_values(
 
 
 def _correction_in_use(correction: str, comparisons: Sequence[Comparison]) -> str:
-    """Return the correction that was made: there are no swaps where runs or labels
-    vary.
+    """Return the correction in use: Holm in place of max-T if runs or labels vary.
+
+    There are no swaps then.
     """
     if correction == "max-t" and any(
         not isnan(comparison.p.total) for comparison in comparisons
@@ -489,8 +483,10 @@ def _correction_in_use(correction: str, comparisons: Sequence[Comparison]) -> st
 
 
 def _mixed_scores(models: Mapping[str, Model]) -> str:
-    """Return why losses are not compared, if only some models have scores that look
-    like probabilities; else "".
+    """Return why losses are not compared, as text without a full stop.
+
+    Losses are not compared if only some models have scores that look like
+    probabilities. The text is empty otherwise.
     """
     names = []
     for name, model in models.items():
@@ -526,9 +522,7 @@ def _values_not_compared(
 def _reasons(
     left_out: Mapping[str, Sequence[str]], not_compared: Iterable[str]
 ) -> dict[str, str]:
-    """Return for each reason a sentence that names the metrics that are not compared
-    for it.
-    """
+    """Return for each reason a sentence that names the metrics not compared for it."""
     explained = {key for keys in left_out.values() for key in keys}
     keys_by_reason = dict(left_out)
     keys_by_reason["rows have no values of them"] = [
@@ -551,10 +545,10 @@ def _stems(keys: Iterable[str]) -> list[str]:
 def _patterns(
     only: Sequence[str] | None, keys: Sequence[str], postfix: str
 ) -> list[str] | None:
-    """Return patterns with the prefix of the list of the row, and the postfix of all
-    keys, where a key needs them.
+    """Return patterns with the prefix and postfix that the keys need.
 
-    None stands for all keys, and is returned unchanged.
+    The prefix is that of values from the one list of a row, the postfix that of all
+    keys. None stands for all keys, and is returned unchanged.
 
     Raises:
         ValueError: If a pattern matches no key.
@@ -591,8 +585,10 @@ def _patterns(
 
 
 def _choices(keys: Sequence[str], postfix: str) -> list[str]:
-    """Return each key over all rows and labels, and for each other metric the pattern
-    of its buckets and groups.
+    """Return keys and patterns that ``only`` may hold.
+
+    These are each key over all rows and labels, and for other metrics the pattern of
+    their buckets and groups.
     """
     plain_keys = [key.removesuffix(postfix) for key in keys]
     choices = []
@@ -607,9 +603,7 @@ def _choices(keys: Sequence[str], postfix: str) -> list[str]:
 def _tested_in_words(
     comparisons: Sequence[Comparison], only: Sequence[str] | None
 ) -> str:
-    """Return a sentence on what was tested, if ``only`` was asked for; else an empty
-    text.
-    """
+    """Return a sentence on what was tested; "" if ``only`` left nothing untested."""
     if only is None or all(comparison.tested for comparison in comparisons):
         return ""
     return (
@@ -625,9 +619,7 @@ def _verdict_without_postfix(
     headline: str,
     postfix: str,
 ) -> str:
-    """Return the verdict, with keys and buckets without the postfix of the
-    collection.
-    """
+    """Return the verdict without the postfix of the collection in keys and buckets."""
     plain = [
         replace(comparison, key=comparison.key.removesuffix(postfix))
         for comparison in comparisons
@@ -654,11 +646,10 @@ def _verdict_without_postfix(
 def _unequal_lists(
     facts: RowFacts, models: Mapping[str, Model], keys: Sequence[str]
 ) -> dict[str, str]:
-    """Return the keys that read different numbers of places from the lists of the
-    models, with the numbers in words.
+    """Return the keys that read unequal numbers of places, with the numbers in words.
 
     The number of a model is the median over its rows, because some rows have few
-    candidates in every run. A gap reads what its buckets read.
+    candidates in every run. A gap reads the same places as its buckets.
     """
     texts: dict[str, str] = {}
     for key in keys:
@@ -676,9 +667,7 @@ def _unequal_lists(
 
 
 def _places_read(list_lengths: Any, cutoff: float) -> str:
-    """Return in words how many places of the lists of a model a key reads, as the
-    median of rows.
-    """
+    """Return in words the median number of places that a key reads from the lists."""
     number = cutoff
     if list_lengths is not None:
         number = np.median(np.minimum(list_lengths, cutoff))
@@ -690,8 +679,9 @@ def _places_read(list_lengths: Any, cutoff: float) -> str:
 def _headline(
     facts: RowFacts, keys: Sequence[str], headline: str | None, postfix: str
 ) -> str:
-    """Return the metric that a comparison is about, as a key without bucket; empty if
-    the runs' own is not compared.
+    """Return the metric that a comparison is about, as a key without bucket.
+
+    The key is empty if ``headline`` is None and ``facts.headline`` is not compared.
 
     Raises:
         ValueError: If ``headline`` was asked for, and is not compared.
@@ -717,9 +707,7 @@ def _headline(
 
 
 def _title(names: Sequence[str], baseline: str | None) -> str:
-    """Return a title with the names of the runs: the other runs against the baseline,
-    or a list of all runs.
-    """
+    """Return a title: the other runs against the baseline, or all runs in a list."""
     if baseline is None and len(names) > 2:
         return ", ".join(names)
     baseline = baseline or names[0]

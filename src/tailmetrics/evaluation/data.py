@@ -1,6 +1,4 @@
-"""``Data``: the predictions and targets of an evaluation, which can be read in
-batches.
-"""
+"""``Data``: the predictions and targets of an evaluation, read in batches."""
 
 from __future__ import annotations
 

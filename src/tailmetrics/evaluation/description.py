@@ -20,8 +20,10 @@ from tailmetrics.tree import LabelTree
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
-    """Return a caption for each key without bucket: the scope, the list, and the rows
-    if some are left out.
+    """Return a caption for each key of a metric, without buckets.
+
+    A caption tells the scope, the list, which rows are left out, whether values add up,
+    and the conventions of the metric.
     """
     additions = ""
     if metric.aggregation.is_additive:
@@ -36,8 +38,9 @@ def captions_of(metric: TopKMetric) -> dict[str, str]:
 
 
 def conventions_of(metric: TopKMetric) -> str:
-    """Return in words the arguments that the key of a metric would show if it had no
-    name of its own.
+    """Return in words the arguments that a metric's own name hides.
+
+    The text is empty for a metric without a name of its own: its key shows them.
     """
     if metric.name is None:
         return ""
@@ -52,8 +55,9 @@ WITHIN = ("buckets", "scope", "depth")
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return the class of a metric and every argument that its values depend on, as
-    plain data.
+    """Return the class of a metric and all arguments that its values depend on.
+
+    The arguments are plain data, as JSON can hold them.
     """
     settings: dict[str, Any] = {"class": type(metric).__name__}
     for name, value in metric.settings().items():
@@ -73,8 +77,9 @@ def labels_by_key(metrics: Iterable[TopKMetric]) -> dict[str, int]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form that JSON can hold; buckets and int64 tensors become
-    digests.
+    """Return a value in a form that JSON can hold.
+
+    Buckets and trees become digests, and int64 tensors become a summary with a digest.
     """
     if isinstance(value, LabelBuckets):
         return value.digest
@@ -92,9 +97,7 @@ def _plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that a result may depend
-    on.
-    """
+    """Return the versions of Python and of the libraries that values depend on."""
     return {
         "python": python_version(),
         "tailmetrics": tailmetrics.__version__,
@@ -106,8 +109,9 @@ def versions() -> dict[str, str]:
 def bucket_rows(
     buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0
 ) -> Iterator[BucketRow]:
-    """Yield a :class:`BucketRow` for each bucket; ``positives`` is the number of
-    relevant labels in each bucket.
+    """Yield a :class:`BucketRow` for each bucket.
+
+    ``positives`` is the number of relevant labels in each bucket.
     """
     for number, (name, labels) in enumerate(
         zip(buckets.names, buckets.labels, strict=True)

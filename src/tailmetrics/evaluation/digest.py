@@ -1,11 +1,14 @@
-"""Digests of targets, buckets, counts and options of a run. Runs can be compared if
-their digests are equal.
+"""Digests of targets, buckets, counts and options of a run.
 
-    digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
-    digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
-    digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
-                                                                   # "cuts", "labels",
-                                                                   "version": plain data
+Runs can be compared if their digests are equal.
+
+    # before the first batch; metrics are bound
+    digest = RunDigest(metrics, options={...}, label_names=None)
+    # the numbers of the rows of a batch, and its ranking
+    digest.update(rows, ranking)
+    # plain data: "targets", "buckets", "counts", "options", "keys", "cuts", "labels",
+    # "version"
+    digest.entries() -> dict
 
 A table of values per row stores the entries after its last row, when all targets are
 known. :func:`compare <tailmetrics.significance.compare>` takes the entries of each run
@@ -45,11 +48,9 @@ LEFT_OUT: Final = (
 
 Ints = NDArray[np.int64]
 MOST_DIGITS: Final = 18
-"""An int64 holds each number of so many digits."""
+"""The number of digits up to which int64 holds every whole number."""
 _SEEDS: Final = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD
-"""Any two odd numbers. Each gives a sum of 64 bits; times an odd number, different
-labels stay different.
-"""
+"""Any two odd numbers, one for each sum: products with them keep labels distinct."""
 
 
 class RunDigest:
@@ -133,17 +134,16 @@ class RunDigest:
         self._targets += _sums_over_rows(numbers, ranking, self._label_codes)
 
     def entries(self) -> dict[str, Any]:
-        """Return the digests in hex as plain data; None for buckets or counts that no
-        metric has.
+        """Return the digests in hex, as plain data.
 
         ``"targets"``: numbers of the rows, their relevant labels and gains.
         ``"buckets"``: names of the buckets, and the bucket of each label that is not
-        ``unseen``. ``"counts"``: training counts in metrics that use them.
-        ``"options"``: the given options, so that an error can name the option that
-        differs. ``"keys"``: for each key a digest of the metric's other arguments.
-        ``"cuts"``: for each key ``"k=5"`` or ``"threshold=0.5"``. ``"labels"``: the
-        number of labels for each key that depends on it. ``"version"``: version of the
-        digests.
+        ``unseen``; None without buckets. ``"counts"``: training counts in metrics that
+        use them; None without counts. ``"options"``: the given options, so that an
+        error can name the option that differs. ``"keys"``: for each key a digest of the
+        metric's other arguments. ``"cuts"``: for each key ``"k=5"`` or
+        ``"threshold=0.5"``. ``"labels"``: the number of labels for each key that
+        depends on it. ``"version"``: the version of the digests.
         """
         return {"targets": _in_hex(self._targets), **self._fixed}
 
@@ -197,8 +197,9 @@ def _cutoffs_by_key(metric: TopKMetric) -> Iterator[tuple[str, Any]]:
 
 
 def _digest_of_buckets(buckets: LabelBuckets, codes: Codes) -> str:
-    """Return the digest of the bucket of each label; a catalogue with more unseen
-    labels has the same digest.
+    """Return the digest of the bucket of each label that is not unseen.
+
+    A catalogue with more unseen labels has the same digest.
     """
     assignment = _array(buckets.assignment)
     seen = np.ones(len(assignment), bool)
@@ -212,9 +213,7 @@ def _digest_of_buckets(buckets: LabelBuckets, codes: Codes) -> str:
 def _digest_of_labels(
     values: Ints, counted: NDArray[np.bool_], codes: Codes, prefix: bytes = b""
 ) -> str:
-    """Return the digest of the values of the labels that are counted, in the order of
-    their codes.
-    """
+    """Return the digest of the values of the counted labels, in the order of codes."""
     labels = codes[np.flatnonzero(counted)]
     order = np.argsort(labels)
     pairs = np.stack([labels[order], values[counted][order]], axis=1).astype("<i8")
@@ -264,8 +263,9 @@ class Codes:
 
 
 def code_of_name(name: str) -> int:
-    """Return a number of 64 bits, independent of other names: the integer that a name
-    spells, or a hash of its bytes.
+    """Return a number of 64 bits for a name, independent of other names.
+
+    This is the integer that the name spells, or else a hash of its bytes.
 
     >>> code_of_name("12"), code_of_name("012") == code_of_name("12")
     (12, False)

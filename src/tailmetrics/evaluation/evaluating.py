@@ -1,5 +1,6 @@
-"""``evaluate``: a whole evaluation in one call, for data in memory: tensors, tables,
-dicts of runs, lists of lists.
+"""``evaluate``: a whole evaluation in one call, for data in memory.
+
+The data are tensors, tables, dicts of runs, or lists of lists.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tailmetrics.report.report import Report
 from tailmetrics.tree import LabelTree
 
 CONFIDENCE = 0.95
-"""Default confidence of intervals."""
+"""The confidence of intervals."""
 RESAMPLES = 10_000
 """The number of resamples of ``intervals=True``."""
 
@@ -58,8 +59,9 @@ def evaluate(
     duplicates: Duplicates = "error",
     ignore_index: int | None = None,
 ) -> Report:
-    """Evaluate predictions, and return a report that notebooks show and that can be
-    written as files.
+    """Evaluate predictions and return a report.
+
+    Notebooks show the report, and it can be written to files.
 
     ``duplicates`` and ``ignore_index`` hold for every metric that does not set its own.
     ``ignore_index`` also leaves this label out of ``train_target``. In targets of
@@ -118,13 +120,11 @@ def evaluate(
             ``row_groups``. Without clusters, intervals are too narrow if the rows of
             one user are alike.
         title: Title of the report.
-        batch_rows: Number of rows that are ranked at a time; it does not change the
-            values.
+        batch_rows: Number of rows that are ranked at a time; no value depends on it.
         headline: The metric that the report is about, such as ``"recall@10"``: it is
-            shown first. None takes a metric that says how good the ranking is: rather
-            by bucket than over all labels, rather one of which a higher value is
-            better, rather recall, rather at 10 than at another k, and rather an earlier
-            one.
+            shown first. None takes a metric that says how good the ranking is. Among
+            several it prefers, in this order, metrics by bucket, metrics of which a
+            higher value is better, recall, k = 10, and the earlier metric.
         label_tree: The parents of the labels, for metrics that read them. If labels
             have names, the tree has, too.
         duplicates: What happens if an id stands twice in a row of ``preds``:

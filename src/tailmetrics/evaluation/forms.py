@@ -1,5 +1,6 @@
-"""Tell forms of predictions and targets that are no tensors: tables, lists of ids or
-names, arrays of names; and check that they fit each other.
+"""Tell and check forms of predictions and targets that are no tensors.
+
+These forms are tables, lists of ids or names, and arrays of names.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from tailmetrics.evaluation.options import CALLER, check_distinct
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value is a table with columns, such as a DataFrame, a list of objects,
-    or a dict by query.
+    """Return whether a value is a table.
+
+    A table has columns, such as a DataFrame, or is a list of dicts (or of lists of
+    dicts), or a dict by query.
     """
     if isinstance(value, list) and value:
         first = next(
@@ -32,15 +35,14 @@ def is_table(value: Any) -> bool:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a pandas DataFrame."""
+    """Return whether a value is a pandas DataFrame."""
     return hasattr(value, "iloc") and hasattr(value, "columns")
 
 
 def as_lists(value: Any) -> Any:
-    """Convert arrays of names, also those of Arrow, and lists of arrays of ids or
-    names, to lists.
+    """Convert arrays of names, and lists of arrays of ids or names, to lists.
 
-    Return any other value unchanged.
+    The arrays may be those of Arrow. Return any other value unchanged.
     """
     if isinstance(value, list):
         return [_as_list(row) for row in value]
@@ -63,8 +65,7 @@ def _as_list(row: Any) -> Any:
 
 
 def padded(value: Any) -> Any:
-    """Convert lists of label ids to a matrix padded with -1, and lists of bools to a
-    matrix.
+    """Convert lists of label ids to a matrix padded with -1, lists of bools to a mask.
 
     Return any other value unchanged.
     """
@@ -85,7 +86,7 @@ def padded(value: Any) -> Any:
 
 
 def is_lists(value: Any) -> bool:
-    """Whether a value is a list of at least one list."""
+    """Return whether a value is a list of at least one list."""
     return (
         isinstance(value, (list, tuple))
         and bool(value)
@@ -94,14 +95,14 @@ def is_lists(value: Any) -> bool:
 
 
 def holds_names(value: Any) -> bool:
-    """Whether a value is a list of lists with a text among them."""
+    """Return whether a value is a list of lists with a string among them."""
     return is_lists(value) and any(
         isinstance(entry, str) for entry in chain.from_iterable(value)
     )
 
 
 def _are_names(value: Any) -> bool:
-    """Whether a value is a list of texts alone."""
+    """Return whether a value is a nonempty list of strings alone."""
     return (
         isinstance(value, (list, tuple))
         and bool(value)
@@ -110,8 +111,9 @@ def _are_names(value: Any) -> bool:
 
 
 def target_lists(value: Any) -> Any:
-    """Convert targets as :func:`as_lists` does, and a list with one name per row to
-    lists of one name.
+    """Convert targets to lists of ids or names, as :func:`as_lists` does.
+
+    A list with one name per row becomes lists of one name.
     """
     rows = as_lists(value)
     if _are_names(rows):
@@ -120,9 +122,7 @@ def target_lists(value: Any) -> Any:
 
 
 def _names_as_ids(argument: str, value: Any, label_names: Sequence[str]) -> Any:
-    """Convert lists of names to lists of label ids; return any other value
-    unchanged.
-    """
+    """Convert lists of names to lists of label ids; return other values unchanged."""
     if not holds_names(value):
         return value
     names = list(map(str, label_names))
@@ -139,8 +139,9 @@ def _names_as_ids(argument: str, value: Any, label_names: Sequence[str]) -> Any:
 
 
 def are_tables(preds: Any, target: Any) -> bool:
-    """Whether predictions and targets are read as tables of names, rather than as
-    tensors.
+    """Return whether predictions and targets are read as tables of names.
+
+    Otherwise they are read as tensors.
     """
     return any(is_table(value) or holds_names(value) for value in (preds, target))
 
@@ -148,10 +149,9 @@ def are_tables(preds: Any, target: Any) -> bool:
 def with_ids(
     preds: Any, argument: str, labels: Any, label_names: Sequence[str] | None
 ) -> Any:
-    """Return lists of names as ids beside an array of predictions, whose columns or ids
-    ``label_names`` names.
+    """Return lists of names as ids, beside an array of predictions.
 
-    Return any other value unchanged.
+    ``label_names`` names the columns or ids of the array. Return other values as is.
     """
     is_array = hasattr(preds, "shape") and not is_table(preds)
     if label_names is None or not is_array:
@@ -160,8 +160,12 @@ def with_ids(
 
 
 def check_tables(preds: Any, target: Any, train_target: Any) -> None:
-    """Raise if a value is neither a table nor rows of names, or if rows of names do not
-    fit each other.
+    """Raise an error if values are no tables or rows of names that fit each other.
+
+    Raises:
+        TypeError: If a value is neither a table nor rows of names,
+            or if a row holds numbers beside names.
+        ValueError: If rows of names differ in number.
     """
     _check_lists({"preds": preds, "target": target})
     tables = {"preds": preds, "target": target, "train_target": train_target}
@@ -184,8 +188,11 @@ def check_tables(preds: Any, target: Any, train_target: Any) -> None:
 
 
 def _check_lists(lists: Mapping[str, Any]) -> None:
-    """Raise if lists of names are of different numbers of rows, or if a list holds
-    numbers beside names.
+    """Raise an error if lists of names do not fit each other.
+
+    Raises:
+        TypeError: If a list holds numbers beside names.
+        ValueError: If the lists have different numbers of rows.
     """
     num_rows = {}
     for argument, rows in lists.items():
@@ -208,8 +215,9 @@ def _check_lists(lists: Mapping[str, Any]) -> None:
 
 
 def _check_has_roles(argument: str, value: Any) -> None:
-    """Raise if a frame holds only numbers under names without a role, as a table with
-    one column per label.
+    """Raise TypeError if a frame looks like a matrix with one column per label.
+
+    Such a frame holds only numbers, and no column name has a role.
     """
     if not (
         is_table(value) and hasattr(value, "to_numpy") and hasattr(value, "columns")

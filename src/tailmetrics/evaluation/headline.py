@@ -9,9 +9,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import TopKMetric
 
 USUAL_STEM, USUAL_K = "recall", 10
-"""What a report is about if nobody says it: how much of the relevant labels a list of a
-common length holds.
-"""
+"""The default headline: the share of relevant labels in a list of usual length."""
 
 
 def headline_of(
@@ -19,11 +17,11 @@ def headline_of(
 ) -> str:
     """Return the metric that a report is about, as a key without bucket.
 
-    By default this is a metric by bucket, rather one of which a higher value is better,
-    rather recall than another metric, rather of the one list of a row than of lists of
-    the buckets, and rather at 10 than at another cut-off. It is no metric that says
-    nothing about quality, and none whose values of buckets are parts of the value over
-    all labels: such parts are small in every bucket.
+    The default prefers, in this order, metrics by bucket, metrics of which a higher
+    value is better, recall, metrics of the one list of a row, and the cut-off 10.
+    Metrics that say nothing about quality come last. Before them come metrics whose
+    values of buckets are parts of the value over all labels: such parts are small in
+    every bucket.
 
     Args:
         collection: The metrics.
@@ -60,16 +58,18 @@ def headline_of(
 
 
 class Preference(NamedTuple):
-    """Why a metric is no headline, by weight; the least of all metrics is the headline.
+    """Reasons against a metric as the headline, the weightiest first.
+
+    The metric with the least tuple is the headline.
 
     Attributes:
         no_quality: Whether the metric says nothing about quality.
         additive: Whether values of buckets are parts of the value over all labels.
         whole: Whether the metric is over all labels.
         lower_is_better: Whether a lower value is better.
-        unusual: Whether it is no recall.
+        unusual: Whether the metric is not recall.
         own_lists: Whether each bucket has a list of its own.
-        unusual_cutoff: Whether the cut-off is another than the usual one.
+        unusual_cutoff: Whether the cut-off is not the usual one.
     """
 
     no_quality: bool

@@ -1,6 +1,4 @@
-"""``read_data``: reads what ``evaluate`` takes, in any form, as data in the order of
-the rows.
-"""
+"""``read_data``: reads the data that ``evaluate`` takes, in the order of the rows."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ from tailmetrics.ranking._tensors import check_indexes
 
 
 def read_data(preds: Any, target: Any, options: Options) -> Data:
-    """Return predictions, targets and arguments with a value per row, in any form, as
-    data in the order of the rows.
-    """
+    """Read predictions, targets and arguments by row, in the order of the rows."""
     _check_in_memory(
         {"preds": preds, "target": target, "train_target": options.train_target}
     )
@@ -62,8 +58,9 @@ def read_data(preds: Any, target: Any, options: Options) -> Data:
 
 
 def labels_of_runs(runs: Iterable[Any], target: Any, options: Options) -> Sequence[str]:
-    """Return the names of the labels of all runs, whose catalogue is one; empty if no
-    two runs are tables.
+    """Return the names of the labels of all runs, which share one catalogue.
+
+    The names are empty if fewer than two runs are tables.
     """
     target = target_lists(target)
     train_target = target_lists(options.train_target)
@@ -90,7 +87,7 @@ def _data_in_any_form(
 
 
 def _check_in_memory(values: Mapping[str, Any]) -> None:
-    """Raise if a value is the path of a file, or a data set of files."""
+    """Raise TypeError if a value is the path of a file, or a data set of files."""
     for argument, value in values.items():
         if isinstance(value, (str, PurePath)):
             content = f"the path {cut(str(value), 60)!r}"
@@ -108,7 +105,7 @@ def _check_in_memory(values: Mapping[str, Any]) -> None:
 
 
 def _check_beside_ranking(ranking: Ranking, target: Any, options: Options) -> None:
-    """Raise if an argument is given that the ranking holds already."""
+    """Raise TypeError if an argument is given that the ranking holds already."""
     arguments = {"target": target, "row_mask": options.row_mask}
     if ranking.rows.groups is not None:
         arguments["row_groups"] = options.row_groups
@@ -121,8 +118,11 @@ def _check_beside_ranking(ranking: Ranking, target: Any, options: Options) -> No
 
 
 def _check_rows(preds: Any, target: Any, options: Options) -> None:
-    """Raise if the target is missing, or if indexes show that rows are in different
-    orders.
+    """Raise an error if the target is missing or rows are in different orders.
+
+    Raises:
+        TypeError: If ``target`` is None.
+        ValueError: If indexes show that rows are in different orders.
     """
     if target is None:
         raise TypeError(

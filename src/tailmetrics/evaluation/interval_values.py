@@ -1,5 +1,6 @@
-"""What a report has its intervals from: sums over rows, and the labels of rows for
-averages over labels.
+"""``IntervalValues``: accumulates what the intervals of a report are computed from.
+
+These are sums over rows, and the labels of rows for averages over labels.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from tailmetrics.significance.labels import OverLabels
 
 
 class IntervalValues:
-    """Accumulates sums over rows for each metric, and the labels of rows for averages
-    over labels.
+    """Accumulates sums over rows, and labels of rows for averages over labels.
 
     Both are empty without intervals, or without SciPy.
 
@@ -31,8 +31,7 @@ class IntervalValues:
         device: Device of the sums.
 
     Attributes:
-        moments: The sums of metrics that are means, medians or ratios of sums over
-            rows.
+        moments: The sums over rows of metrics that are means, medians or ratios.
         labels: The predicted and relevant labels of each row.
     """
 
@@ -82,8 +81,7 @@ class IntervalValues:
 def with_values(
     intervals: Mapping[str, Interval], scalars: Mapping[str, float]
 ) -> dict[str, Interval]:
-    """Return the intervals of the keys in ``scalars``, each with the value in
-    ``scalars`` as its value.
+    """Return the intervals of the keys in ``scalars``, with the values in ``scalars``.
 
     The ends become NaN if the values per row give another value: a metric may count 0 /
     0 in a bucket as 0, while values per row leave the bucket unmeasured. Areas from

@@ -1,9 +1,12 @@
-"""Codes of the labels that rows hit, predict and hold, from which averages over labels
-are computed.
+"""Codes of the labels that rows hit, predict and hold, for averages over labels.
 
-A code is an int64 for one label of a row: (label * number of buckets + bucket) * 4 + 2
-* relevant + predicted. For areas, a row has a code for every label: (bucket * MARKS +
-mark) * BINS + 2 * bin + relevant.
+A code is an int64 for one label of a row:
+
+    (label * number of buckets + bucket) * 4 + 2 * relevant + predicted
+
+For areas, a row has a code for every label:
+
+    (bucket * MARKS + mark) * BINS + 2 * bin + relevant
 """
 
 from __future__ import annotations
@@ -22,26 +25,23 @@ from tailmetrics.significance.influence import Flags, Ints
 from tailmetrics.significance.labels import LabelRows, OverLabels, ShownRows
 
 Lists: TypeAlias = tuple[Ints, Ints]
-"""The number of codes of each row, shape (N,), and the concatenated codes of all rows.
-"""
+"""The number of codes of each row, shape (N,), and the joined codes of all rows."""
 
 LABELS, LENGTHS = "labels of ", ".lengths"
 """Prefix of columns with codes; suffix of columns with their number per row."""
 MOST = 2**24
-"""Largest number of codes that are kept for a cut-off, 128 MB; with more, averages over
-labels have no interval.
-"""
+"""Largest number of codes for a cut-off (128 MB); with more, there is no interval."""
 BINS = 8192
-"""So many numbers code a bin, of 4,096 at most, and whether the label is relevant."""
+"""Twice the largest number of bins: a code also says whether the label is relevant."""
 MARKS = 256
-"""The number of hashes that tell the scores in a bin apart: two different scores share
-one in 1 of 256 cases.
-"""
+"""Number of hashes that tell scores in a bin apart: 1 pair in 256 shares a hash."""
 
 
 def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
-    """Whether rows give codes for a metric: averages over labels and, if ``shown``,
-    functions of the shown labels.
+    """Return whether rows give codes for a metric.
+
+    They do for averages over labels and, if ``shown`` is True, for functions of the
+    shown labels.
     """
     return metric.aggregation.label_terms() is not None and (
         shown or metric.aggregation.is_quality
@@ -57,11 +57,10 @@ def deepest_cutoff(metric: Any) -> tuple[int, int]:
 
 
 def deepest_counts(metrics: Iterable[Any]) -> Any:
-    """Return the metric with the deepest list that keeps all counts of labels; None
-    without a list.
+    """Return the metric with the deepest list that keeps all counts of labels.
 
-    The one list of a row comes before lists of buckets, as in the columns of the table
-    of labels.
+    Return None if no metric with a list does. The one list of a row comes before lists
+    of buckets, as in the columns of the table of labels.
     """
     counting = [
         metric
@@ -80,8 +79,9 @@ def deepest_counts(metrics: Iterable[Any]) -> Any:
 
 
 def label_columns(metric: Any, named: Callable[[str], str]) -> list[str]:
-    """Return the column name of each cut-off, made of its first key: codes depend on
-    the buckets.
+    """Return the column name of each cut-off, made of its first key.
+
+    The key of a metric by bucket names its first bucket: codes depend on the buckets.
     """
     keys = metric.row_keys() or metric.cutoff_keys()
     return [LABELS + named(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
@@ -90,9 +90,7 @@ def label_columns(metric: Any, named: Callable[[str], str]) -> list[str]:
 def code_columns(
     metrics: Iterable[Any], named: Callable[[str], str], ranking: Ranking
 ) -> dict[str, Ints]:
-    """Return the columns of a batch with the codes of all rows, and with their number
-    per row.
-    """
+    """Return the codes of all rows of a batch, and their number per row, as columns."""
     columns = {}
     for metric in metrics:
         for name, (lengths, codes) in zip(
@@ -104,8 +102,9 @@ def code_columns(
 
 
 def spec_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return, as plain data, how to compute a value from codes: ``terms``, and the
-    number of labels in each bucket.
+    """Return as plain data how to compute a value from codes.
+
+    These are the ``terms``, and the ``sizes``, the number of labels in each bucket.
     """
     buckets = metric.bound_buckets
     sizes = [metric.num_labels]
@@ -188,9 +187,7 @@ def _area_codes(metric: Any, ranking: Ranking, bucket: Ints) -> Lists:
 
 
 def _changed(increment: Increment | None) -> Lists:
-    """Return rows and labels of the cells that a batch changes in a state; none without
-    an increment.
-    """
+    """Return rows and labels of the cells that a batch changes; none for None."""
     blocks: list[Any] = []
     if isinstance(increment, InBlocks):
         blocks = list(increment.blocks())
@@ -205,9 +202,7 @@ def _changed(increment: Increment | None) -> Lists:
 
 
 def hashes(lengths: Ints, codes: Ints) -> Ints:
-    """Return for each row a hash of its codes, which depends on the order of the
-    codes.
-    """
+    """Return for each row a hash of its codes, which depends on their order."""
     rows = np.repeat(np.arange(lengths.size), lengths)
     places = np.arange(codes.size) - (np.cumsum(lengths) - lengths)[rows]
     row_hashes = np.zeros(lengths.size, np.int64)
@@ -216,9 +211,7 @@ def hashes(lengths: Ints, codes: Ints) -> Ints:
 
 
 def reordered(lists: Lists, order: Ints) -> Lists:
-    """Return the lists of the rows ``order``, in this order; other rows are left
-    out.
-    """
+    """Return the lists of the rows in ``order`` alone, in this order."""
     lengths, codes = lists
     starts = np.cumsum(lengths) - lengths
     new_lengths = lengths[order]

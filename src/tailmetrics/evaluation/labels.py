@@ -1,5 +1,6 @@
-"""Brings arguments with a value per label into the order of label ids: counts, buckets,
-trees, and those of metrics.
+"""Brings arguments with a value per label into the order of label ids.
+
+These are counts, buckets and trees, also those of metrics.
 """
 
 from __future__ import annotations
@@ -21,14 +22,13 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.tree import LabelTree
 
 SHOWN_NAMES = 3
-"""Names that an error shows at most."""
+"""The largest number of names that an error shows."""
 
 
 def options_by_id(options: Options, data: Data) -> Options:
-    """Return the options in which every argument with a value per label is in the order
-    of label ids.
+    """Return options with each argument by label in the order of label ids.
 
-    The training counts are those of ``label_counts``, or else of ``train_target``, and
+    The training counts come from ``label_counts``, or else from ``train_target``;
     ``label_names`` holds the name of each label id.
 
     Raises:
@@ -70,8 +70,9 @@ def options_by_id(options: Options, data: Data) -> Options:
 
 
 def are_label_ids(names: Sequence[str], places: Tensor | None) -> bool:
-    """Whether the names of labels are the whole numbers from 0 on, which say the order
-    of arguments by label.
+    """Return whether the names of labels are the whole numbers from 0 on, in order.
+
+    Such names say the order of arguments by label.
     """
     ordered = list(names)
     if places is not None:
@@ -84,8 +85,7 @@ def places_of_names(label_names: Sequence[str], names: Sequence[str]) -> Tensor:
 
     Args:
         label_names: The names of the labels in the order that the user gave.
-        names: The name of each label id: those of ``label_names``, and those of the
-            data.
+        names: The name of each label id, from ``label_names`` and the data.
 
     Raises:
         ValueError: If ``label_names`` holds a name twice, or lacks a name of the data.
@@ -125,8 +125,9 @@ def vector_by_id(values: Tensor, places: Tensor | None) -> Tensor:
 def _counts_by_id(
     options: Options, data: Data, names: Sequence[str] | None, places: Tensor | None
 ) -> Any:
-    """Return the training counts in the order of label ids: those of ``label_counts``,
-    or else of ``train_target``.
+    """Return the training counts in the order of label ids.
+
+    They come from ``label_counts``, or else from ``train_target``.
     """
     counts = options.label_counts
     if counts is None:
@@ -146,9 +147,7 @@ def _counts_by_id(
 
 
 def _counts_of_names(counts: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    """Return the count of each name, in the order of ``names``; 0 for a name without a
-    count.
-    """
+    """Return the count of each of ``names``; 0 for a name without a count."""
     check_distinct(names)
     unknown = counts.keys() - set(names)
     if unknown:
@@ -164,8 +163,9 @@ def _counts_of_names(counts: Mapping[str, Any], names: Sequence[str]) -> list[An
 
 
 def _buckets_by_id(buckets: LabelBuckets, places: Tensor | None) -> LabelBuckets:
-    """Return buckets with the labels in the order of label ids, as
-    :func:`vector_by_id`.
+    """Return buckets with the labels in the order of label ids.
+
+    ``places`` is as in :func:`vector_by_id`.
     """
     if places is None:
         return buckets
@@ -186,8 +186,7 @@ def _tree_by_id(
     """Return a tree with its labels in the order of label ids.
 
     A tree with names follows its names; a tree without names follows ``label_names``.
-    The arguments are those of :func:`metrics_by_id`; ``names`` is None if labels have
-    none.
+    The arguments are those of :func:`metrics_by_id`; ``names`` may be None.
 
     Raises:
         ValueError: If labels have names, and neither ``tree`` nor ``label_names`` has.
@@ -213,8 +212,9 @@ def _tree_by_id(
 def _collection_by_id(
     options: Options, names: Sequence[str], places: Tensor | None
 ) -> Any:
-    """Return a list or collection with the metrics of :func:`metrics_by_id`; the same
-    one if none differs.
+    """Return ``options.metrics`` with the metrics of :func:`metrics_by_id`.
+
+    The list or collection itself is returned if no metric changes.
     """
     members = options.members
     ordered = metrics_by_id(members, names, options.label_names, places)
@@ -231,10 +231,10 @@ def metrics_by_id(
     label_names: Sequence[str] | None,
     places: Tensor | None,
 ) -> list[TopKMetric]:
-    """Return metrics whose arguments with a value per label are in the order of label
-    ids, for labels with names.
+    """Return metrics with each argument by label in the order of label ids.
 
-    These arguments follow ``label_names``, and a tree with names follows its names.
+    The labels have names. The arguments follow ``label_names``, but a tree with names
+    follows its own names.
 
     Args:
         metrics: The metrics; one without such an argument is returned itself.
@@ -273,8 +273,9 @@ def metrics_by_id(
 
 
 def _arguments_by_label(metric: TopKMetric) -> dict[str, Any]:
-    """Return the arguments of a metric that hold a value per label: thresholds,
-    weights, counts, buckets, a tree.
+    """Return the arguments of a metric that hold a value per label.
+
+    These are vectors, such as thresholds, weights and counts, and buckets and trees.
     """
     values = {}
     for name, value in metric.settings().items():

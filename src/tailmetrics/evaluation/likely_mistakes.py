@@ -1,5 +1,7 @@
-"""Notes on data that look like a mistake: swapped arguments, queries that find
-themselves, queries on one side.
+"""Notes on data that look like a mistake.
+
+The notes are on swapped arguments, queries that find themselves, and queries that only
+predictions or only targets hold.
 """
 
 from __future__ import annotations
@@ -18,18 +20,15 @@ if TYPE_CHECKING:
     from tailmetrics.io import Dataset
 
 FIRST_ROWS = 64
-"""Rows that are read, to tell whether queries find themselves."""
+"""Number of rows that are read to tell whether queries find themselves."""
 LARGEST_GRADE = 10
-"""Largest number that counts as a grade: relevance grades reach 4, ratings 10; whole
-scores are mostly larger.
-"""
+"""Largest grade: relevance reaches 4, ratings 10; whole scores are mostly larger."""
 
 
 def notes_on_likely_mistakes(
     dataset: Dataset, preds: str = "preds", target: str = "target"
 ) -> tuple[str, ...]:
-    """Return notes on swapped arguments and on queries that find themselves in a
-    :class:`~tailmetrics.io.Dataset`.
+    """Return notes on swapped arguments and on queries that find themselves.
 
     Args:
         dataset: The predictions and targets.
@@ -44,9 +43,7 @@ def notes_on_likely_mistakes(
 def notes_on_queries(
     dataset: Dataset, missing: Missing, preds: str = "preds", target: str = "target"
 ) -> tuple[str, ...]:
-    """Return notes on queries that have predictions but no targets, or targets but no
-    predictions.
-    """
+    """Return notes on queries that only predictions or only targets hold."""
     notes = []
     if dataset.missing_queries:
         outcome = "counted as empty lists"
@@ -69,8 +66,9 @@ def _queries_have(count: int, source: str) -> str:
 
 
 def _note_on_swapped(dataset: Dataset, preds: str, target: str) -> tuple[str, ...]:
-    """Return a note that predictions and targets may be swapped, if they look like
-    grades and like scores.
+    """Return a note that predictions and targets may be swapped.
+
+    There is a note if predictions look like grades, and targets like scores.
     """
     grades = dataset.preds.first_values()
     # scores that were read from ranks are whole numbers below 0
@@ -91,12 +89,12 @@ def _note_on_swapped(dataset: Dataset, preds: str, target: str) -> tuple[str, ..
 
 
 def _note_on_self_retrieval(dataset: Dataset, preds: str) -> tuple[str, ...]:
-    """Return a note that each query finds itself first, as where embeddings are
-    searched in themselves.
+    """Return a note that each query finds itself first.
 
-    Each of the first rows has its own name among its best labels. Nothing is said if no
-    other label is relevant in them, as in pairs. Where labels have the numbers of the
-    rows, :func:`tailmetrics.rank` warns instead.
+    There is a note if each of the first rows has its own name among its best labels, as
+    where embeddings are searched in themselves. There is none if no other label is
+    relevant in these rows, as in pairs. If labels have the numbers of the rows,
+    :func:`tailmetrics.rank` warns instead.
     """
     if dataset.row_names is None or dataset.stop - dataset.start < FEWEST_QUERIES:
         return ()
@@ -135,8 +133,9 @@ def _note_on_self_retrieval(dataset: Dataset, preds: str) -> tuple[str, ...]:
 
 
 def _first_rows(table: Any, dataset: Dataset) -> Any:
-    """Return the first rows of predictions or targets: lists of labels, or an array
-    with a column per label.
+    """Return the first rows of predictions or targets.
+
+    They are lists of labels, or an array with a column per label.
     """
     return next(
         table.all_batches(
@@ -152,9 +151,7 @@ def _label_name(dataset: Dataset, label: int) -> str:
 
 
 def _best_labels(rows: Any) -> Iterator[list[int]]:
-    """Yield the labels of the highest score in each row; of lists without scores the
-    first.
-    """
+    """Yield the labels with the highest score in each row; without scores the first."""
     scores = -np.arange(len(rows.ids), dtype=np.float64)
     if rows.values is not None:
         scores = rows.values

@@ -1,5 +1,6 @@
-"""What holds for all values of a metric at one cut-off: its caption, its meaning, and
-how rows count.
+"""Facts about all values of a metric at one cut-off.
+
+These are its caption, its meaning, and how rows count.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ from tailmetrics.report.formatting import number
 from tailmetrics.report.records import MetricFacts
 
 TREATMENTS = {"skip": "are left out", "pos": "count as 1"}
-"""How rows count to which ``empty_target_action`` applies, in words; by default they
-count as 0.
-"""
+"""Values of ``empty_target_action`` in words; by default rows count as 0."""
 
 
 def metric_facts(
     named: Named, results: Results, over_all: Mapping[str, str], rows: int
 ) -> dict[str, MetricFacts]:
-    """Return what holds for all values of a metric; a metric by bucket and one over all
-    labels may share a key.
+    """Return the facts about all values of each metric, by key without bucket.
+
+    A metric by bucket and one over all labels may share a key.
 
     Args:
         named: Adds prefix and postfix to a key.
@@ -76,8 +76,9 @@ def metric_facts(
 
 
 def _is_share_of_labels(metric: TopKMetric) -> bool:
-    """Whether a metric is the mean share of a row's relevant labels that its list
-    holds: recall with usual settings.
+    """Return whether a metric is the mean share of relevant labels that a list holds.
+
+    This is recall with usual settings, over all labels or from the one list of a row.
     """
     if (
         type(metric) is not RecallAtK
@@ -94,9 +95,7 @@ def treatment_of_empty_rows(metric: TopKMetric) -> str:
 
 
 def _empty_rows_in_words(metric: TopKMetric) -> str:
-    """Return in words which rows ``empty_target_action`` applies to, and how they
-    count.
-    """
+    """Return in words which rows ``empty_target_action`` is for, and how they count."""
     missing = metric.formula.lacking.removeprefix("no ")
     article = "an" if missing[0] in "aeiou" else "a"
     return f"without {article} {missing} {treatment_of_empty_rows(metric)}"
@@ -110,8 +109,7 @@ def whole_k(cutoff: Any) -> int | None:
 
 
 def num_empty_rows(metric: TopKMetric, result: Result, rows: int) -> int:
-    """Return the number of rows to which ``empty_target_action`` applies; 0 where it is
-    not known.
+    """Return the number of rows to which ``empty_target_action`` applies, 0 if unknown.
 
     Args:
         metric: The metric.
@@ -124,8 +122,9 @@ def num_empty_rows(metric: TopKMetric, result: Result, rows: int) -> int:
 
 
 def _captions(metric: TopKMetric, result: Result) -> dict[str, str]:
-    """Return a caption for each key, without bucket, of a metric by bucket; calibration
-    errors add numbers.
+    """Return a caption for each key, without bucket, of a metric by bucket.
+
+    Captions of calibration errors hold numbers for each bucket.
     """
     captions = {}
     for place, (stem, caption) in enumerate(captions_of(metric).items()):
@@ -145,7 +144,9 @@ def _captions(metric: TopKMetric, result: Result) -> dict[str, str]:
 
 
 def _meanings(metric: TopKMetric, result: Result) -> dict[str, str]:
-    """Return texts by key over all labels: the labels of a macro average, or the bias
+    """Return the meaning of values over all labels by key, in words.
+
+    The meaning names the labels of a macro average and unusual arguments, or the bias
     of predicted probabilities.
     """
     facts = result.facts
@@ -181,8 +182,9 @@ def _bias(confidence: float, accuracy: float) -> str:
 
 
 def _at_most(metric: TopKMetric, labels_with_rows: int) -> str:
-    """Return in words the largest possible mean over all labels, which is below 1 if a
-    label has no relevant row.
+    """Return in words the largest possible mean over all labels.
+
+    The mean stays below 1 if a label has no relevant row; the text is empty otherwise.
     """
     num_labels = metric.num_labels or 0
     if metric.settings()["labels"] != "all" or labels_with_rows == num_labels:

@@ -41,30 +41,27 @@ ON_SEQUENCES = (
     "are too narrow, and differences seem more certain than they are. evaluate and "
     "compare take the sequence of each row by clusters=."
 )
-"""The note of a report on rows that are places in sequences, whose scores are (B, T,
-L).
-"""
+"""The note on rows that are places in sequences, with scores (B, T, L)."""
 SHOWN_DIGIT = 1e-4
 """The last digit that reports show of a value."""
 MOST_NAMED = 3
 """The most values that a note names; it counts the remaining ones."""
 MANY_EMPTY = 0.01
-"""Share of rows without a relevant label above which a report mentions them; a smaller
-share changes means by < 1 %.
+"""Share of rows without a relevant label above which a report mentions them.
+
+A smaller share changes means by less than 1 %.
 """
 PADDING_SHARE = 0.1
-"""From this share of all training labels on, a label that is relevant in no row is
-noted: it fills a decile.
+"""Share of all training labels from which a label that is never relevant is noted.
+
+Such a label fills a decile.
 """
 EXPECTED_POSITIVES = 20
-"""With so many expected positives of a label, the chance that there is none is below
-1e-8.
-"""
+"""Expected positives of a label from which the chance of none is below 1e-8."""
 SHOWN_SHARE = 5e-4
-"""The smallest share that a percentage with one decimal place shows as more than 0.0%.
-"""
+"""The smallest share that a percentage with one decimal shows as more than 0.0%."""
 LEFT_OUT_BY_SKIP = "; empty_target_action='skip' leaves them out."
-"""What to do about rows that count, although they have no relevant label."""
+"""Advice on rows that count although they have no relevant label."""
 
 
 def on_data(
@@ -74,8 +71,7 @@ def on_data(
     metrics: Iterable[TopKMetric],
     has_intervals: bool,
 ) -> Iterator[str]:
-    """Yield notes on sequences, processes, the size of the catalogue, and labels
-    without a training count.
+    """Yield notes on sequences, processes, the catalogue and unseen labels.
 
     Args:
         data: The data.
@@ -117,8 +113,7 @@ def on_data(
 
 
 def on_order_of_counts(names: Sequence[str], order: Tensor | None) -> Iterator[str]:
-    """Yield a note on training counts without names beside labels whose names do not
-    say their order.
+    """Yield a note on training counts without names, if label names show no order.
 
     Args:
         names: The name of each label id.
@@ -160,8 +155,7 @@ def on_catalogue(
 
 
 def on_unseen(counts: Tensor, hint: str | None) -> Iterator[str]:
-    """Yield a note on the labels without a training count, if more than half of the
-    labels have none.
+    """Yield a note on the labels without a training count, if most labels have none.
 
     Args:
         counts: Shape (L,), int64.
@@ -183,9 +177,7 @@ def on_unseen(counts: Tensor, hint: str | None) -> Iterator[str]:
 
 
 def on_bins(results: Results, named: Named) -> Iterator[str]:
-    """Yield a note on the largest error of values from bins of scores, if the error
-    shows in four digits.
-    """
+    """Yield a note on the largest error of values from bins, if four digits show it."""
     errors: dict[str, float] = {}
     for metric, result in results:
         for key in metric.row_keys():
@@ -202,8 +194,9 @@ def on_bins(results: Results, named: Named) -> Iterator[str]:
 
 
 def on_misses(results: Results, named: Named) -> Iterator[str]:
-    """Yield a note on rows whose list does not reach the recall of a metric: their
-    share, and their value.
+    """Yield a note on rows whose list does not reach the recall of a metric.
+
+    The note says the share of these rows, and their value.
     """
     keys_by_text: dict[str, list[str]] = {}
     for metric, result in results:
@@ -225,8 +218,9 @@ def on_misses(results: Results, named: Named) -> Iterator[str]:
 
 
 def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
-    """Yield a note on rows without a relevant label, if they change means: their
-    number, and how they count.
+    """Yield a note on rows without a relevant label, if they change means.
+
+    The note says the number of these rows, and how they count.
 
     Args:
         results: The values of the metrics.
@@ -255,15 +249,14 @@ def on_empty_rows(results: Results, named: Named, rows: int) -> Iterator[str]:
 
 
 def is_full_for_equal_grades(metric: TopKMetric) -> bool:
-    """Whether a metric over all labels is 1 for every order of labels that have one
-    grade.
-    """
+    """Return whether a metric over all labels is 1 for any order of equal grades."""
     return isinstance(metric, NDCGAtK) and metric.buckets is None
 
 
 def on_equal_grades(results: Results, named: Named, totals: Totals) -> Iterator[str]:
-    """Yield a note on rows whose labels all have one grade: their number, and that
-    every order has the value 1.
+    """Yield a note on rows whose labels all have one grade.
+
+    The note says their number, and that every order of their labels has the value 1.
     """
     keys: list[str] = []
     for metric, _ in results:
@@ -286,9 +279,7 @@ def on_groups(totals: Totals) -> Iterator[str]:
 
 
 def on_buckets(bucketings: Sequence[LabelBuckets]) -> Iterator[str]:
-    """Yield a note on the labels that are in their bucket because of their id, not of
-    their frequency.
-    """
+    """Yield a note on labels that are in a bucket by their id, not their frequency."""
     for buckets in bucketings:
         number = buckets.labels_by_id()
         if number >= SHOWN_SHARE * buckets.num_labels:
@@ -328,8 +319,9 @@ def on_padding(
     ignore_index: int | None,
     label_names: Sequence[str] | None,
 ) -> Iterator[str]:
-    """Yield a note on the most frequent label of training if it is relevant in no row,
-    as padding is.
+    """Yield a note on the most frequent training label, if it is never relevant.
+
+    Padding is such a label.
     """
     buckets, top = counts.counted_buckets, counts.top
     if (
@@ -360,11 +352,10 @@ def on_padding(
 def on_chance(
     results: Results, named: Named, values: Values, totals: Totals
 ) -> Iterator[str]:
-    """Yield a note on values over all labels that are worse than with equal scores:
-    label ids may not match.
+    """Yield a note on values over all labels that are worse than with equal scores.
 
-    Equal scores rank all labels, so that a list which ends before a cut-off can be
-    worse, and valid.
+    Label ids of predictions and targets may not match then. Equal scores rank all
+    labels, so that a list which ends before a cut-off can be worse, and valid.
     """
     worse_keys = []
     for metric, _ in results:
@@ -388,9 +379,7 @@ def on_chance(
 def _is_worse_than_chance(
     metric: TopKMetric, key: str, cutoff: Any, values: Values, totals: Totals
 ) -> bool:
-    """Whether a value over all labels is worse than with equal scores, beyond its
-    interval.
-    """
+    """Return whether a value is worse than with equal scores, beyond its interval."""
     if metric.formula.is_of_softmax and totals.num_labels:
         return math.log(totals.num_labels) + SHOWN_DIGIT < values.all[key] < math.inf
     chance = values.alternatives.get("chance", {}).get(key)
@@ -412,15 +401,13 @@ def on_number_of_rows(
     intervals: Mapping[str, Interval],
     clusters: Ints | None,
 ) -> Iterator[str]:
-    """Yield a note on averages over labels whose expectation depends on the number of
-    rows.
+    """Yield a note on averages over labels that depend on the number of rows.
 
     Args:
         averages: The contributions of rows by key.
         halves: The values at half of the rows.
         intervals: The intervals by key, with the values.
-        clusters: Shape (N,), the cluster of each row, from 0; None where rows are drawn
-            alone.
+        clusters: Shape (N,), the cluster of each row, from 0; None for single rows.
     """
     unit = "row"
     if clusters is not None:
@@ -457,8 +444,10 @@ def on_number_of_rows(
 def _moves(
     average: OverLabels, interval: Interval, half: float, clusters: Ints | None
 ) -> bool:
-    """Whether an average moves with the number of rows: its expectation does, and no
-    other way than at half of them.
+    """Return whether an average moves with the number of rows.
+
+    Its expectation depends on this number, and its value at half of the rows differs,
+    in the direction of the trend if that is known.
     """
     if not interval.moves(half) or average.trend * (interval.value - half) < 0:
         return False
@@ -466,8 +455,9 @@ def _moves(
 
 
 def _has_limit(average: OverLabels) -> bool:
-    """Whether the limit with many rows is of interest: coverage reaches 1, and what is
-    shown has none.
+    """Return whether the limit of an average with many rows is of interest.
+
+    Coverage reaches 1, and functions of the shown labels have no limit.
     """
     return isinstance(average, AreaRows) or (
         isinstance(average, LabelRows) and average.top > 0
@@ -479,10 +469,10 @@ def _rests_on_single_units(average: OverLabels, clusters: Ints | None) -> bool:
 
 
 def _movement(average: OverLabels, interval: Interval, half: float) -> str:
-    """Return in words how a value differs from that at half of the rows.
+    """Return in words how a value differs from its value at half of the rows.
 
-    Only where the trend is known, the value rises or falls with more rows. A mean over
-    all labels that rose by v - h from half of the rows rises at least as much from here
+    A value rises or falls with more rows only if the trend is known. A mean over all
+    labels that rose by v - h from half of the rows rises at least as much from here
     on, if labels keep coming as they did; the lower end of its interval takes the place
     of v, because v itself may be too large by chance.
     """
@@ -508,7 +498,7 @@ def on_results(
     buckets: Sequence[BucketRow],
     label_names: Sequence[str] | None,
 ) -> Iterator[str]:
-    """Yield what a reader should know of the data and the metrics.
+    """Yield the notes that a reader of a report needs on the data and the metrics.
 
     Args:
         collection: The metrics.
