@@ -341,12 +341,14 @@ class ExactMetric(Mergeable, Metric):
         The copy may be changed in place.
 
         TorchMetrics keeps a value; but a process that was given no batch since cannot
-        know whether another one was.
+        know whether another one was. Compiled code calls it outside of its graph.
         """
         wrapped = super()._wrap_compute(compute)
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return eagerly(guarded, *args, **kwargs)
             if (
                 self._to_sync
                 and not self._is_synced

@@ -208,7 +208,7 @@ def test_a_training_step_with_a_metric_compiles_and_counts_right(
     )
 
 
-def test_a_compiled_step_calls_forward_outside_of_its_graph(
+def test_a_compiled_step_calls_forward_and_compute_outside_of_its_graph(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """A compiled step that calls a metric and a new collection with references has the
@@ -220,12 +220,17 @@ def test_a_compiled_step_calls_forward_outside_of_its_graph(
 
     collection, eager, metric = make_collection(), make_collection(), NDCGAtK(k=2)
 
-    def step(scores: torch.Tensor) -> tuple[Any, Any]:
+    def step(scores: torch.Tensor) -> tuple[Any, ...]:
         scores = scores * 2
-        return collection(scores, BATCH.target), metric(scores, BATCH.target)
+        values = collection(scores, BATCH.target)
+        value = metric(scores, BATCH.target)
+        return values, value, collection.compute(), metric.compute()
 
-    values, value = torch.compile(step, backend="eager")(BATCH.scores)
+    compiled_step = torch.compile(step, backend="eager")
+    values, value, all_values, mean = compiled_step(BATCH.scores)
     assert str(values) == str(eager(BATCH.scores * 2, BATCH.target))
+    assert str(all_values) == str(eager.compute())
+    assert float(mean) == float(metric.compute())
     assert str(collection.references()) == str(eager.references())
     assert float(value) == float(metric.compute())
     assert capfd.readouterr().err == ""

@@ -442,6 +442,7 @@ class TopKCollection(MemberCollection):
         vars(self)["_stage"] = None
         vars(self).pop("_queries_seen", None)
 
+    @outside_of_graph
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict.
 
