@@ -21,8 +21,9 @@ Missing: TypeAlias = Literal["skip", "zero"]
 
 @dataclass
 class Options:
-    """The arguments of :func:`evaluate`, which describes each, except predictions,
-    targets and title.
+    """The arguments of :func:`evaluate` except predictions, targets and title.
+
+    :func:`evaluate` describes each of them.
 
     The metrics become a list or a collection, which can be read several times.
     ``confidence`` is that of intervals from sums over rows, None for no intervals.
@@ -105,8 +106,9 @@ class Options:
         )
 
     def with_default_buckets(self) -> Options:
-        """Return the options with deciles as buckets, if there are training counts and
-        no given metric is by bucket.
+        """Return the options with deciles as buckets where these are a useful default.
+
+        They are if there are training counts and no given metric is by bucket.
         """
         if (
             self.label_counts is None
@@ -156,8 +158,9 @@ def _check_sized(argument: str, value: Any, needed: str) -> None:
 
 
 def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
-    """Return metrics as a list, which can be read several times; return a collection or
-    None unchanged.
+    """Return metrics as a list; return a collection or None unchanged.
+
+    Unlike an iterator, the list can be read several times.
 
     Raises:
         TypeError: If a metric is none of tailmetrics, such as a text or a class.
@@ -221,8 +224,7 @@ def numbers_of_metrics(metrics: Iterable[TopKMetric]) -> dict[str, int]:
 
 
 def _shared_argument(metrics: Iterable[TopKMetric], name: str, value: Any) -> Any:
-    """Return the value of an argument of the first metric that sets it; ``value`` if no
-    metric does.
+    """Return an argument of the first metric that sets it, else ``value``.
 
     Raises:
         ValueError: If ``value`` and the value of this metric are set, and differ.

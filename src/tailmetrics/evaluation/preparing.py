@@ -1,5 +1,6 @@
-"""Prepares an evaluation: its metrics with buckets, counts and numbers of labels,
-before the first batch.
+"""Prepares an evaluation before the first batch.
+
+The metrics get their buckets, counts and numbers of labels.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def prepare(
     num_labels: int | None = None,
     label_order: Tensor | None = None,
 ) -> Evaluation:
-    """Return an empty evaluation with copies of the metrics, which get the known
-    buckets, counts and number of labels.
+    """Return an empty evaluation with copies of the metrics.
+
+    The copies get the known buckets, counts and number of labels.
 
     Args:
         options: The metrics, labels, buckets, counts and tree, and what the report
@@ -86,9 +88,7 @@ def prepare(
 
 
 def _collection(metrics: Any, training: Training | None) -> TopKCollection:
-    """Return an empty collection of copies of the metrics, or of the default
-    metrics.
-    """
+    """Return an empty collection of copies of the given or the default metrics."""
     if metrics is None:
         metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
         if training is not None:
@@ -115,8 +115,9 @@ def _complete(
     num_labels: int | None,
     label_tree: LabelTree | None,
 ) -> None:
-    """Give a metric the tree if it needs it, and the number of labels if no training
-    data give it.
+    """Give a metric the tree and the number of labels that it lacks.
+
+    The number is given only without training data, which give it themselves.
     """
     if label_tree is not None and "tree" in metric.missing():
         metric.take_shared_arguments(tree=label_tree)
@@ -128,8 +129,9 @@ def _complete(
 
 
 def _check_takes_buckets(members: Iterable[TopKMetric], training: Training) -> None:
-    """Raise if each metric has other buckets of its own, so that the report would have
-    none of the given buckets.
+    """Raise ValueError if each metric has other buckets than the given ones.
+
+    The report would then show none of the given buckets.
     """
     given_buckets = training.buckets("deciles")
     for metric in members:
@@ -146,9 +148,7 @@ def _check_takes_buckets(members: Iterable[TopKMetric], training: Training) -> N
 
 
 def check_complete(members: Iterable[TopKMetric]) -> None:
-    """Raise if a metric still lacks training counts or another fact about the training
-    data.
-    """
+    """Raise ValueError if a metric still lacks a fact that its update needs."""
     for metric in members:
         lacking = metric.missing()
         if lacking == ["tree"]:
@@ -163,8 +163,9 @@ def check_complete(members: Iterable[TopKMetric]) -> None:
 
 
 def _training(buckets: Any, label_counts: Any, order: Tensor | None) -> Training | None:
-    """Return the known training counts, number of training rows and buckets, for
-    binding metrics; None if none is.
+    """Return the known training counts and buckets for binding; None without both.
+
+    Counts from a :class:`LabelFrequency` include the number of training rows.
     """
     if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(

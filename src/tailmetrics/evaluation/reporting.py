@@ -1,6 +1,4 @@
-"""The parts of a report: records, buckets and labels; and intervals, which are added
-last.
-"""
+"""The parts of a report: records, buckets, labels and, added last, intervals."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ from tailmetrics.significance.rows import cluster_codes
 
 
 def _empty_records(collection: TopKCollection) -> Iterator[Record]:
-    """Yield a record without value for each value, and for each summary that there may
-    be.
-    """
+    """Yield a record without value for each value and each possible summary."""
     named = collection.named
     for metric in collection.members().values():
         if not metric.row_keys():
@@ -118,8 +114,9 @@ def distinct_buckets(
 
 
 def _labels_with_rows(results: Results) -> dict[str, int]:
-    """Return the number of labels with a relevant row by bucket; empty unless all macro
-    averages by bucket agree.
+    """Return the number of labels with a relevant row by bucket.
+
+    The dict is empty unless all macro averages by bucket agree.
     """
     numbers = set()
     for metric, result in results:
@@ -193,8 +190,7 @@ def with_intervals(
     averages: Mapping[str, Any],
     clusters: Any = None,
 ) -> Report:
-    """Return the report with these intervals, too; and with ``averages`` over labels at
-    half of the rows.
+    """Return the report with more intervals, and with averages at half of the rows.
 
     Args:
         report: The report.
@@ -222,8 +218,9 @@ def with_intervals(
 
 
 def _with_halves(report: Report, averages: Mapping[str, Any], clusters: Any) -> Report:
-    """Return the report with the averages over labels at half of the rows or clusters,
-    and with a note on them.
+    """Return the report with averages over labels at half of the rows or clusters.
+
+    A note on these averages is added, too.
     """
     codes = None
     halves: dict[str, float] = {}
@@ -248,9 +245,7 @@ def _with_halves(report: Report, averages: Mapping[str, Any], clusters: Any) -> 
 def _adjusted_gaps(
     report: Report, intervals: Mapping[str, Interval]
 ) -> dict[str, Interval]:
-    """Return the intervals of adjusted gaps, given the intervals of gaps and of their
-    ends.
-    """
+    """Return the intervals of adjusted gaps from those of gaps and of their ends."""
     adjusted_gaps = {}
     for record in report.records:
         gap = report.record(record.metric, row_group=record.row_group, summary="gap")
@@ -272,9 +267,7 @@ def _adjusted_gaps(
 def _adjusted_ends(
     report: Report, summary: Record, intervals: Mapping[str, Interval]
 ) -> list[AdjustedEnd]:
-    """Return each measured bucket of a summary in which more than chance is
-    attainable.
-    """
+    """Return the measured buckets whose attainable value differs from chance."""
     ends = []
     for bucket in report.buckets:
         record = report.record(summary.metric, bucket.name, summary.row_group)

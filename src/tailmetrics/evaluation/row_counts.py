@@ -19,8 +19,9 @@ from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._orders import sums_by_key
 
 NO_LABEL = -2
-"""Stands for the most frequent label where training counts are unknown; no label and no
-padding has this id.
+"""Stands for the most frequent label where training counts are unknown.
+
+No label and no padding has this id.
 """
 
 
@@ -89,17 +90,11 @@ class RowCounts(ExactMetric):
     """
 
     counts: Tensor
-    """The single numbers in the order of ``NUMBERS``, then those of groups, then those
-    of buckets.
-    """
+    """The single numbers in the order of ``NUMBERS``, then groups, then buckets."""
     extent: Tensor
-    """The number of labels L, 0 if no batch tells it; and minus the length of the
-    shortest list.
-    """
+    """The number of labels L, 0 if unknown; and minus the shortest list's length."""
     crowded_labels: Tensor
-    """How often each label is relevant in crowded rows, then how often it is found
-    there, then their number.
-    """
+    """Supports and hits of all labels in crowded rows, and the number of these rows."""
 
     def __init__(
         self,
@@ -220,9 +215,7 @@ class RowCounts(ExactMetric):
 
 
 def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
-    """Return how often each label is relevant, then how often each is found, in the
-    crowded rows; and their number.
-    """
+    """Return supports and hits of labels in crowded rows, and these rows' number."""
     k, place = deepest_cutoff(metric)
     crowded = ranking.in_counted_rows(
         ranking.at_least(metric.min_gain).targets.n_relevant > k
@@ -243,9 +236,7 @@ def _crowded_labels(metric: Any, ranking: Ranking) -> Tensor:
 
 
 def _lost(scores: Tensor | None, targets: Targets) -> Tensor:
-    """Return the number of relevant labels whose score is ``-inf``, a tensor of no
-    axes; 0 for lists.
-    """
+    """Return the number of relevant labels of score ``-inf``, a scalar; 0 for lists."""
     if (
         scores is None
         or not scores.is_floating_point()

@@ -1,6 +1,4 @@
-"""Facts about the keys of values per row: the columns that hold the values of a key,
-and what they are.
-"""
+"""Facts about the keys of values per row: their columns, and what the values are."""
 
 from __future__ import annotations
 
@@ -23,15 +21,12 @@ GROUP = "row_group"
 COUNTS = "row counts"
 """Name of the column that says whether each row counts."""
 LISTED = "list length"
-"""Name of the column with the length of each row's list; scores of all labels have no
-such column.
-"""
+"""Name of the column with the length of each row's list, if rows are lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyFacts:
-    """Where the values of a key are in the columns of rows, and what they are, as plain
-    data.
+    """The columns that hold the values of a key, and facts about them, as plain data.
 
     Attributes:
         columns: The column of the values; for a ratio those of numerators and
@@ -121,9 +116,7 @@ class RowFacts:
         ]
 
     def interval_arguments(self, keys: Collection[str]) -> dict[str, Any]:
-        """Return the arguments of :func:`tailmetrics.significance.intervals` for some
-        keys.
-        """
+        """Return the arguments of ``intervals`` of :mod:`tailmetrics.significance`."""
         gaps = {}
         unbounded = []
         for name, gap_keys in self.gaps.items():
@@ -198,9 +191,7 @@ def facts_of(
 def _gaps(
     metrics: Iterable[Any], adjusted: Iterable[Any], named: Named
 ) -> dict[str, list[str]]:
-    """Return the name of each gap with the keys of its buckets, and of each gap of
-    values adjusted for chance.
-    """
+    """Return the keys of buckets by name of a gap, also of gaps adjusted for chance."""
     gaps = {}
     for metric in metrics:
         for stem, keys in buckets_by_stem(metric).items():
@@ -300,9 +291,7 @@ def _facts_by_key(
 
 
 def _what_buckets_are(metrics: Iterable[Any]) -> str:
-    """Return the description of the buckets; empty if there are several kinds of
-    buckets.
-    """
+    """Return the description of the buckets; empty for several kinds of buckets."""
     kinds = dict.fromkeys(
         metric.bound_buckets for metric in metrics if metric.bound_buckets is not None
     )

@@ -15,8 +15,9 @@ from tailmetrics.metrics import TopKMetric
 
 
 def group_names(values: Any) -> list[str] | None:
-    """Return the distinct group names of all rows, sorted, without None and NaN; None
-    if groups are numbers.
+    """Return the distinct group names, sorted, or None if groups are numbers.
+
+    None and NaN are no names.
     """
     if (
         isinstance(values, str)
@@ -35,8 +36,9 @@ def group_names(values: Any) -> list[str] | None:
 def names_for_all(
     metrics: Iterable[TopKMetric], names: Sequence[str] | None
 ) -> Sequence[str] | None:
-    """Return the group names of the first metric that has some, or else ``names``: all
-    metrics share the numbers.
+    """Return the group names of the first metric that has some, else ``names``.
+
+    All metrics share the numbers of groups.
     """
     for metric in metrics:
         if metric.row_groups is not None:
@@ -76,8 +78,7 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row. Numbers stay as they are, except missing
-    ones, which become -1.
+    """Return the group number of each row; -1 for a missing number.
 
     Args:
         caller: Name of the caller, for messages.
@@ -114,8 +115,9 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 
 
 def _check_places(caller: str, names: Sequence[str]) -> None:
-    """Raise if group numbers may be the names of groups, too: those of "1" and "2"
-    begin at 1, their places at 0.
+    """Raise ValueError if group numbers may also be names of groups.
+
+    The groups "1" and "2" have the places 0 and 1: is 1 a name or a place?
     """
     places = [str(place) for place in range(len(names))]
     if list(names) != places and all(name.isdecimal() for name in names):
@@ -127,9 +129,7 @@ def _check_places(caller: str, names: Sequence[str]) -> None:
 
 
 def _are_group_names(values: Any) -> bool:
-    """Whether a text is among the values, or none but missing ones, which belong to no
-    group.
-    """
+    """Whether values hold a text, or are all missing, which means no group."""
     if getattr(values, "ndim", 1) != 1:
         return False
     return any(isinstance(value, str) for value in values) or all(
@@ -138,7 +138,8 @@ def _are_group_names(values: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or pandas.NA, whose comparisons are neither true nor
-    false.
+    """Whether a value is None, NaN or pandas.NA.
+
+    Comparisons with pandas.NA are neither true nor false.
     """
     return value is None or type(value).__name__ == "NAType" or value != value

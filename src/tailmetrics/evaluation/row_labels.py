@@ -1,6 +1,4 @@
-"""``RowLabels``: keeps the labels that rows predict and hold, for intervals of averages
-over labels.
-"""
+"""Keeps the labels that rows predict and hold, for intervals of label averages."""
 
 from __future__ import annotations
 
@@ -37,8 +35,10 @@ NUM_INSTEAD = 3
 
 
 def metrics_of_labels(collection: TopKCollection) -> list[TopKMetric]:
-    """Return the metrics that average over labels, or are functions of the shown
-    labels; and the deepest counts.
+    """Return the metrics for which the labels of rows are kept.
+
+    They average over labels, or are functions of the shown labels; the metric of the
+    deepest counts is among them, too.
     """
     members = list(collection.members().values())
     deepest = deepest_counts(members)
@@ -52,8 +52,9 @@ def metrics_of_labels(collection: TopKCollection) -> list[TopKMetric]:
 
 
 class RowLabels:
-    """Keeps the labels of rows: 8 bytes for each label. A metric with more than
-    :data:`MOST` of them is left out.
+    """Keeps the labels of rows, 8 bytes for each label.
+
+    A metric with more than :data:`MOST` of them is left out.
 
     Args:
         collection: The collection of the metrics, which names keys.
@@ -84,9 +85,7 @@ class RowLabels:
             )
 
     def _keep(self, batch: dict[str, Any]) -> None:
-        """Add the columns of a batch; and drop the labels of metrics that have too
-        many.
-        """
+        """Add the columns of a batch, and drop metrics that have too many labels."""
         self._batches.append(batch)
         self._num_codes.update({name: column.size for name, column in batch.items()})
         for metric in list(self._metrics):
@@ -118,8 +117,9 @@ class RowLabels:
             self._keep({name: column.numpy() for name, column in columns.items()})
 
     def averages(self) -> dict[str, OverLabels]:
-        """Return the labels of the rows of all processes, by key of an average; call it
-        in every process.
+        """Return the labels of rows by key of an average, over all processes.
+
+        Call this method in every process.
 
         Rows are sorted by their content, so that batches and processes do not change a
         single bit.
@@ -150,8 +150,9 @@ class RowLabels:
         )
 
     def listed_instead(self, labels: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
-        """Return the labels that are most often listed in the place of some labels;
-        call it in every process.
+        """Return the labels that are most often listed in the place of some labels.
+
+        Call this method in every process.
 
         In the place of a label are wrong labels in lists of rows that miss it. For each
         label there are at most three, with the number of these rows; none if nothing
@@ -183,9 +184,7 @@ class RowLabels:
 def _sorted_by_content(
     columns: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return columns of codes and of groups: of the rows that count alone, sorted by
-    their content.
-    """
+    """Return the columns of the rows that count, sorted by the rows' content."""
     lists = {name: (columns[name + LENGTHS], columns[name]) for name in names}
     num_rows = len(columns[names[0] + LENGTHS])
     inside = columns.get(COUNTS, np.ones(num_rows, bool))
@@ -203,8 +202,9 @@ def _sorted_by_content(
 def _listed_instead(
     lengths: Any, codes: Any, num_buckets: int, labels: Sequence[int]
 ) -> dict[int, Counter[int]]:
-    """Return how often each label is wrong in lists of rows that miss one of some
-    labels.
+    """Return how often labels are wrong in the lists of rows that miss a label.
+
+    The counts are by missed label, then by wrong label.
     """
     rows = np.repeat(np.arange(lengths.size), lengths)
     cell_labels, flags = codes // 4 // num_buckets, codes % 4
@@ -224,9 +224,7 @@ def _listed_instead(
 
 
 def values_of_processes(value: Any, collection: TopKCollection) -> list[Any]:
-    """Return the values of all processes, or the value of this one if the metrics add
-    nothing up over processes.
-    """
+    """Return the values of all processes, or of this one unless metrics add up."""
     if num_processes() == 1 or not adds_up_processes(collection.members().values()):
         return [value]
     values: list[Any] = [None] * num_processes()

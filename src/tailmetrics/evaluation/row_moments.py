@@ -1,8 +1,7 @@
-"""Sums over rows for quick intervals: sums of values, of their squares and of products,
-as whole numbers.
+"""Sums over rows for quick intervals, as whole numbers.
 
-Memory does not grow with the number of rows. Batches, processes and the order of rows
-do not change a single bit.
+Values, their squares and products are added up. Memory does not grow with the number of
+rows. Batches, processes and the order of rows do not change a single bit.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ SMALLEST = torch.iinfo(torch.int64).min
 
 
 class GroupedSums(ABC):
-    """Describes what is added up over the rows of one metric: for all rows, and for
-    each row group.
+    """What is added up over the rows of a metric: all rows, and each row group.
 
     Args:
         metric: The metric, which has values per row.
@@ -68,9 +66,7 @@ class GroupedSums(ABC):
         self.num_ends = len(self._groups) * num_ends * len(metric.row_keys())
 
     def amounts(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return what a batch adds to the sums, and its ends, shape (num_sums,) and
-        (num_ends,).
-        """
+        """Return sums, shape (num_sums,), and ends, shape (num_ends,), of a batch."""
         sides = self.row_values(ranking)
         if len(self._groups) == 1:
             return self._flat_amounts(sides)
@@ -126,15 +122,18 @@ class GroupedSums(ABC):
         return intervals
 
     def row_values(self, ranking: Ranking) -> list[Tensor]:
-        """Return the values of rows, or numerators and denominators, shape (keys, N);
-        NaN if a row does not count.
+        """Return values of rows, or numerators and denominators, shape (keys, N).
+
+        They are NaN in a row that does not count.
         """
         return _stacked(self._metric.row_values(ranking))
 
     @abstractmethod
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the tables of sums in their order, and what the ends are the maxima
-        of, shape (ends, keys, N).
+        """Return the tables of sums, and values of shape (ends, keys, N).
+
+        The ends are the maxima of these values over rows. The tables are in the order
+        of ``shapes``.
 
         Args:
             sides: What :meth:`row_values` returned, for the rows of a group.
@@ -153,9 +152,7 @@ class GroupedSums(ABC):
 
 
 def _stacked(values: Mapping[str, Any]) -> list[Tensor]:
-    """Return values of rows by key, or numerators and denominators, as shape (keys,
-    N).
-    """
+    """Stack values of rows by key, or numerators and denominators, as (keys, N)."""
     sides_by_key = []
     for value in values.values():
         if isinstance(value, tuple):
@@ -166,8 +163,7 @@ def _stacked(values: Mapping[str, Any]) -> list[Tensor]:
 
 
 class Histograms(GroupedSums):
-    """The number of rows of each value of a median, up to the depth; the last place
-    counts the misses.
+    """The number of rows of each value of a median, up to the depth, then of misses.
 
     The end of each key is the largest value, which all misses share.
     """
@@ -279,15 +275,14 @@ class MomentSums(GroupedSums):
         super().__init__(metric, named, shapes, num_ends)
 
     def _num_first(self, metric: Any) -> int:
-        """Return how many buckets can be the first measured bucket of a gap; each later
-        one can be the last.
+        """Return how many buckets can be the first measured bucket of a gap.
+
+        Each later bucket can be the last one.
         """
         return 1
 
     def amounts_of_group(self, *sides: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the sums of values, or of numerators and denominators, and what the
-        ends are the maxima of.
-        """
+        """Return the sums, and the values whose maxima are the ends."""
         is_counted = ~torch.stack(sides).isnan().any(dim=0)
         tops = sides[0].where(is_counted, 0.0)
         terms = [tops, tops * tops]
@@ -313,8 +308,9 @@ class MomentSums(GroupedSums):
     def _sums_of_pairs(
         self, tops: Tensor, bottoms: Tensor, is_counted: Tensor, has_bottom: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums of products of the numerators and denominators of pairs of
-        keys, and their common rows.
+        """Return the sums of products of pairs of keys, and the pairs' common rows.
+
+        The products are those of numerators and denominators.
         """
         first, last = torch.tensor(list(self._pairs), device=tops.device).unbind(1)
         products = [
@@ -413,9 +409,7 @@ class MomentSums(GroupedSums):
         places: Sequence[int],
         confidence: float,
     ) -> Interval | None:
-        """Return the interval of a gap; None if fewer than two buckets were
-        measured.
-        """
+        """Return the interval of a gap; None unless two buckets were measured."""
         measured = [place for place in places if not isnan(values[place])]
         if not measured:
             return None
@@ -440,8 +434,9 @@ class MomentSums(GroupedSums):
 
 
 class AdjustedSums(MomentSums):
-    """The sums of values that are adjusted for chance, as ratios from
-    :meth:`ReferenceModels.above_chance`.
+    """The sums of values that are adjusted for chance.
+
+    The values are ratios from :meth:`ReferenceModels.above_chance`.
 
     Args:
         collection: The collection of the metric.
@@ -458,9 +453,7 @@ class AdjustedSums(MomentSums):
         self._name = name
 
     def row_values(self, ranking: Ranking) -> list[Tensor]:
-        """Return what a row has beyond chance, and what it could have, shape (keys,
-        N).
-        """
+        """Return the value beyond chance, and the attainable one, shape (keys, N)."""
         return _stacked(
             self._collection.reference_models.above_chance(self._name, ranking)
         )
@@ -499,8 +492,9 @@ def _pairs_of_ends(
 def sums_of_metrics(
     collection: TopKCollection, device: torch.device | str
 ) -> list[GroupedSums]:
-    """Return the sums of each metric with quick intervals: it has unweighted float64
-    values per row.
+    """Return the sums of each metric with quick intervals.
+
+    These are metrics with unweighted float64 values per row.
     """
     if real_dtype(torch.device(device)) != torch.float64:
         return []
@@ -545,9 +539,7 @@ class RowMoments(ExactMetric):
         self.add_state("ends", torch.full((num_ends,), SMALLEST), "max")
 
     def update(self, ranking: Ranking) -> None:
-        """Add the rows of a batch to the sums: each row to those of all rows, and to
-        those of its group.
-        """
+        """Add the rows of a batch to the sums of all rows and of their groups."""
         if not self.parts:
             return
         sums, ends = [], []
@@ -559,16 +551,18 @@ class RowMoments(ExactMetric):
         self.ends = torch.maximum(self.ends, torch.cat(ends))
 
     def compute(self) -> Tensor:
-        """Return the sums over all processes, then the ends; TorchMetrics would make a
-        number of one end.
+        """Return the sums over all processes, then the ends.
+
+        TorchMetrics would turn a tensor of a single end into a number.
         """
         return torch.cat([self.sums, self.ends])
 
     def intervals(
         self, scalars: Mapping[str, float], confidence: float
     ) -> dict[str, Interval]:
-        """Return the interval of each key, over all processes; call it in every
-        process.
+        """Return the interval of each key over all processes.
+
+        Call this method in every process.
 
         Args:
             scalars: The values by key.
@@ -593,8 +587,9 @@ def _ordered(values: Tensor) -> Tensor:
 
 
 def _turned_around(bits: Tensor) -> Tensor:
-    """Turn the order of the bits of negative numbers around: invert all bits but the
-    sign. Twice changes nothing.
+    """Invert all bits but the sign, which reverses the order of negative numbers.
+
+    Twice changes nothing.
     """
     return bits ^ torch.iinfo(torch.int64).max
 

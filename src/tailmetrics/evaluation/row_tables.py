@@ -1,5 +1,6 @@
-"""Parquet tables of values per row: a line for each row of the data, a column for each
-key, two for a ratio.
+"""Parquet tables of values per row.
+
+A table has a line for each row of the data and a column for each key, two for a ratio.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ ROW, QUERY = "row", "query"
 ROWS_FILE = "rows.parquet"
 """The name of the table in the folder of a report."""
 METADATA = b"tailmetrics"
-"""The key of the file's metadata, which hold as JSON all facts that are not in the
-columns.
-"""
+"""The metadata key whose JSON holds all facts that are not in the columns."""
 CLUSTER = "cluster"
 """The column with the cluster of each row, as ``evaluate --clusters`` gives it."""
 HINT = (
@@ -45,24 +44,24 @@ HINT = (
 WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """A whole number of 64 bits as it is usually written: ``007`` is a name."""
 BUFFERED_CELLS = 2**21
-"""Values collected before they are written, 16 MB: small batches would make many small
-row groups.
-"""
+"""Values collected before they are written, 16 MB; fewer make small row groups."""
 
 # -- reading ---------------------------------------------------------------------------
 
 
 IN_FOLDERS = (ROWS_FILE, "rows_test.parquet", "rows_best.parquet", "rows_val.parquet")
-"""The table of a folder of reports: of ``evaluate``, or else of the Lightning callback,
-its test before validations.
+"""Names of the table in the folder of a report; the first that exists is read.
+
+``evaluate`` writes the first, the Lightning callback the others: its test comes before
+its validations.
 """
 
 
 def table_in(path: Path, note: Callable[[str], None]) -> Path:
-    """Return the table of rows in the folder of a report; a path of anything else is
-    returned unchanged.
+    """Return the table of rows in the folder of a report.
 
-    ``note`` is called with a sentence where the folder holds several.
+    The path of anything else is returned unchanged. ``note`` is called with a sentence
+    if the folder holds several tables.
 
     Raises:
         DataFileError: If the folder holds no table, or several of other names.
@@ -87,9 +86,7 @@ def table_in(path: Path, note: Callable[[str], None]) -> Path:
 
 
 class Rows(Protocol):
-    """The rows of a table: a :class:`~tailmetrics.io.Dataset`, or the rows of a
-    loader.
-    """
+    """The rows of a :class:`~tailmetrics.io.Dataset` or of a loader."""
 
     @property
     def num_rows(self) -> int:
@@ -174,8 +171,9 @@ class RowTable:
             ) from error
 
     def check_report(self) -> None:
-        """Raise if the report in the folder of the table has other values, because one
-        of the two was written later.
+        """Raise if the report in the folder of the table has other values.
+
+        One of the two was then written later.
 
         Raises:
             DataFileError: If a value of the table is not that of the report.
@@ -224,25 +222,22 @@ class RowTable:
         return list(self._read([name])[name].to_pylist())
 
     def groups(self) -> Any:
-        """Return the name of each row's group, null for no group; None if the table has
-        no groups.
-        """
+        """Return the name of each row's group, null for none; None without groups."""
         if not self.facts.row_groups:
             return None
         return self._read([GROUP])[GROUP]
 
     @property
     def list_lengths(self) -> Any:
-        """The number of labels in the list of each row, shape (N,); None if preds were
-        scores of all labels.
-        """
+        """The length of each row's list, shape (N,); None for scores of all labels."""
         if LISTED not in self.columns:
             return None
         return self._read([LISTED])[LISTED].to_numpy()
 
     def joined(self, names: Any) -> RowTable:
-        """Return the table with its rows in the order of ``names``; unchanged if
-        ``names`` holds other queries.
+        """Return the table with its rows in the order of ``names``.
+
+        The table is unchanged if ``names`` holds other queries.
         """
         if (
             pa.types.is_integer(self.names.type)
@@ -258,10 +253,11 @@ class RowTable:
     def values(
         self, keys: Sequence[str], empty_denominator: float = 0.0
     ) -> dict[str, Any]:
-        """Return the values of some keys, shape (N,) each, NaN in rows that do not
-        count or are of another group.
+        """Return the values of some keys, shape (N,) each.
 
-        ``empty_denominator`` is the denominator of a row in a ratio 0 / 0 that counts as 0.
+        They are NaN in rows that do not count or are of another group.
+        ``empty_denominator`` is the denominator of a row in a ratio 0 / 0 that counts
+        as 0.
         """
         names = {name for name in (COUNTS, GROUP) if name in self.columns}
         for key in keys:
@@ -303,8 +299,9 @@ def _read(path: Path, columns: list[str]) -> Any:
 
 
 class RowTableWriter:
-    """Writes a table of values per row, batch by batch; :meth:`complete` makes it a
-    table that can be read.
+    """Writes a table of values per row, batch by batch.
+
+    :meth:`complete` makes it a table that can be read.
 
     Args:
         path: Parquet file to write.
@@ -373,8 +370,9 @@ class RowTableWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the file, also after an error: it can then be deleted on every
-        system.
+        """Close the file, also after an error.
+
+        Otherwise Windows cannot delete the file.
         """
         if self._file is not None:
             self._file.close()
@@ -406,8 +404,9 @@ class RowTableWriter:
             self._flush()
 
     def _arrow_column(self, name: str, columns: Mapping[str, Any]) -> Any:
-        """Return a column as the file holds it: names of groups, lists of codes, or
-        numbers with null for NaN.
+        """Return a column as the file holds it.
+
+        The column holds names of groups, lists of codes, or numbers with null for NaN.
         """
         values = columns[name]
         if name == GROUP:
@@ -429,8 +428,9 @@ class RowTableWriter:
 
 
 def _queries(names: Any) -> Any:
-    """Return queries as whole numbers if each is written as one, so that tables of
-    numbers join with them.
+    """Return queries as whole numbers if each is written as one, else as texts.
+
+    Tables whose queries are numbers then join with them.
     """
     if len(names) and pc.all(pc.match_substring_regex(names, WHOLE)).as_py():
         return names.cast(pa.int64())
@@ -438,8 +438,9 @@ def _queries(names: Any) -> Any:
 
 
 def _arrow(values: Any, valid: Any = None) -> Any:
-    """Return an Arrow array, with null where ``valid`` is False; pa.array would import
-    pandas, which takes .3 s.
+    """Return an Arrow array, with null where ``valid`` is False.
+
+    ``pa.array`` would import pandas, which takes 0.3 s.
     """
     validity = None
     if valid is not None:
@@ -457,8 +458,9 @@ def _buffer(values: Any) -> Any:
 
 
 def _label_names(dataset: Rows, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
-    """Return the name of each label of the metrics, None if labels are numbers; a label
-    of no file gets a made name.
+    """Return the name of each label of the metrics, None if labels are numbers.
+
+    A label of no file gets a made name.
     """
     if dataset.label_names is None:
         return None

@@ -1,6 +1,4 @@
-"""Values per row, and the labels that rows hit, predict and hold, from which intervals
-and comparisons are computed.
-"""
+"""Values and labels per row, from which intervals and comparisons are computed."""
 
 from __future__ import annotations
 
@@ -41,21 +39,24 @@ from tailmetrics.ranking._threads import one_thread
 from tailmetrics.significance.influence import Array, Flags, Ints
 
 EMPTY_DENOMINATOR = 1e-12
-"""The denominator of a row in a ratio 0 / 0, for comparisons: far below the 1 of a
-single prediction.
+"""The denominator of a row in a ratio 0 / 0, for comparisons.
+
+This number is far below 1, the denominator of a single prediction.
 """
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether runs are compared by values per row of a metric: not if it is neither
-    good nor bad.
+    """Whether runs are compared by values per row of a metric.
+
+    They are not if the metric has no such values, or is neither good nor bad.
     """
     return metric.aggregation.row_terms is not None and metric.aggregation.is_quality
 
 
 class RowColumns:
-    """Makes columns of values per row from rankings: a number, two numbers for a ratio,
-    or a list of coded labels.
+    """Makes columns of values per row from rankings.
+
+    A row has a number, two numbers for a ratio, or a list of coded labels.
 
     Args:
         collection: The metrics; metrics without values per row are left out.
@@ -95,8 +96,10 @@ class RowColumns:
         )
 
     def columns(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the columns of a batch: values, shape (N,), or the codes of all rows
-        and their number per row.
+        """Return the columns of a batch.
+
+        A column is of values, shape (N,), or of the codes of all rows; another column
+        then says how many codes belong to each row.
         """
         columns = columns_of_rows(ranking)
         if not self.facts.row_groups:  # no metric that has columns is by group
@@ -118,8 +121,9 @@ class RowColumns:
 
 
 def _fits(metric: Any, num_rows: int) -> bool:
-    """Whether the codes of so many rows can be kept: an area reads the scores of all
-    labels of a row.
+    """Whether the codes of so many rows can be kept.
+
+    An area reads the scores of all labels of a row.
     """
     return (
         "area" not in spec_of(metric)["terms"]
@@ -128,8 +132,7 @@ def _fits(metric: Any, num_rows: int) -> bool:
 
 
 def columns_of_rows(ranking: Ranking) -> dict[str, Any]:
-    """Return the columns that do not depend on metrics: the group of each row, and
-    whether it counts.
+    """Return the group of each row, and whether it counts: columns of no metric.
 
     Batches without a row mask have the second column, too, because others may have a
     mask.
@@ -158,8 +161,9 @@ def values_in_columns(
     scalars: Mapping[str, float] = MappingProxyType({}),
     empty_denominator: float = 0.0,
 ) -> dict[str, Any]:
-    """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN
-    where a row does not count.
+    """Return values of rows by key, NaN where a row does not count.
+
+    The values are :data:`tailmetrics.significance.RowValues`.
 
     Args:
         keys: The keys to read.
@@ -168,7 +172,8 @@ def values_in_columns(
             each row.
         scalars: The values in the report by key; where a value is NaN, nothing is
             relevant, and no row counts.
-        empty_denominator: The denominator of a row in a ratio 0 / 0 that the report counts as 0.
+        empty_denominator: The denominator of a row in a ratio 0 / 0 that the report
+            counts as 0.
     """
     values: dict[str, Any] = {}
     for key in keys:
@@ -216,8 +221,9 @@ def _read_numbers(facts: KeyFacts, columns: Mapping[str, Any]) -> list[Array]:
 
 
 class RowValues(RowColumns):
-    """Collects the values of every row of an evaluation: 8 bytes for each row and key,
-    or for each code of a label.
+    """Collects the values of every row of an evaluation.
+
+    They take 8 bytes for each row and key, or for each code of a label.
     """
 
     def __init__(
@@ -257,8 +263,9 @@ class RowValues(RowColumns):
         scalars: Mapping[str, float] = MappingProxyType({}),
         empty_denominator: float = 0.0,
     ) -> dict[str, Any]:
-        """Return the values of all rows by key: a vector, two vectors for a ratio, or
-        labels for a label average.
+        """Return the values of all rows by key.
+
+        They are a vector, two vectors for a ratio, or labels for a label average.
 
         For the arguments see :func:`values_in_columns`.
         """
@@ -269,9 +276,7 @@ class RowValues(RowColumns):
 
     @property
     def list_lengths(self) -> Ints | None:
-        """Number of labels in the list of each row, shape (N,); None if preds are
-        scores of all labels.
-        """
+        """The length of each row's list, shape (N,); None for scores of all labels."""
         return joined(self._batches).get(LISTED)
 
 

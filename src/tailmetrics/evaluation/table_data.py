@@ -98,9 +98,7 @@ def _batches_of_tables(dataset: Dataset, size: int) -> Iterator[DataBatch]:
 
 
 def _mask_of_rows(row_mask: Any, data: Data) -> Tensor | None:
-    """Return the row mask as a tensor, after a check of its shape and type; None
-    without a mask.
-    """
+    """Return the row mask as a checked tensor; None without a mask."""
     if row_mask is None:
         return None
     return per_row(
@@ -115,8 +113,9 @@ def _mask_of_rows(row_mask: Any, data: Data) -> Tensor | None:
 def label_names_of(
     runs: Sequence[Any], target: Any, train_target: Any, options: Options
 ) -> Sequence[str]:
-    """Return the names of all labels in the order of their ids, also of those that only
-    other arguments name.
+    """Return the names of all labels in the order of their ids.
+
+    Labels that only other arguments name are among them.
     """
     from tailmetrics.io import read_label_names
 
@@ -138,8 +137,9 @@ def label_names_of(
 def _training_counts(
     train_target: Any, names: Sequence[str]
 ) -> tuple[LabelFrequency | None, Sequence[Any]]:
-    """Return the label counts of a table of training targets, and how it was read; None
-    and () without a table.
+    """Return the label counts of a table of training targets, and how it was read.
+
+    Without a table they are None and ().
     """
     if train_target is None:
         return None, ()

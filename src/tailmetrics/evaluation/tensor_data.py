@@ -1,6 +1,4 @@
-"""Reads rankings and tensors, the forms of :func:`tailmetrics.rank`, as data of an
-evaluation.
-"""
+"""Reads rankings and tensors, the forms of :func:`tailmetrics.rank`, as data."""
 
 from __future__ import annotations
 
@@ -97,17 +95,16 @@ def data_of_tensors(
 
 
 def _tensors_of(preds: Any) -> tuple[Any, ...]:
-    """Return the scores and ids of candidates, or the single tensor of other
-    predictions.
-    """
+    """Return scores and ids of candidates, or the one tensor of other predictions."""
     if isinstance(preds, tuple):
         return preds
     return (preds,)
 
 
 def _batches_of_tensors(batch: Batch, size: int) -> Iterator[DataBatch]:
-    """Yield ``size`` rows at a time; without rows one empty batch, for which arguments
-    are checked.
+    """Yield ``size`` rows at a time; one empty batch for no rows.
+
+    Arguments are checked for this batch, too.
     """
     num_rows = len(batch.target)
     for start in range(0, max(1, num_rows), size):
@@ -127,8 +124,9 @@ def _training_labels(train_target: Any) -> Tensor | None:
 
 
 def _widths(tensors: Mapping[str, Any]) -> dict[str, int]:
-    """Return by argument the number of columns of each tensor that has a column per
-    label; ids have none.
+    """Return by argument the width of each tensor that has a column per label.
+
+    Ids have no such width.
     """
     widths = {}
     for argument, tensor in tensors.items():

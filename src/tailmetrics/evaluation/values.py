@@ -1,5 +1,6 @@
-"""The values of an evaluation by key: of metrics, references and other orders, with
-intervals, counts and errors.
+"""The values of an evaluation by key, with intervals, counts and errors.
+
+There are values of metrics, of references and of other orders of equal scores.
 """
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ def values_of(
 def _errors(
     named: Named, results: Results, values: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the largest error of each value and summary that bins of scores leave
-    open.
-    """
+    """Return the largest error of values and of summaries, from bins of scores."""
     errors: dict[str, float] = {}
     for metric, result in results:
         errors |= {named(key): error for key, error in result.errors.items()}
@@ -120,8 +119,9 @@ def _read(values: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def _ties(results: Results) -> dict[int | None, float]:
-    """Return the share of rows with a tie by cut-off, None for ties of relevant labels,
-    which come last.
+    """Return the share of rows with a tie by cut-off.
+
+    None, which comes last, stands for ties of relevant labels.
     """
     shares = []
     for _, result in results:

@@ -1,6 +1,4 @@
-"""Arguments with a value per row, such as ``row_groups`` and ``clusters``, in the order
-of the rows.
-"""
+"""Arguments with a value per row, such as ``row_groups``, in the order of the rows."""
 
 from __future__ import annotations
 
@@ -64,9 +62,7 @@ def values_by_row(
 
 
 def _values_by_token(values: Any, argument: str, data: Data) -> Any:
-    """Return values (B, T) of each token, or (B,) of each sequence, as a value of each
-    row, shape (B * T,).
-    """
+    """Return values (B, T) or (B,) of tokens or sequences by row, shape (B * T,)."""
     if isinstance(values, Tensor):
         values = values.cpu()
     flat = np.asarray(values).reshape(-1)
@@ -83,8 +79,9 @@ def _values_by_token(values: Any, argument: str, data: Data) -> Any:
 
 
 def _values_by_query(values: Any, argument: str, data: Data) -> list[Any]:
-    """Return the value of the query of each row, of a dict by query or a Series; None
-    for a query without a group.
+    """Return the value of each row's query, from a dict by query or a Series.
+
+    The value is None for a query without a group.
     """
     value_of_query: dict[str, Any] = {}
     for query, value in values.items():
@@ -111,15 +108,14 @@ def _values_by_query(values: Any, argument: str, data: Data) -> list[Any]:
 
 
 def _query_names(data: Data) -> list[str]:
-    """Return the name of the query of each row; row numbers if queries have no
-    names.
-    """
+    """Return the query of each row; row numbers if queries have no names."""
     return list(data.row_names or map(str, range(data.num_rows)))
 
 
 def note_on_groups(row_groups: Any, data: Data) -> list[str]:
-    """Return a note on queries that a dict of groups lacks: their names may be spelled
-    in another way.
+    """Return a note on queries that a dict of groups lacks.
+
+    Their names may be spelled in another way.
     """
     if not isinstance(row_groups, Mapping):
         return []
