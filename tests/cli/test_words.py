@@ -103,6 +103,7 @@ def in_ascii(tmp_path_factory):
     folder = tmp_path_factory.mktemp("streams")
     stdout_path, stderr_path = folder / "out", folder / "err"
     stdout_path.touch()
+    stderr_path.touch()
     command = [sys.executable, "-c", COMMANDS_IN_FORKS]
     with subprocess.Popen(
         command, env=ASCII, stdin=-1, stdout=-1, text=True
