@@ -113,7 +113,7 @@ def compare_runs(
         resample: ``"rows"``, or ``"rows,labels"`` if labels are a random sample, too.
         seed: Seed of the random numbers; the same seed gives the same results.
         clusters: The cluster of each row, such as its user, in the forms of
-            ``row_groups``; the rows of a cluster are drawn together, others singly.
+            ``row_groups``: its rows are drawn together. None draws single rows.
         headline: The metric that the comparison is about, as for :func:`evaluate`.
         duplicates: What happens if an id stands twice in a row of ``preds``:
             ``"error"`` raises an error; ``"first"`` counts the first place, and the

@@ -186,7 +186,7 @@ def _tree_by_id(
     """Return a tree with its labels in the order of label ids.
 
     A tree with names follows its names; a tree without names follows ``label_names``.
-    The arguments are those of :func:`metrics_by_id`; ``names`` may be None.
+    The arguments are as in :func:`metrics_by_id`; ``names`` is None without names.
 
     Raises:
         ValueError: If labels have names, and neither ``tree`` nor ``label_names`` has.
